@@ -1,0 +1,205 @@
+//! Adaptive personalized federated learning: Algorithm 1 of the paper, with the learned
+//! mixing of its section 4.2.
+
+use toml::{Table, Value};
+
+use super::{Algorithm, Sender};
+use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
+use crate::params::{Mean, Params, axpy, dot_difference, mix};
+use crate::settings::Section;
+use crate::site::{Predictor, Site};
+
+/// The mixing weight αᵢ of every client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mixing {
+    /// α for ever.
+    Fixed(f32),
+    /// α⁰, learned by each client for itself.
+    Adaptive(f32),
+}
+
+/// APFL's settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Apfl {
+    /// Fixed or learned αᵢ.
+    pub mixing: Mixing,
+}
+
+/// What client i remembers: vᵢ and αᵢ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// vᵢ, the local model.
+    pub v: Params,
+    /// αᵢ, its share in the mixture.
+    pub alpha: f32,
+}
+
+impl Pack for Memory {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("v", View::F32(&self.v));
+        see("alpha", View::F32(&[self.alpha]));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            v: arrays.f32("v")?,
+            alpha: arrays.scalar("alpha")?,
+        })
+    }
+}
+
+impl Apfl {
+    /// Reads `[algorithm]`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        Self {
+            mixing: read_mixing(s),
+        }
+    }
+
+    fn adaptive(&self) -> bool {
+        matches!(self.mixing, Mixing::Adaptive(_))
+    }
+}
+
+/// `mixing = { fixed = 0.5 }` or `{ adaptive = 0.01 }`
+fn read_mixing(s: &mut Section<'_>) -> Mixing {
+    const ALLOWED: &str = "{ fixed = α } or { adaptive = α⁰ } with 0 ≤ α ≤ 1";
+    let mut mixing = Mixing::Adaptive(0.01);
+    if let Some(found) = s.take("mixing") {
+        let pair = found.as_table().and_then(|t| match t.len() {
+            1 => t.iter().next(),
+            _ => None,
+        });
+        let value = pair.and_then(|(key, value)| {
+            let alpha = value.as_float().or(value.as_integer().map(|x| x as f64))?;
+            let alpha = (0.0..=1.0).contains(&alpha).then_some(alpha as f32)?;
+            match key.as_str() {
+                "fixed" => Some(Mixing::Fixed(alpha)),
+                "adaptive" => Some(Mixing::Adaptive(alpha)),
+                _ => None,
+            }
+        });
+        match value {
+            Some(value) => mixing = value,
+            None => s.problem(
+                "mixing",
+                format!(
+                    "found {}, allowed is {ALLOWED}",
+                    crate::settings::shown(&found)
+                ),
+            ),
+        }
+    }
+    let (key, alpha) = match mixing {
+        Mixing::Fixed(alpha) => ("fixed", alpha),
+        Mixing::Adaptive(alpha) => ("adaptive", alpha),
+    };
+    // The shortest decimal of the f32, so that 0.1 is written as 0.1.
+    let alpha: f64 = alpha.to_string().parse().expect("a number's own digits");
+    s.resolve(
+        "mixing",
+        Table::from_iter([(key.to_string(), Value::from(alpha))]),
+    );
+    mixing
+}
+
+impl Algorithm for Apfl {
+    type Server = ModelOnly;
+    type Broadcast = ModelOnly;
+    type Local = Memory;
+    type Update = ModelOnly;
+    type Fold = Mean;
+
+    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
+        ModelOnly { model: w0.to_vec() }
+    }
+
+    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
+        server.clone()
+    }
+
+    /// vᵢ⁰ = w⁰, also for a client that is first drawn in round 90.
+    fn join(&self, w0: &[f32]) -> Memory {
+        let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = self.mixing;
+        Memory {
+            v: w0.to_vec(),
+            alpha,
+        }
+    }
+
+    /// With every right-hand side at the values before the step:
+    ///
+    /// ```text
+    /// wᵢ ← w                v̄ᵢ ← αᵢvᵢ + (1−αᵢ)wᵢ
+    /// τ times:
+    ///   wᵢ ← wᵢ − η ∇fᵢ(wᵢ; ξ)
+    ///   vᵢ ← vᵢ − η αᵢ ∇fᵢ(v̄ᵢ; ξ)                   the chain rule through v̄ᵢ
+    ///   αᵢ ← clip₀₁(αᵢ − η ⟨vᵢ − wᵢ, ∇fᵢ(v̄ᵢ; ξ)⟩)   adaptive: at a round's first step
+    ///   v̄ᵢ ← αᵢvᵢ + (1−αᵢ)wᵢ
+    /// ```
+    fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
+        let Memory { v, alpha } = local;
+        let mut w = sent.model.clone();
+        let mut v_bar = site.borrow();
+        let mut g = site.borrow();
+        mix(&mut v_bar, *alpha, v, &w);
+        for s in 0..site.steps() {
+            let eta = site.rate(s);
+            site.next_batch();
+            if self.adaptive() && s == 0 {
+                site.gradient(&v_bar, &mut g);
+                let slope = dot_difference(v, &w, &g);
+                site.descend(&mut w, eta);
+                axpy(v, -eta * *alpha, &g);
+                *alpha = (f64::from(*alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
+            } else {
+                site.descend(&mut w, eta);
+                if *alpha > 0.0 {
+                    site.descend_at(&v_bar, v, eta * *alpha);
+                }
+            }
+            mix(&mut v_bar, *alpha, v, &w);
+        }
+        site.give_back(v_bar);
+        site.give_back(g);
+        ModelOnly { model: w }
+    }
+
+    /// w ← (1/|U|) Σ_{i∈U} wᵢ
+    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
+        fold.add(from.weight, &update.model);
+    }
+
+    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
+        if let Some(w) = fold.value() {
+            server.model = w;
+        }
+    }
+
+    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
+        &server.model
+    }
+
+    fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
+        &update.model
+    }
+
+    /// v̄ᵢ = αᵢvᵢ + (1−αᵢ)wᵢ
+    fn personal<'a>(
+        &self,
+        local: &'a Memory,
+        update: &'a ModelOnly,
+        _: &mut Site<'_>,
+    ) -> Predictor<'a> {
+        let mut v_bar = vec![0.0; local.v.len()];
+        mix(&mut v_bar, local.alpha, &local.v, &update.model);
+        Predictor::Own(v_bar)
+    }
+
+    fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
+        &local.v
+    }
+
+    fn mixing(&self, local: &Memory) -> Option<f32> {
+        Some(local.alpha)
+    }
+}

@@ -1,0 +1,63 @@
+//! Federated averaging (McMahan et al., 2017), as the paper compares with it.
+
+use super::{Algorithm, Sender};
+use crate::pack::ModelOnly;
+use crate::params::Mean;
+use crate::site::{Predictor, Site};
+
+/// τ local steps from w, then the mean.
+///
+/// ```text
+/// wᵢ ← w;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times;   w ← (1/|U|) Σ_{i∈U} wᵢ
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FedAvg;
+
+impl Algorithm for FedAvg {
+    type Server = ModelOnly;
+    type Broadcast = ModelOnly;
+    type Local = ();
+    type Update = ModelOnly;
+    type Fold = Mean;
+
+    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
+        ModelOnly { model: w0.to_vec() }
+    }
+
+    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
+        server.clone()
+    }
+
+    fn join(&self, _w0: &[f32]) {}
+
+    fn local_round(&self, sent: &ModelOnly, _: &mut (), site: &mut Site<'_>) -> ModelOnly {
+        let mut w = sent.model.clone();
+        for s in 0..site.steps() {
+            site.next_batch();
+            site.descend(&mut w, site.rate(s));
+        }
+        ModelOnly { model: w }
+    }
+
+    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
+        fold.add(from.weight, &update.model);
+    }
+
+    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
+        if let Some(w) = fold.value() {
+            server.model = w;
+        }
+    }
+
+    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
+        &server.model
+    }
+
+    fn localized<'a>(&self, _: &'a (), update: &'a ModelOnly) -> &'a [f32] {
+        &update.model
+    }
+
+    fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
+        Predictor::At(&update.model)
+    }
+}

@@ -1,0 +1,54 @@
+//! Every client alone: what APFL's v is at α = 1.
+
+use super::{Algorithm, Sender};
+use crate::pack::ModelOnly;
+use crate::site::{Predictor, Site};
+
+/// Local SGD without communication.
+///
+/// ```text
+/// vᵢ ← vᵢ − η∇fᵢ(vᵢ; ξ)   τ times a round;   vᵢ⁰ = w⁰;   w = w⁰ for ever
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LocalOnly;
+
+impl Algorithm for LocalOnly {
+    type Server = ModelOnly;
+    type Broadcast = ();
+    type Local = ModelOnly;
+    type Update = ();
+    type Fold = ();
+
+    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
+        ModelOnly { model: w0.to_vec() }
+    }
+
+    fn broadcast(&self, _: &ModelOnly) {}
+
+    fn join(&self, w0: &[f32]) -> ModelOnly {
+        ModelOnly { model: w0.to_vec() }
+    }
+
+    fn local_round(&self, _: &(), local: &mut ModelOnly, site: &mut Site<'_>) {
+        for s in 0..site.steps() {
+            site.next_batch();
+            site.descend(&mut local.model, site.rate(s));
+        }
+    }
+
+    fn fold(&self, _: &ModelOnly, _: &mut (), _: Sender, _: ()) {}
+
+    fn finish(&self, _: &mut ModelOnly, _: ()) {}
+
+    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
+        &server.model
+    }
+
+    fn localized<'a>(&self, local: &'a ModelOnly, _: &'a ()) -> &'a [f32] {
+        &local.model
+    }
+
+    fn personal<'a>(&self, local: &'a ModelOnly, _: &'a (), _: &mut Site<'_>) -> Predictor<'a> {
+        Predictor::At(&local.model)
+    }
+}

@@ -1,0 +1,477 @@
+//! Examples, and how they fall on clients.
+//!
+//! A [`Dataset`] hands out one [`Shard`] per client: its training and validation
+//! [`Examples`]. A model sees a [`Batch`] of them. Images stay bytes until a kernel
+//! turns them into numbers.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::settings::Section;
+
+pub mod partition;
+pub mod synthetic;
+pub mod table;
+
+/// How bytes become numbers: x·scale + shift, one pair per channel. A row holds its
+/// channels one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    /// (scale, shift) of every channel.
+    pub channels: Vec<(f32, f32)>,
+}
+
+impl Scaling {
+    /// (x/255 − mean)/deviation for every channel.
+    pub fn normalized(channels: &[(f64, f64)]) -> Self {
+        let pair = |&(mean, deviation): &(f64, f64)| {
+            (
+                (1.0 / (255.0 * deviation)) as f32,
+                (-mean / deviation) as f32,
+            )
+        };
+        Self {
+            channels: channels.iter().map(pair).collect(),
+        }
+    }
+
+    /// Writes the numbers of `rows` bytes rows of `width` into `out`.
+    pub fn apply(&self, bytes: &[u8], width: usize, out: &mut [f32]) {
+        assert_eq!(bytes.len(), out.len());
+        let plane = width / self.channels.len();
+        for (row, out) in bytes.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+            for (k, &(scale, shift)) in self.channels.iter().enumerate() {
+                let at = k * plane..(k + 1) * plane;
+                for (out, byte) in out[at.clone()].iter_mut().zip(&row[at]) {
+                    *out = f32::from(*byte) * scale + shift;
+                }
+            }
+        }
+    }
+}
+
+/// Rows of features, all of one width.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Features {
+    /// Numbers.
+    Floats(Vec<f32>),
+    /// Bytes and how to read them.
+    Bytes(Vec<u8>, Arc<Scaling>),
+}
+
+/// What is to be predicted, one entry per row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Targets {
+    /// Class indices.
+    Classes(Vec<u32>),
+    /// Numbers (regression).
+    Values(Vec<f32>),
+}
+
+impl Targets {
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self {
+            Targets::Classes(c) => c.len(),
+            Targets::Values(v) => v.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Some examples: features and targets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Examples {
+    width: usize,
+    features: Features,
+    targets: Targets,
+}
+
+impl Examples {
+    /// Examples of `width` features each.
+    ///
+    /// # Panics
+    /// Where the lengths do not fit each other.
+    pub fn new(width: usize, features: Features, targets: Targets) -> Self {
+        let cells = match &features {
+            Features::Floats(x) => x.len(),
+            Features::Bytes(x, _) => x.len(),
+        };
+        assert_eq!(cells, width * targets.len(), "features and targets agree");
+        Self {
+            width,
+            features,
+            targets,
+        }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    /// Features per example.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The targets.
+    pub fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
+    /// The features.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// How often each class occurs (empty for regression).
+    pub fn class_counts(&self, classes: usize) -> Vec<u64> {
+        let Targets::Classes(labels) = &self.targets else {
+            return Vec::new();
+        };
+        let mut counts = vec![0; classes];
+        labels.iter().for_each(|c| counts[*c as usize] += 1);
+        counts
+    }
+
+    /// The examples from `start`, at most `len` of them, as one batch.
+    pub fn batch(&self, start: usize, len: usize) -> Batch<'_> {
+        let end = (start + len).min(self.len());
+        let cells = start * self.width..end * self.width;
+        Batch {
+            width: self.width,
+            rows: match &self.features {
+                Features::Floats(x) => Rows::Floats(&x[cells]),
+                Features::Bytes(x, scaling) => Rows::Bytes(&x[cells], scaling),
+            },
+            targets: match &self.targets {
+                Targets::Classes(c) => Labels::Classes(&c[start..end]),
+                Targets::Values(v) => Labels::Values(&v[start..end]),
+            },
+        }
+    }
+
+    /// All examples as one batch.
+    pub fn all(&self) -> Batch<'_> {
+        self.batch(0, self.len())
+    }
+
+    /// An empty set of the same kind, to be filled by [`Examples::gather_into`].
+    pub fn empty_like(&self) -> Self {
+        Self {
+            width: self.width,
+            features: match &self.features {
+                Features::Floats(_) => Features::Floats(Vec::new()),
+                Features::Bytes(_, scaling) => Features::Bytes(Vec::new(), scaling.clone()),
+            },
+            targets: match &self.targets {
+                Targets::Classes(_) => Targets::Classes(Vec::new()),
+                Targets::Values(_) => Targets::Values(Vec::new()),
+            },
+        }
+    }
+
+    /// Replaces `out` by the rows of those indices. Reuses `out`'s memory where it is
+    /// of the same kind.
+    pub fn gather_into(&self, rows: &[u32], out: &mut Examples) {
+        let same_kind = matches!(
+            (&self.features, &out.features),
+            (Features::Floats(_), Features::Floats(_)) | (Features::Bytes(..), Features::Bytes(..))
+        ) && matches!(
+            (&self.targets, &out.targets),
+            (Targets::Classes(_), Targets::Classes(_)) | (Targets::Values(_), Targets::Values(_))
+        );
+        if !same_kind {
+            *out = self.empty_like();
+        }
+        out.width = self.width;
+        match (&self.features, &mut out.features) {
+            (Features::Floats(from), Features::Floats(to)) => {
+                gather(from, self.width, rows, to);
+            }
+            (Features::Bytes(from, scaling), Features::Bytes(to, old)) => {
+                gather(from, self.width, rows, to);
+                if !Arc::ptr_eq(old, scaling) {
+                    *old = scaling.clone();
+                }
+            }
+            _ => unreachable!("made of one kind above"),
+        }
+        match (&self.targets, &mut out.targets) {
+            (Targets::Classes(from), Targets::Classes(to)) => gather(from, 1, rows, to),
+            (Targets::Values(from), Targets::Values(to)) => gather(from, 1, rows, to),
+            _ => unreachable!("made of one kind above"),
+        }
+    }
+
+    /// The rows of those indices.
+    pub fn gathered(&self, rows: &[u32]) -> Self {
+        let mut out = self.empty_like();
+        self.gather_into(rows, &mut out);
+        out
+    }
+}
+
+fn gather<T: Copy>(from: &[T], width: usize, rows: &[u32], to: &mut Vec<T>) {
+    to.clear();
+    for &row in rows {
+        let start = row as usize * width;
+        to.extend_from_slice(&from[start..start + width]);
+    }
+}
+
+/// The features of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Rows<'a> {
+    /// Numbers.
+    Floats(&'a [f32]),
+    /// Bytes and how to read them.
+    Bytes(&'a [u8], &'a Scaling),
+}
+
+/// The targets of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Labels<'a> {
+    /// Class indices.
+    Classes(&'a [u32]),
+    /// Numbers (regression).
+    Values(&'a [f32]),
+}
+
+/// A contiguous view of some examples: what a model sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// Features per example.
+    pub width: usize,
+    /// The features, row by row.
+    pub rows: Rows<'a>,
+    /// The targets.
+    pub targets: Labels<'a>,
+}
+
+impl Batch<'_> {
+    /// How many examples.
+    pub fn len(&self) -> usize {
+        match self.targets {
+            Labels::Classes(c) => c.len(),
+            Labels::Values(v) => v.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a client has.
+#[derive(Clone, Debug)]
+pub struct Shard {
+    /// The client's name.
+    pub name: String,
+    /// What it trains on.
+    pub train: Examples,
+    /// What it holds out.
+    pub valid: Examples,
+}
+
+/// What is to be learned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "task", rename_all = "lowercase")]
+pub enum Task {
+    /// One of these classes.
+    Classification {
+        /// Their names, in the order of their indices.
+        classes: Vec<String>,
+    },
+    /// A number.
+    Regression,
+}
+
+impl Task {
+    /// The number of classes; 0 for regression.
+    pub fn classes(&self) -> usize {
+        match self {
+            Task::Classification { classes } => classes.len(),
+            Task::Regression => 0,
+        }
+    }
+}
+
+/// How raw inputs became the features that models see.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Normalization {
+    /// Not at all.
+    None,
+    /// (x − mean)/deviation, feature by feature, from the training rows.
+    Standardized {
+        /// Means.
+        mean: Vec<f64>,
+        /// Standard deviations (1 where a feature is constant).
+        deviation: Vec<f64>,
+    },
+    /// Bytes: x·scale + shift, channel by channel.
+    Bytes {
+        /// (scale, shift) of every channel.
+        channels: Vec<(f32, f32)>,
+    },
+}
+
+/// What a user must know to feed a trained model: `schema.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Schema {
+    /// What is predicted.
+    #[serde(flatten)]
+    pub task: Task,
+    /// The features' names, in order.
+    pub features: Vec<String>,
+    /// The shape of one example: `[features]`, or `[channels, height, width]`.
+    pub shape: Vec<usize>,
+    /// How raw inputs became features.
+    pub normalization: Normalization,
+}
+
+/// A file that the data came from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceFile {
+    /// Where it lies.
+    pub path: String,
+    /// Its SHA-256, in hexadecimal.
+    pub sha256: String,
+}
+
+/// The clients and their data.
+pub trait Dataset: Send + Sync {
+    /// What the data looks like.
+    fn schema(&self) -> &Schema;
+
+    /// How many clients there are.
+    fn clients(&self) -> usize;
+
+    /// A client's name.
+    fn name(&self, client: usize) -> String;
+
+    /// How many (training, validation) examples a client has, without making them.
+    fn sizes(&self, client: usize) -> (usize, usize);
+
+    /// A client's data. Cheap where the data is in memory, made afresh where it is
+    /// synthetic.
+    fn shard(&self, client: usize) -> Result<Arc<Shard>>;
+
+    /// The files it was read from.
+    fn files(&self) -> Vec<SourceFile> {
+        Vec::new()
+    }
+
+    /// What a user should be told about how it was read, such as clients left out.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Data that is wholly in memory, client by client.
+pub struct InMemory {
+    /// What the data looks like.
+    pub schema: Schema,
+    /// The clients.
+    pub shards: Vec<Arc<Shard>>,
+    /// Where it came from.
+    pub files: Vec<SourceFile>,
+    /// What a user should be told.
+    pub notes: Vec<String>,
+}
+
+impl Dataset for InMemory {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+    fn clients(&self) -> usize {
+        self.shards.len()
+    }
+    fn name(&self, client: usize) -> String {
+        self.shards[client].name.clone()
+    }
+    fn sizes(&self, client: usize) -> (usize, usize) {
+        let shard = &self.shards[client];
+        (shard.train.len(), shard.valid.len())
+    }
+    fn shard(&self, client: usize) -> Result<Arc<Shard>> {
+        Ok(self.shards[client].clone())
+    }
+    fn files(&self) -> Vec<SourceFile> {
+        self.files.clone()
+    }
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
+
+/// Keys that every kind of data has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Common {
+    /// The data's seed.
+    pub seed: u64,
+    /// The share of its examples that a client holds out.
+    pub validation: f64,
+    /// Clients with fewer examples are left out.
+    pub min_examples: usize,
+}
+
+/// One of the kinds of data, with its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// Made up by a generator.
+    Synthetic(synthetic::Synthetic),
+    /// A user's own table.
+    Table(table::Table),
+}
+
+impl Source {
+    /// Reads `[data]`; `seed` is the run's.
+    pub fn read(s: &mut Section<'_>, seed: u64) -> Self {
+        type Read = fn(&mut Section<'_>, Common) -> Source;
+        let kinds: [(&str, Read); 2] = [
+            ("synthetic", |s, c| {
+                Source::Synthetic(synthetic::Synthetic::read(s, c))
+            }),
+            ("table", |s, c| Source::Table(table::Table::read(s, c))),
+        ];
+        let read = s.choice("kind", "synthetic", &kinds);
+        let most = i64::MAX as u64;
+        let common = Common {
+            seed: s.integer("seed", seed, 0..=most, "a whole number ≥ 0"),
+            validation: s.float("validation", 0.2, 1e-9..1.0, "more than 0, less than 1"),
+            min_examples: s.integer("min_examples", 0, 0..=most, "a whole number ≥ 0") as usize,
+        };
+        read(s, common)
+    }
+
+    /// Its kind, as a spec writes it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Source::Synthetic(_) => "synthetic",
+            Source::Table(_) => "table",
+        }
+    }
+
+    /// Reads or makes the data.
+    pub fn load(&self) -> Result<Arc<dyn Dataset>> {
+        Ok(match self {
+            Source::Synthetic(synthetic) => Arc::new(synthetic.load()?),
+            Source::Table(table) => Arc::new(table.load()?),
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! synthetic(γ, β): FedProx's generator, every client a pure function of seed and index.
+//!
+//! For client k:
+//!
+//! ```text
+//! u_k ~ N(0, γ)     W_k, b_k ~ N(u_k, 1)                 γ, β: standard deviations
+//! B_k ~ N(0, β)     m_k ~ N(B_k, 1)     x ~ N(m_k, Σ)    Σ_jj = j^−1.2
+//! y = argmax(x·W_k + b_k)               n_k = ⌊lognormal(4, 2)⌋ + 50
+//! ```
+//!
+//! synthetic(0, 0) is not IID: each client still draws its own W_k. With `iid = true`
+//! all clients share one W and b, and inputs have mean zero.
+
+use std::sync::Arc;
+
+use rand::RngExt;
+use rand_distr::{Distribution, LogNormal, StandardNormal};
+
+use super::partition::{held_out, hold_out};
+use super::{Dataset, Examples, Features, Normalization, Schema, Shard, Targets, Task};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream, stream};
+use crate::settings::Section;
+
+/// The generator's settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Synthetic {
+    /// How many clients.
+    pub clients: usize,
+    /// γ: standard deviation between the clients' models.
+    pub gamma: f64,
+    /// β: standard deviation between the clients' inputs.
+    pub beta: f64,
+    /// Inputs per example.
+    pub features: usize,
+    /// Classes.
+    pub classes: usize,
+    /// One model and one input distribution for all.
+    pub iid: bool,
+    /// Examples of every client, where they are to be equal.
+    pub examples: Option<usize>,
+    /// The most examples a client may have.
+    pub max_examples: usize,
+    /// Clients with fewer are left out.
+    pub min_examples: usize,
+    /// The share of its examples that a client holds out.
+    pub validation: f64,
+    /// The data's seed.
+    pub seed: u64,
+}
+
+impl Synthetic {
+    /// Reads `[data]`.
+    pub fn read(s: &mut Section<'_>, common: super::Common) -> Self {
+        let examples = s.optional_integer("examples", 2..=10_000_000, "2 to 10000000");
+        Self {
+            gamma: s.float("gamma", 1.0, 0.0..=1e6, "0 to 1e6"),
+            beta: s.float("beta", 1.0, 0.0..=1e6, "0 to 1e6"),
+            features: s.integer("features", 60, 1..=1_000_000, "1 to 1000000") as usize,
+            classes: s.integer("classes", 10, 2..=100_000, "2 to 100000") as usize,
+            iid: s.boolean("iid", false),
+            examples: examples.map(|x| x as usize),
+            max_examples: s.integer("max_examples", 1000, 51..=10_000_000, "51 to 10000000")
+                as usize,
+            clients: s.integer("clients", 100, 1..=100_000_000, "1 to 100000000") as usize,
+            min_examples: common.min_examples,
+            validation: common.validation,
+            seed: common.seed,
+        }
+    }
+
+    fn size(&self, k: u64) -> usize {
+        self.examples.unwrap_or_else(|| {
+            let mut rng = stream(self.seed, Purpose::Sizes, 0, k);
+            let drawn: f64 = LogNormal::new(4.0, 2.0).expect("2 > 0").sample(&mut rng);
+            (drawn as usize).saturating_add(50).min(self.max_examples)
+        })
+    }
+
+    /// The clients, none of them made yet.
+    pub fn load(&self) -> Result<Generated> {
+        let all = 0..self.clients as u64;
+        let kept: Option<Vec<u64>> = (self.min_examples > 50 || self.examples.is_some())
+            .then(|| all.filter(|k| self.size(*k) >= self.min_examples).collect());
+        if kept.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Error::Data(format!(
+                "data.min_examples: no client has {} examples or more",
+                self.min_examples
+            )));
+        }
+        let smallest = self.examples.unwrap_or(51);
+        if held_out(smallest, self.validation) >= smallest {
+            return Err(Error::Data(format!(
+                "data.validation: holding out {} of a client's {smallest} examples leaves none \
+                 to train on; lower it or raise data.examples",
+                self.validation
+            )));
+        }
+        let names = |prefix: &str, n: usize| (0..n).map(|j| format!("{prefix}{j}")).collect();
+        Ok(Generated {
+            kept,
+            schema: Schema {
+                task: Task::Classification {
+                    classes: names("", self.classes),
+                },
+                features: names("x", self.features),
+                shape: vec![self.features],
+                normalization: Normalization::None,
+            },
+            settings: self.clone(),
+        })
+    }
+}
+
+/// Synthetic clients, each made when it is asked for.
+pub struct Generated {
+    settings: Synthetic,
+    /// The clients that are large enough, where that was asked.
+    kept: Option<Vec<u64>>,
+    schema: Schema,
+}
+
+impl Generated {
+    fn index(&self, client: usize) -> u64 {
+        self.kept
+            .as_ref()
+            .map_or(client as u64, |kept| kept[client])
+    }
+}
+
+fn normal(rng: &mut Stream) -> f64 {
+    rng.sample(StandardNormal)
+}
+
+impl Dataset for Generated {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn clients(&self) -> usize {
+        self.kept
+            .as_ref()
+            .map_or(self.settings.clients, |kept| kept.len())
+    }
+
+    fn name(&self, client: usize) -> String {
+        self.index(client).to_string()
+    }
+
+    fn sizes(&self, client: usize) -> (usize, usize) {
+        let m = self.settings.size(self.index(client));
+        let held = held_out(m, self.settings.validation);
+        (m - held, held)
+    }
+
+    fn shard(&self, client: usize) -> Result<Arc<Shard>> {
+        let s = &self.settings;
+        let k = self.index(client);
+        let (d, c) = (s.features, s.classes);
+        let mut rng = stream(s.seed, Purpose::Synthesis, 0, k);
+
+        // The model: a client's own, or the one of all (client number 2⁶⁴−1 draws it).
+        let (model, u) = if s.iid {
+            (&mut stream(s.seed, Purpose::Synthesis, 0, u64::MAX), 0.0)
+        } else {
+            let u = s.gamma * normal(&mut rng);
+            (&mut rng, u)
+        };
+        let weights: Vec<f64> = (0..d * c).map(|_| u + normal(model)).collect();
+        let bias: Vec<f64> = (0..c).map(|_| u + normal(model)).collect();
+
+        // The inputs' mean.
+        let mean: Vec<f64> = if s.iid {
+            vec![0.0; d]
+        } else {
+            let center = s.beta * normal(&mut rng);
+            (0..d).map(|_| center + normal(&mut rng)).collect()
+        };
+        let deviation: Vec<f64> = (1..=d).map(|j| (j as f64).powf(-0.6)).collect();
+
+        let m = s.size(k);
+        let mut x = Vec::with_capacity(m * d);
+        let mut y = Vec::with_capacity(m);
+        let mut scores = vec![0.0f64; c];
+        for _ in 0..m {
+            scores.copy_from_slice(&bias);
+            for j in 0..d {
+                let value = (mean[j] + deviation[j] * normal(&mut rng)) as f32;
+                x.push(value);
+                for (score, w) in scores.iter_mut().zip(&weights[j * c..(j + 1) * c]) {
+                    *score += f64::from(value) * w;
+                }
+            }
+            y.push(first_maximum(&scores));
+        }
+        let all = Examples::new(d, Features::Floats(x), Targets::Classes(y));
+        let (train, valid) = hold_out(m, s.validation, s.seed, k);
+        Ok(Arc::new(Shard {
+            name: k.to_string(),
+            train: all.gathered(&train),
+            valid: all.gathered(&valid),
+        }))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let left_out = self.settings.clients - self.clients();
+        if left_out == 0 {
+            return Vec::new();
+        }
+        vec![format!(
+            "{left_out} of {} clients have fewer than {} examples and are left out",
+            self.settings.clients, self.settings.min_examples
+        )]
+    }
+}
+
+fn first_maximum(scores: &[f64]) -> u32 {
+    let mut best = 0;
+    for (k, score) in scores.iter().enumerate() {
+        if *score > scores[best] {
+            best = k;
+        }
+    }
+    best as u32
+}

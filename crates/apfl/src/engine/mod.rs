@@ -1,0 +1,49 @@
+//! Engines: where clients live and how they are reached.
+//!
+//! An engine moves values and does nothing to them. Replies come back in the order of
+//! the clients, so that equal results are true by construction.
+
+use crate::algorithm::Algorithm;
+use crate::clients::{Delivered, Reply};
+use crate::error::Result;
+use crate::metrics::Tallies;
+
+pub mod threads;
+
+pub use threads::Threads;
+
+/// Where clients live.
+pub trait Engine<A: Algorithm>: Send {
+    /// Trains a cohort (ascending) in a round, and hands over the replies in its order.
+    fn train(
+        &mut self,
+        round: u64,
+        sent: &A::Broadcast,
+        cohort: &[usize],
+        score: bool,
+        each: &mut (dyn FnMut(usize, Reply<A::Update>) + Send),
+    ) -> Result<()>;
+
+    /// The scores of the shared model at every client of a cohort, in its order.
+    fn score(
+        &mut self,
+        round: u64,
+        shared: &[f32],
+        cohort: &[usize],
+        each: &mut (dyn FnMut(usize, Tallies) + Send),
+    ) -> Result<()>;
+
+    /// The last local round at some clients, in their order.
+    fn deliver(
+        &mut self,
+        round: u64,
+        sent: &A::Broadcast,
+        shared: &[f32],
+        clients: &[usize],
+        keep: bool,
+        each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
+    ) -> Result<()>;
+
+    /// The digests of the memories of some clients, in their order.
+    fn digests(&mut self, clients: &[usize]) -> Result<Vec<[u8; 32]>>;
+}

@@ -1,0 +1,310 @@
+//! All clients in this process, on all cores.
+//!
+//! Every thread takes the next client as soon as it is free, so uneven clients leave no
+//! core idle. What they give is handed on in the order of the clients by whichever
+//! thread completes it; a thread that runs too far ahead waits, so that only a bounded
+//! number of replies is ever in memory.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use super::Engine;
+use crate::algorithm::Algorithm;
+use crate::clients::{Clients, Delivered, Reply, World};
+use crate::digest::digest_of;
+use crate::error::{Error, Result};
+use crate::metrics::Tallies;
+use crate::site::Desk;
+
+/// The thread engine.
+pub struct Threads<A: Algorithm> {
+    clients: Clients<A>,
+    crew: Crew,
+}
+
+impl<A: Algorithm> Threads<A> {
+    /// All clients of the world on that many threads; 0: one per core.
+    pub fn new(world: World, algorithm: Arc<A>, threads: usize) -> Result<Self> {
+        let reply_bytes = 4 * world.w0.len();
+        Ok(Self {
+            clients: Clients::new(world, algorithm),
+            crew: Crew::new(threads, reply_bytes)?,
+        })
+    }
+
+    fn name(&self, client: usize) -> String {
+        self.clients.world().dataset.name(client)
+    }
+}
+
+impl<A: Algorithm> Engine<A> for Threads<A> {
+    fn train(
+        &mut self,
+        round: u64,
+        sent: &A::Broadcast,
+        cohort: &[usize],
+        score: bool,
+        each: &mut (dyn FnMut(usize, Reply<A::Update>) + Send),
+    ) -> Result<()> {
+        self.crew.in_order(
+            cohort.len(),
+            |k| self.name(cohort[k]),
+            |k, desk| self.clients.train(cohort[k], round, sent, score, desk),
+            |k, reply| {
+                each(cohort[k], reply);
+                Ok(())
+            },
+        )
+    }
+
+    fn score(
+        &mut self,
+        round: u64,
+        shared: &[f32],
+        cohort: &[usize],
+        each: &mut (dyn FnMut(usize, Tallies) + Send),
+    ) -> Result<()> {
+        self.crew.in_order(
+            cohort.len(),
+            |k| self.name(cohort[k]),
+            |k, desk| self.clients.score(cohort[k], shared, round, desk),
+            |k, tallies| {
+                each(cohort[k], tallies);
+                Ok(())
+            },
+        )
+    }
+
+    fn deliver(
+        &mut self,
+        round: u64,
+        sent: &A::Broadcast,
+        shared: &[f32],
+        clients: &[usize],
+        keep: bool,
+        each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
+    ) -> Result<()> {
+        self.crew.in_order(
+            clients.len(),
+            |k| self.name(clients[k]),
+            |k, desk| {
+                self.clients
+                    .deliver(clients[k], round, sent, shared, keep, desk)
+            },
+            |_, delivered| each(delivered),
+        )
+    }
+
+    fn digests(&mut self, clients: &[usize]) -> Result<Vec<[u8; 32]>> {
+        let mut digests = Vec::with_capacity(clients.len());
+        self.crew.in_order(
+            clients.len(),
+            |k| self.name(clients[k]),
+            |k, _| {
+                Ok(self
+                    .clients
+                    .memory(clients[k], digest_of)
+                    .unwrap_or_default())
+            },
+            |_, digest| {
+                digests.push(digest);
+                Ok(())
+            },
+        )?;
+        Ok(digests)
+    }
+}
+
+/// Threads with a desk each.
+pub struct Crew {
+    pool: rayon::ThreadPool,
+    desks: Vec<Mutex<Desk>>,
+    /// How far ahead of the oldest unfinished item a thread may start.
+    look_ahead: usize,
+}
+
+/// Memory that replies waiting for their turn may take.
+const WAITING_BYTES: usize = 64 << 20;
+
+struct Line<R, S> {
+    /// The first item that has not been handed on.
+    next: usize,
+    waiting: BTreeMap<usize, R>,
+    sink: S,
+    error: Option<(usize, Error)>,
+}
+
+impl Crew {
+    /// That many threads; 0: one per core. `item_bytes`: what one reply takes.
+    pub fn new(threads: usize, item_bytes: usize) -> Result<Self> {
+        let threads = match threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|k| format!("apfl-{k}"))
+            .build()
+            .map_err(|e| Error::Data(format!("cannot start {threads} threads: {e}")))?;
+        Ok(Self {
+            pool,
+            desks: (0..threads).map(|_| Mutex::default()).collect(),
+            look_ahead: (WAITING_BYTES / item_bytes.max(1)).clamp(2 * threads, 4096),
+        })
+    }
+
+    /// Does `work` for 0 … `count` in parallel and hands the results to `sink` in order.
+    /// Of several failures the one of the lowest item is reported; a panic is a failure
+    /// of the item, whose `name` the message has.
+    pub fn in_order<R: Send>(
+        &self,
+        count: usize,
+        name: impl Fn(usize) -> String + Sync,
+        work: impl Fn(usize, &mut Desk) -> Result<R> + Sync,
+        sink: impl FnMut(usize, R) -> Result<()> + Send,
+    ) -> Result<()> {
+        let taken = AtomicUsize::new(0);
+        let line = Mutex::new(Line {
+            next: 0,
+            waiting: BTreeMap::new(),
+            sink,
+            error: None,
+        });
+        let moved = Condvar::new();
+        let lock = || line.lock().unwrap_or_else(PoisonError::into_inner);
+        let worker = |desk: &Mutex<Desk>| {
+            let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
+            loop {
+                let k = taken.fetch_add(1, Ordering::Relaxed);
+                if k >= count {
+                    return;
+                }
+                let mut queue = lock();
+                while queue.error.is_none() && k >= queue.next + self.look_ahead {
+                    queue = moved.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                }
+                if queue.error.as_ref().is_some_and(|(failed, _)| *failed < k) {
+                    return;
+                }
+                drop(queue);
+                let result = catch_unwind(AssertUnwindSafe(|| work(k, &mut desk)))
+                    .unwrap_or_else(|panic| Err(panicked(&name(k), &*panic)));
+                let mut queue = lock();
+                let failed = match result {
+                    Err(error) => Some((k, error)),
+                    Ok(result) => {
+                        queue.waiting.insert(k, result);
+                        queue.hand_on()
+                    }
+                };
+                if let Some((k, error)) = failed
+                    && queue.error.as_ref().is_none_or(|(before, _)| k < *before)
+                {
+                    queue.error = Some((k, error));
+                }
+                moved.notify_all();
+            }
+        };
+        self.pool.scope(|scope| {
+            for desk in self.desks.iter().take(count) {
+                scope.spawn(|_| worker(desk));
+            }
+        });
+        match line
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .error
+        {
+            None => Ok(()),
+            Some((_, error)) => Err(error),
+        }
+    }
+}
+
+impl<R, S: FnMut(usize, R) -> Result<()>> Line<R, S> {
+    fn hand_on(&mut self) -> Option<(usize, Error)> {
+        while self.error.is_none() {
+            let k = self.next;
+            let result = self.waiting.remove(&k)?;
+            self.next += 1;
+            if let Err(error) = (self.sink)(k, result) {
+                return Some((k, error));
+            }
+        }
+        None
+    }
+}
+
+fn panicked(client: &str, panic: &(dyn Any + Send)) -> Error {
+    let why = panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".into());
+    Error::Data(format!("the work of client '{client}' panicked: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_whatever_the_threads() {
+        for threads in [1, 2, 3, 8] {
+            let mut crew = Crew::new(threads, 0).unwrap();
+            crew.look_ahead = 3;
+            let mut seen = Vec::new();
+            crew.in_order(
+                50,
+                |k| k.to_string(),
+                |k, _| {
+                    std::thread::sleep(std::time::Duration::from_micros((k * 7919 % 400) as u64));
+                    Ok(k * k)
+                },
+                |k, square| {
+                    seen.push((k, square));
+                    Ok(())
+                },
+            )
+            .unwrap();
+            assert_eq!(seen, (0..50).map(|k| (k, k * k)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_the_work_with_the_name_and_without_a_hang() {
+        let crew = Crew::new(4, 0).unwrap();
+        let error = crew
+            .in_order(
+                100,
+                |k| format!("c{k}"),
+                |k, _| {
+                    assert!(k != 7, "boom");
+                    Ok(k)
+                },
+                |_, _| Ok(()),
+            )
+            .unwrap_err();
+        assert_eq!(error.to_string(), "the work of client 'c7' panicked: boom");
+    }
+
+    #[test]
+    fn the_failure_of_the_lowest_item_is_reported() {
+        for _ in 0..20 {
+            let crew = Crew::new(3, 0).unwrap();
+            let fail = |k: usize| Err::<(), _>(Error::Data(format!("item {k}")));
+            let error = crew
+                .in_order(
+                    9,
+                    |k| k.to_string(),
+                    |k, _| if k >= 3 { fail(k) } else { Ok(()) },
+                    |_, ()| Ok(()),
+                )
+                .unwrap_err();
+            assert_eq!(error.to_string(), "item 3");
+        }
+    }
+}

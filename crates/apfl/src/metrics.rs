@@ -1,0 +1,250 @@
+//! Scores of a model on examples, and their summary over clients.
+
+use serde::{Deserialize, Serialize};
+
+/// Sums over examples, from which scores are made. Adding them in client order keeps
+/// every bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Examples seen.
+    pub examples: u64,
+    /// Sum of their losses, without the ℓ2 term.
+    pub loss: f64,
+    /// How many were classified correctly.
+    pub correct: u64,
+    /// Sum of squared errors (regression).
+    pub squared_error: f64,
+}
+
+impl Tally {
+    /// Adds another tally.
+    pub fn add(&mut self, other: &Tally) {
+        self.examples += other.examples;
+        self.loss += other.loss;
+        self.correct += other.correct;
+        self.squared_error += other.squared_error;
+    }
+
+    /// The mean loss and accuracy, or root mean squared error.
+    pub fn score(&self, regression: bool) -> Score {
+        let n = self.examples as f64;
+        Score {
+            loss: self.loss / n,
+            accuracy: (!regression).then_some(self.correct as f64 / n),
+            rmse: regression.then(|| (self.squared_error / n).sqrt()),
+        }
+    }
+}
+
+/// Loss and accuracy of one model on one set of examples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// Mean loss, without the ℓ2 term.
+    pub loss: f64,
+    /// Share of examples classified correctly; null for regression.
+    pub accuracy: Option<f64>,
+    /// Root mean squared error; for regression only.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rmse: Option<f64>,
+}
+
+/// A model's tallies on training and validation examples.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tallies {
+    /// On training examples.
+    pub train: Tally,
+    /// On held-out examples.
+    pub valid: Tally,
+}
+
+impl Tallies {
+    /// Adds others.
+    pub fn add(&mut self, other: &Tallies) {
+        self.train.add(&other.train);
+        self.valid.add(&other.valid);
+    }
+
+    /// The scores of both.
+    pub fn scores(&self, regression: bool) -> Scores {
+        Scores {
+            train: self.train.score(regression),
+            valid: self.valid.score(regression),
+        }
+    }
+}
+
+/// A model's scores on training and validation examples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// On training examples.
+    pub train: Score,
+    /// On held-out examples.
+    pub valid: Score,
+}
+
+/// The three models of the paper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Three<T> {
+    /// The server's model.
+    pub shared: T,
+    /// The client's copy of it after local steps, before aggregation.
+    pub localized: T,
+    /// The client's own model.
+    pub personal: T,
+}
+
+impl<T> Three<T> {
+    /// Applies `f` to each.
+    pub fn map<U>(&self, f: impl Fn(&T) -> U) -> Three<U> {
+        Three {
+            shared: f(&self.shared),
+            localized: f(&self.localized),
+            personal: f(&self.personal),
+        }
+    }
+}
+
+/// How a value spreads over clients.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// Smallest.
+    pub min: f64,
+    /// First decile.
+    pub q10: f64,
+    /// Median.
+    pub q50: f64,
+    /// Last decile.
+    pub q90: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// The spread of some values; `None` of none. Quantiles interpolate linearly.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let last = sorted.len().checked_sub(1)?;
+        let quantile = |q: f64| {
+            let at = q * last as f64;
+            let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+            low + (high - low) * at.fract()
+        };
+        Some(Self {
+            mean: values.iter().sum::<f64>() / values.len() as f64,
+            min: sorted[0],
+            q10: quantile(0.1),
+            q50: quantile(0.5),
+            q90: quantile(0.9),
+            max: sorted[last],
+        })
+    }
+}
+
+/// One model's scores over all clients that delivery reached.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverClients {
+    /// Over all examples of all clients.
+    pub pooled: Scores,
+    /// The plain mean of the clients' scores.
+    pub mean: Scores,
+    /// Their standard deviation (population).
+    pub std: Scores,
+    /// The mean of the worst ⌈n/10⌉ clients: lowest accuracy, highest loss or error,
+    /// each taken by itself.
+    pub worst_decile: Scores,
+    /// The minimum over clients, number by number: lowest accuracy, and lowest loss.
+    pub min: Scores,
+    /// The maximum over clients, number by number.
+    pub max: Scores,
+}
+
+impl OverClients {
+    /// Summarizes the clients' tallies; `None` where there are no clients.
+    pub fn of(clients: &[Tallies], regression: bool) -> Option<Self> {
+        if clients.is_empty() {
+            return None;
+        }
+        let mut pooled = Tallies::default();
+        clients.iter().for_each(|t| pooled.add(t));
+        let each: Vec<Scores> = clients.iter().map(|t| t.scores(regression)).collect();
+        let over = |f: &dyn Fn(Vec<f64>, bool) -> f64| Scores {
+            train: over_scores(each.iter().map(|s| &s.train), f),
+            valid: over_scores(each.iter().map(|s| &s.valid), f),
+        };
+        Some(Self {
+            pooled: pooled.scores(regression),
+            mean: over(&|x, _| mean(&x)),
+            std: over(&|x, _| {
+                let m = mean(&x);
+                mean(&x.iter().map(|x| (x - m).powi(2)).collect::<Vec<_>>()).sqrt()
+            }),
+            worst_decile: over(&|mut x, high_is_good| {
+                x.sort_by(f64::total_cmp);
+                if !high_is_good {
+                    x.reverse();
+                }
+                mean(&x[..x.len().div_ceil(10)])
+            }),
+            min: over(&|x, _| x.into_iter().fold(f64::INFINITY, f64::min)),
+            max: over(&|x, _| x.into_iter().fold(f64::NEG_INFINITY, f64::max)),
+        })
+    }
+}
+
+fn mean(x: &[f64]) -> f64 {
+    x.iter().sum::<f64>() / x.len() as f64
+}
+
+/// Applies `f(values, whether high is good)` to loss, accuracy and rmse.
+fn over_scores<'a>(
+    scores: impl Iterator<Item = &'a Score> + Clone,
+    f: &dyn Fn(Vec<f64>, bool) -> f64,
+) -> Score {
+    let all = |pick: fn(&Score) -> Option<f64>, high_is_good| {
+        let values: Option<Vec<f64>> = scores.clone().map(pick).collect();
+        values.map(|values| f(values, high_is_good))
+    };
+    Score {
+        loss: all(|s| Some(s.loss), false).expect("every score has a loss"),
+        accuracy: all(|s| s.accuracy, true),
+        rmse: all(|s| s.rmse, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        let s = Spread::of(&[3.0, 1.0, 2.0, 4.0, 5.0]).unwrap();
+        assert_eq!((s.min, s.q50, s.max, s.mean), (1.0, 3.0, 5.0, 3.0));
+        assert!((s.q10 - 1.4).abs() < 1e-12 && (s.q90 - 4.6).abs() < 1e-12);
+        assert_eq!(Spread::of(&[]), None);
+    }
+
+    #[test]
+    fn pooled_weighs_examples_and_mean_weighs_clients() {
+        let client = |examples, correct, loss| {
+            let t = Tally {
+                examples,
+                correct,
+                loss,
+                squared_error: 0.0,
+            };
+            Tallies { train: t, valid: t }
+        };
+        // Accuracies 0.9 (10 examples) and 0.3 (30 examples): pooled 18/40, mean 0.6, std 0.3.
+        let o = OverClients::of(&[client(10, 9, 1.0), client(30, 9, 9.0)], false).unwrap();
+        let acc = |s: Scores| s.valid.accuracy.unwrap();
+        assert_eq!(acc(o.pooled), 0.45);
+        assert!((acc(o.mean) - 0.6).abs() < 1e-12 && (acc(o.std) - 0.3).abs() < 1e-12);
+        assert_eq!((acc(o.worst_decile), acc(o.min)), (0.3, 0.3));
+        // Losses 0.1 and 0.3: the worst is the highest.
+        assert_eq!(o.worst_decile.valid.loss, 0.3);
+        assert_eq!(o.min.valid.loss, 0.1);
+    }
+}

@@ -1,0 +1,191 @@
+//! Losses: what is minimized over a model's outputs.
+
+use crate::data::Labels;
+use crate::metrics::Tally;
+
+/// A loss ℓ(z, y) over the outputs z of one example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Cross-entropy of softmax(z): log Σₖ exp(zₖ) − z_y.
+    Softmax,
+    /// Binary logistic, y = ±1 (class 1 is +1): log(1 + exp(−y·z)).
+    Logistic,
+    /// Squared hinge, y = ±1 (class 1 is +1): max(0, 1 − y·z)².
+    SquaredHinge,
+    /// Squared error ½‖z − t‖²; t is the value, or the class as a unit vector.
+    SquaredError,
+}
+
+impl Loss {
+    /// Outputs that the loss takes for that many classes (0: regression).
+    pub fn outputs(self, classes: usize) -> usize {
+        match self {
+            Loss::Softmax => classes,
+            Loss::Logistic | Loss::SquaredHinge => 1,
+            Loss::SquaredError => classes.max(1),
+        }
+    }
+
+    /// delta ← ∂(mean ℓ)/∂z, row by row. Gives the mean of ℓ.
+    pub fn differentiate(self, z: &[f32], targets: &Labels<'_>, delta: &mut Vec<f32>) -> f64 {
+        delta.resize(z.len(), 0.0);
+        let mut sum = 0.0;
+        let n = rows(targets);
+        let share = 1.0 / n as f32;
+        let width = z.len() / n;
+        for (r, (z, d)) in z
+            .chunks_exact(width)
+            .zip(delta.chunks_exact_mut(width))
+            .enumerate()
+        {
+            sum += match (self, targets) {
+                (Loss::Softmax, Labels::Classes(y)) => softmax_row(z, y[r], share, d),
+                (Loss::Logistic, Labels::Classes(y)) => {
+                    let (loss, slope) = logistic(z[0], sign(y[r]));
+                    d[0] = share * slope;
+                    loss
+                }
+                (Loss::SquaredHinge, Labels::Classes(y)) => {
+                    let y = sign(y[r]);
+                    let gap = (1.0 - y * z[0]).max(0.0);
+                    d[0] = share * (-2.0 * y * gap);
+                    f64::from(gap).powi(2)
+                }
+                (Loss::SquaredError, targets) => {
+                    let mut loss = 0.0;
+                    for (k, (z, d)) in z.iter().zip(d).enumerate() {
+                        let e = z - wanted(targets, r, k);
+                        *d = share * e;
+                        loss += 0.5 * f64::from(e).powi(2);
+                    }
+                    loss
+                }
+                (_, Labels::Values(_)) => unreachable!("the plan pairs values with squared error"),
+            };
+        }
+        sum / n as f64
+    }
+
+    /// The sums that scores are made of.
+    pub fn tally(self, z: &[f32], width: usize, targets: &Labels<'_>) -> Tally {
+        let mut tally = Tally::default();
+        for (r, z) in z.chunks_exact(width).enumerate() {
+            tally.examples += 1;
+            match (self, targets) {
+                (Loss::Softmax, Labels::Classes(y)) => {
+                    let (top, sum) = log_sum_exp(z);
+                    tally.loss += f64::from(top) + sum.ln() - f64::from(z[y[r] as usize]);
+                    tally.correct += u64::from(predicted(z) == y[r]);
+                }
+                (Loss::Logistic | Loss::SquaredHinge, Labels::Classes(y)) => {
+                    tally.loss += match self {
+                        Loss::Logistic => logistic(z[0], sign(y[r])).0,
+                        _ => f64::from((1.0 - sign(y[r]) * z[0]).max(0.0)).powi(2),
+                    };
+                    tally.correct += u64::from(predicted(z) == y[r]);
+                }
+                (Loss::SquaredError, targets) => {
+                    let squares = z.iter().enumerate();
+                    let squares =
+                        squares.map(|(k, z)| f64::from(z - wanted(targets, r, k)).powi(2));
+                    let square: f64 = squares.sum();
+                    tally.loss += 0.5 * square;
+                    match targets {
+                        Labels::Classes(y) => tally.correct += u64::from(predicted(z) == y[r]),
+                        Labels::Values(_) => tally.squared_error += square,
+                    }
+                }
+                (_, Labels::Values(_)) => unreachable!("the plan pairs values with squared error"),
+            }
+        }
+        tally
+    }
+
+    /// What a user wants to see of one example's outputs: probabilities of the classes
+    /// where the loss has them, scores otherwise, the value itself for regression.
+    pub fn present(self, z: &[f32], classes: usize) -> Vec<f64> {
+        match self {
+            Loss::Softmax => {
+                let (top, sum) = log_sum_exp(z);
+                let share = |z: &f32| f64::from(z - top).exp() / sum;
+                z.iter().map(share).collect()
+            }
+            Loss::Logistic => {
+                let p = 1.0 / (1.0 + f64::from(-z[0]).exp());
+                vec![1.0 - p, p]
+            }
+            Loss::SquaredHinge => vec![f64::from(-z[0]), f64::from(z[0])],
+            Loss::SquaredError if classes == 0 => vec![f64::from(z[0])],
+            Loss::SquaredError => z.iter().map(|z| f64::from(*z)).collect(),
+        }
+    }
+}
+
+fn rows(targets: &Labels<'_>) -> usize {
+    match targets {
+        Labels::Classes(c) => c.len(),
+        Labels::Values(v) => v.len(),
+    }
+}
+
+fn sign(class: u32) -> f32 {
+    if class == 1 { 1.0 } else { -1.0 }
+}
+
+fn wanted(targets: &Labels<'_>, row: usize, output: usize) -> f32 {
+    match targets {
+        Labels::Values(v) => v[row],
+        Labels::Classes(c) if c[row] as usize == output => 1.0,
+        Labels::Classes(_) => 0.0,
+    }
+}
+
+/// The class of the largest output, the first of equal ones; a single output is
+/// positive for class 1.
+pub fn predicted(z: &[f32]) -> u32 {
+    if let [z] = z {
+        return u32::from(*z > 0.0);
+    }
+    let mut best = 0;
+    for (k, value) in z.iter().enumerate() {
+        if *value > z[best] {
+            best = k;
+        }
+    }
+    best as u32
+}
+
+/// max z and Σ exp(z − max z)
+fn log_sum_exp(z: &[f32]) -> (f32, f64) {
+    let top = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    (top, z.iter().map(|z| f64::from((z - top).exp())).sum())
+}
+
+fn softmax_row(z: &[f32], y: u32, share: f32, delta: &mut [f32]) -> f64 {
+    let top = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut sum = 0.0f32;
+    for (z, d) in z.iter().zip(delta.iter_mut()) {
+        *d = (z - top).exp();
+        sum += *d;
+    }
+    let factor = share / sum;
+    delta.iter_mut().for_each(|d| *d *= factor);
+    let y = y as usize;
+    delta[y] -= share;
+    f64::from(top) + f64::from(sum).ln() - f64::from(z[y])
+}
+
+/// log(1 + exp(−y·z)) and its derivative in z, without overflow.
+fn logistic(z: f32, y: f32) -> (f64, f32) {
+    let margin = f64::from(y * z);
+    let e = (-margin.abs()).exp();
+    let loss = (-margin).max(0.0) + e.ln_1p();
+    let miss = if margin > 0.0 {
+        e / (1.0 + e)
+    } else {
+        1.0 / (1.0 + e)
+    };
+    // A margin that is not a number must not turn into one.
+    let loss = if margin.is_nan() { f64::NAN } else { loss };
+    (loss, -y * miss as f32)
+}

@@ -1,0 +1,201 @@
+//! Models: stateless descriptions over flat parameters.
+//!
+//! A model implements two passes, [`Model::forward`] and [`Model::backward`]. What
+//! algorithms use, [`Model::gradient`] and [`Model::descend`], follows from them.
+
+use rand::RngExt;
+
+use crate::data::Batch;
+use crate::metrics::Tally;
+use crate::params::{Params, norm_squared};
+use crate::rng::Stream;
+
+mod architecture;
+pub mod kernels;
+pub mod loss;
+pub mod mlp;
+
+pub use architecture::{Architecture, Shape};
+pub use loss::Loss;
+
+/// One named tensor within flat parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Its name, such as `layer1.weight`.
+    pub name: String,
+    /// Its shape; the last index runs fastest.
+    pub shape: Vec<usize>,
+    /// Where it starts.
+    pub offset: usize,
+    /// Inputs of a unit it belongs to: the scale of its initial values.
+    pub fan_in: usize,
+}
+
+impl Tensor {
+    /// The number of its values.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether it has no value.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where its values lie.
+    pub fn range(&self) -> std::ops::Range<usize> {
+        self.offset..self.offset + self.len()
+    }
+}
+
+/// The names and shapes within flat parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layout {
+    /// The tensors, one after the other.
+    pub tensors: Vec<Tensor>,
+}
+
+impl Layout {
+    /// Appends a tensor.
+    pub fn push(&mut self, name: impl Into<String>, shape: &[usize], fan_in: usize) {
+        self.tensors.push(Tensor {
+            name: name.into(),
+            shape: shape.to_vec(),
+            offset: self.len(),
+            fan_in,
+        });
+    }
+
+    /// The number of parameters.
+    pub fn len(&self) -> usize {
+        self.tensors.last().map_or(0, |t| t.offset + t.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All parameters zero.
+    pub fn zeros(&self) -> Params {
+        vec![0.0; self.len()]
+    }
+
+    /// Every parameter uniform in ±1/√fan_in.
+    pub fn uniform(&self, rng: &mut Stream) -> Params {
+        let mut params = Vec::with_capacity(self.len());
+        for tensor in &self.tensors {
+            let bound = 1.0 / (tensor.fan_in as f64).sqrt();
+            params.extend((0..tensor.len()).map(|_| rng.random_range(-bound..bound) as f32));
+        }
+        params
+    }
+}
+
+/// Memory for the passes over a batch; grows to the largest batch seen, then stays.
+#[derive(Clone, Debug, Default)]
+pub struct Workspace {
+    /// The outputs of the last forward pass, row by row.
+    pub outputs: Vec<f32>,
+    /// ∂(mean loss)/∂outputs: what the backward pass starts from.
+    pub delta: Vec<f32>,
+    pub(crate) input: Vec<f32>,
+    pub(crate) hidden: Vec<Vec<f32>>,
+    pub(crate) back: [Vec<f32>; 2],
+}
+
+/// What a backward pass does to the vector it moves: into ← into − decay·at + scale·Jᵀδ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The factor of the loss's gradient.
+    pub scale: f32,
+    /// The factor of the point itself: the ℓ2 term.
+    pub decay: f32,
+}
+
+/// A family of functions over flat parameters with a loss.
+pub trait Model: Send + Sync {
+    /// Names and shapes of the parameters.
+    fn layout(&self) -> &Layout;
+
+    /// Numbers put out per example.
+    fn outputs(&self) -> usize;
+
+    /// What is minimized over the outputs.
+    fn loss(&self) -> Loss;
+
+    /// λ of (λ/2)‖·‖², which is part of f.
+    fn l2(&self) -> f32;
+
+    /// Multiplications and additions of one forward pass over one example.
+    fn flops(&self) -> u64;
+
+    /// Fills `ws.outputs`, and keeps in `ws` what the backward pass needs.
+    fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace);
+
+    /// into ← into − decay·at + scale·Jᵀδ, where J is the outputs' derivative at `at` and
+    /// δ = `ws.delta`; after `forward` at the same point and batch. `at: None` means at
+    /// `into` itself, as it was before. The result is the same to the bit whether the
+    /// point is `into` or an equal copy of it.
+    fn backward(
+        &self,
+        at: Option<&[f32]>,
+        into: &mut [f32],
+        step: Step,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    );
+
+    /// (λ/2)‖at‖²
+    fn penalty(&self, at: &[f32]) -> f64 {
+        match self.l2() {
+            0.0 => 0.0,
+            l2 => 0.5 * f64::from(l2) * norm_squared(at),
+        }
+    }
+
+    /// grad ← ∇f(at; batch), ℓ2 term included. Gives the mean loss without that term.
+    fn gradient(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace, grad: &mut [f32]) -> f64 {
+        self.forward(at, batch, ws);
+        let loss = self.differentiate(batch, ws);
+        grad.fill(0.0);
+        let step = Step {
+            scale: 1.0,
+            decay: -self.l2(),
+        };
+        self.backward(Some(at), grad, step, batch, ws);
+        loss
+    }
+
+    /// into ← into − rate·∇f(at; batch), done inside the backward pass: no gradient is
+    /// stored. `at: None` is plain SGD, into ← into − rate·∇f(into). Gives the mean loss
+    /// at that point, without the ℓ2 term.
+    fn descend(
+        &self,
+        at: Option<&[f32]>,
+        into: &mut [f32],
+        rate: f32,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) -> f64 {
+        self.forward(at.unwrap_or(into), batch, ws);
+        let loss = self.differentiate(batch, ws);
+        let step = Step {
+            scale: -rate,
+            decay: rate * self.l2(),
+        };
+        self.backward(at, into, step, batch, ws);
+        loss
+    }
+
+    /// `ws.delta` ← ∂(mean loss)/∂outputs. Gives the mean loss.
+    fn differentiate(&self, batch: &Batch<'_>, ws: &mut Workspace) -> f64 {
+        let Workspace { outputs, delta, .. } = ws;
+        self.loss().differentiate(outputs, &batch.targets, delta)
+    }
+
+    /// Loss and hits of a forward pass's outputs.
+    fn tally(&self, batch: &Batch<'_>, outputs: &[f32]) -> Tally {
+        self.loss().tally(outputs, self.outputs(), &batch.targets)
+    }
+}

@@ -1,0 +1,207 @@
+//! A value as named arrays: one codec for checkpoints, messages and Python.
+//!
+//! What an algorithm remembers or sends implements [`Pack`]. Its arrays can then be
+//! hashed, counted, written and sent without anyone knowing the type.
+
+use std::collections::BTreeMap;
+
+use crate::params::Params;
+
+/// A borrowed array of a packed value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum View<'a> {
+    /// Parameters and the like.
+    F32(&'a [f32]),
+    /// Long sums.
+    F64(&'a [f64]),
+    /// Counters.
+    U64(&'a [u64]),
+}
+
+impl View<'_> {
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            View::F32(a) => 4 * a.len(),
+            View::F64(a) => 8 * a.len(),
+            View::U64(a) => 8 * a.len(),
+        }
+    }
+
+    /// Its little-endian bytes, in pieces of bounded size.
+    pub fn for_each_piece(&self, mut piece: impl FnMut(&[u8])) {
+        fn pieces<T: Copy, const N: usize>(
+            a: &[T],
+            to_bytes: impl Fn(T) -> [u8; N],
+            piece: &mut impl FnMut(&[u8]),
+        ) {
+            let mut buffer = Vec::with_capacity(N * 4096.min(a.len()));
+            for chunk in a.chunks(4096) {
+                buffer.clear();
+                chunk
+                    .iter()
+                    .for_each(|x| buffer.extend_from_slice(&to_bytes(*x)));
+                piece(&buffer);
+            }
+        }
+        match self {
+            View::F32(a) => pieces(a, f32::to_le_bytes, &mut piece),
+            View::F64(a) => pieces(a, f64::to_le_bytes, &mut piece),
+            View::U64(a) => pieces(a, u64::to_le_bytes, &mut piece),
+        }
+    }
+}
+
+/// An owned array of a packed value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Array {
+    /// Parameters and the like.
+    F32(Vec<f32>),
+    /// Long sums.
+    F64(Vec<f64>),
+    /// Counters.
+    U64(Vec<u64>),
+}
+
+/// The arrays of one value, to be taken out by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Arrays(pub BTreeMap<String, Array>);
+
+/// Why arrays do not make the value that was asked for.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("array '{name}': {problem}")]
+pub struct PackError {
+    /// The array in question.
+    pub name: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl Arrays {
+    fn take(&mut self, name: &str) -> Result<Array, PackError> {
+        self.0
+            .remove(name)
+            .ok_or_else(|| wrong(name, "is missing".into()))
+    }
+
+    /// Takes an `f32` array.
+    pub fn f32(&mut self, name: &str) -> Result<Params, PackError> {
+        match self.take(name)? {
+            Array::F32(a) => Ok(a),
+            _ => Err(wrong(name, "is not of type f32".into())),
+        }
+    }
+
+    /// Takes an `f32` array of a given length.
+    pub fn f32_of(&mut self, name: &str, len: usize) -> Result<Params, PackError> {
+        let a = self.f32(name)?;
+        if a.len() == len {
+            Ok(a)
+        } else {
+            Err(wrong(
+                name,
+                format!("has {} values, {len} expected", a.len()),
+            ))
+        }
+    }
+
+    /// Takes a single `f32`.
+    pub fn scalar(&mut self, name: &str) -> Result<f32, PackError> {
+        Ok(self.f32_of(name, 1)?[0])
+    }
+
+    /// Takes an `f64` array.
+    pub fn f64(&mut self, name: &str) -> Result<Vec<f64>, PackError> {
+        match self.take(name)? {
+            Array::F64(a) => Ok(a),
+            _ => Err(wrong(name, "is not of type f64".into())),
+        }
+    }
+
+    /// Takes a `u64` array.
+    pub fn u64(&mut self, name: &str) -> Result<Vec<u64>, PackError> {
+        match self.take(name)? {
+            Array::U64(a) => Ok(a),
+            _ => Err(wrong(name, "is not of type u64".into())),
+        }
+    }
+}
+
+fn wrong(name: &str, problem: String) -> PackError {
+    PackError {
+        name: name.into(),
+        problem,
+    }
+}
+
+/// A value that is nothing but named arrays.
+pub trait Pack: Sized {
+    /// Shows every array, always in the same order and under the same names.
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>));
+
+    /// The value of those arrays.
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError>;
+
+    /// Size of all arrays, in bytes: what it would cost to send.
+    fn bytes(&self) -> usize {
+        let mut sum = 0;
+        self.visit(&mut |_, view| sum += view.bytes());
+        sum
+    }
+
+    /// A copy of the arrays.
+    fn pack(&self) -> Arrays {
+        let mut arrays = Arrays::default();
+        self.visit(&mut |name, view| {
+            let array = match view {
+                View::F32(a) => Array::F32(a.to_vec()),
+                View::F64(a) => Array::F64(a.to_vec()),
+                View::U64(a) => Array::U64(a.to_vec()),
+            };
+            arrays.0.insert(name.to_owned(), array);
+        });
+        arrays
+    }
+}
+
+/// Nothing to remember, nothing to send.
+impl Pack for () {
+    fn visit(&self, _: &mut dyn FnMut(&str, View<'_>)) {}
+    fn unpack(_: &mut Arrays) -> Result<Self, PackError> {
+        Ok(())
+    }
+}
+
+/// One model, under the name `model`: the array that aggregation rules act on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelOnly {
+    /// The parameters.
+    pub model: Params,
+}
+
+impl Pack for ModelOnly {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("model", View::F32(&self.model));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            model: arrays.f32("model")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_comes_back_from_its_arrays() {
+        let there = ModelOnly {
+            model: vec![1.0, -2.5],
+        };
+        assert_eq!(there.bytes(), 8);
+        assert_eq!(ModelOnly::unpack(&mut there.pack()).unwrap(), there);
+        let error = ModelOnly::unpack(&mut Arrays::default()).unwrap_err();
+        assert_eq!(error.to_string(), "array 'model': is missing");
+    }
+}

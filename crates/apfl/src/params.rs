@@ -1,0 +1,133 @@
+//! Flat parameter vectors and their verbs.
+//!
+//! w, v, v̄, SCAFFOLD's c and every gradient are all [`Params`], so an algorithm
+//! is a few lines of vector arithmetic. Long sums are taken in `f64` and in a
+//! fixed order: the same numbers give the same bits, whoever computes them.
+
+/// A model's parameters, or anything of their shape, as one flat vector.
+pub type Params = Vec<f32>;
+
+/// y ← y + a·x
+pub fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
+    assert_eq!(y.len(), x.len());
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += a * x;
+    }
+}
+
+/// out ← α·v + (1 − α)·w
+pub fn mix(out: &mut [f32], alpha: f32, v: &[f32], w: &[f32]) {
+    assert!(out.len() == v.len() && v.len() == w.len());
+    let rest = 1.0 - alpha;
+    for ((out, v), w) in out.iter_mut().zip(v).zip(w) {
+        *out = alpha * v + rest * w;
+    }
+}
+
+const LANES: usize = 16;
+
+/// Σ f(j) over `len` terms in f64: sixteen interleaved partial sums, then those
+/// in order. The order depends on `len` alone.
+fn sum_in_lanes(len: usize, term: impl Fn(usize) -> f64) -> f64 {
+    let mut lanes = [0.0f64; LANES];
+    let whole = len - len % LANES;
+    for start in (0..whole).step_by(LANES) {
+        for (k, lane) in lanes.iter_mut().enumerate() {
+            *lane += term(start + k);
+        }
+    }
+    let tail: f64 = (whole..len).map(&term).sum();
+    lanes.iter().sum::<f64>() + tail
+}
+
+/// ⟨a, b⟩
+pub fn dot(a: &[f32], b: &[f32]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let b = &b[..a.len()];
+    sum_in_lanes(a.len(), |j| f64::from(a[j]) * f64::from(b[j]))
+}
+
+/// ⟨v − w, g⟩: the slope of f(αv + (1−α)w) along α, where g = ∇f there.
+pub fn dot_difference(v: &[f32], w: &[f32], g: &[f32]) -> f64 {
+    assert!(v.len() == w.len() && w.len() == g.len());
+    let (w, g) = (&w[..v.len()], &g[..v.len()]);
+    sum_in_lanes(v.len(), |j| {
+        (f64::from(v[j]) - f64::from(w[j])) * f64::from(g[j])
+    })
+}
+
+/// ‖a‖²
+pub fn norm_squared(a: &[f32]) -> f64 {
+    dot(a, a)
+}
+
+/// ‖a − b‖²
+pub fn distance_squared(a: &[f32], b: &[f32]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let b = &b[..a.len()];
+    sum_in_lanes(a.len(), |j| {
+        let d = f64::from(a[j]) - f64::from(b[j]);
+        d * d
+    })
+}
+
+/// A weighted mean of vectors that arrive one by one, summed in `f64`.
+///
+/// ```
+/// use apfl::params::Mean;
+/// let mut mean = Mean::default();
+/// mean.add(1.0, &[1.0, 2.0]);
+/// mean.add(3.0, &[5.0, 2.0]);
+/// assert_eq!(mean.value(), Some(vec![4.0, 2.0]));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Mean {
+    sum: Vec<f64>,
+    weight: f64,
+}
+
+impl Mean {
+    /// Adds `weight`·`x`.
+    pub fn add(&mut self, weight: f64, x: &[f32]) {
+        if self.sum.is_empty() {
+            self.sum = vec![0.0; x.len()];
+        }
+        assert_eq!(self.sum.len(), x.len());
+        for (sum, x) in self.sum.iter_mut().zip(x) {
+            *sum += weight * f64::from(*x);
+        }
+        self.weight += weight;
+    }
+
+    /// Σ weight·x / Σ weight, or `None` while nothing of positive weight came in.
+    pub fn value(&self) -> Option<Params> {
+        (self.weight > 0.0).then(|| self.sum.iter().map(|s| (s / self.weight) as f32).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verbs_do_what_their_equations_say() {
+        let mut y = vec![1.0, 2.0];
+        axpy(&mut y, -0.5, &[2.0, 4.0]);
+        assert_eq!(y, [0.0, 0.0]);
+        let mut out = vec![0.0; 2];
+        mix(&mut out, 0.25, &[4.0, 0.0], &[0.0, 4.0]);
+        assert_eq!(out, [1.0, 3.0]);
+        let a: Vec<f32> = (1..=40).map(|k| k as f32).collect();
+        assert_eq!(norm_squared(&a), 22140.0); // 40·41·81/6
+        assert_eq!(dot_difference(&a, &[1.0; 40], &[2.0; 40]), 1560.0); // 2·(820 − 40)
+        assert_eq!(distance_squared(&a, &[0.0; 40]), 22140.0);
+    }
+
+    #[test]
+    fn the_mean_of_equal_vectors_is_that_vector_to_the_bit() {
+        let x = vec![0.1f32, -3.3e-8, 7.7e9];
+        let mut mean = Mean::default();
+        (0..97).for_each(|_| mean.add(1.0, &x));
+        assert_eq!(mean.value().unwrap(), x);
+    }
+}

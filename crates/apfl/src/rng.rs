@@ -1,0 +1,76 @@
+//! Randomness by address.
+//!
+//! There is no generator that is passed along and consumed. A stream is named by
+//! (seed, purpose, round, client) and starts afresh wherever that name is spoken:
+//! in any thread, any process, before or after a resume.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+/// A stream of random numbers.
+pub type Stream = ChaCha8Rng;
+
+/// What randomness is for. Two purposes never share a stream.
+///
+/// The numbers are part of the reproducibility promise: never reuse one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Purpose {
+    /// The initial parameters.
+    Init = 1,
+    /// Which clients take part in a round.
+    Cohort = 2,
+    /// The order of a client's examples in a round.
+    Batches = 3,
+    /// The order of a client's examples in delivery's last local round.
+    Delivery = 4,
+    /// Synthetic data: the clients' sizes.
+    Sizes = 5,
+    /// Synthetic data: the clients' models and inputs.
+    Synthesis = 6,
+    /// Which examples a client holds out for validation.
+    Split = 7,
+    /// How a data set falls on clients.
+    Partition = 8,
+    /// Training on a client that joins a finished run.
+    Join = 9,
+    /// Flips and crops of training images.
+    Augmentation = 10,
+    /// Attacks on the aggregation.
+    Attack = 11,
+    /// Points, directions and noise of the theory's measurements.
+    Theory = 12,
+}
+
+/// The stream of that name.
+pub fn stream(seed: u64, purpose: Purpose, round: u64, client: u64) -> Stream {
+    let mut key = [0u8; 32];
+    for (slot, word) in key
+        .chunks_exact_mut(8)
+        .zip([seed, purpose as u64, round, client])
+    {
+        slot.copy_from_slice(&word.to_le_bytes());
+    }
+    Stream::from_seed(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::Rng;
+
+    #[test]
+    fn a_stream_is_its_name() {
+        let first = |s, p, r, c| stream(s, p, r, c).next_u64();
+        let here = first(1, Purpose::Batches, 2, 3);
+        assert_eq!(here, first(1, Purpose::Batches, 2, 3));
+        for other in [
+            first(2, Purpose::Batches, 2, 3),
+            first(1, Purpose::Delivery, 2, 3),
+            first(1, Purpose::Batches, 3, 3),
+            first(1, Purpose::Batches, 2, 4),
+        ] {
+            assert_ne!(here, other);
+        }
+    }
+}

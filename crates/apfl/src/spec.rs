@@ -1,0 +1,327 @@
+//! Spec (what was written) → Plan (what can run).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use toml::{Table, Value};
+
+use crate::algorithm::Choice;
+use crate::clients::World;
+use crate::data::Source;
+use crate::error::{Error, Result};
+use crate::model::{Architecture, Model};
+use crate::params::Params;
+use crate::rng::{Purpose, stream};
+use crate::schedule::{Per, Schedule};
+use crate::settings::{Problems, Section, shown};
+use crate::site::{LocalWork, Pace};
+use crate::store::tensors;
+use crate::training::{DeliverTo, Setup, Weights};
+
+/// A spec as it was written, with overrides applied.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Spec {
+    table: Table,
+    /// Tables whose kind an override changed, each with the keys that overrides set.
+    rekinded: BTreeMap<String, Vec<String>>,
+    set: Vec<String>,
+}
+
+impl Spec {
+    /// Reads TOML. An empty text is the default: adaptive APFL on synthetic(1, 1).
+    pub fn parse(text: &str) -> Result<Self> {
+        let table = text
+            .parse()
+            .map_err(|e| Error::Request(format!("the spec is not TOML: {e}")))?;
+        Ok(Self {
+            table,
+            ..Self::default()
+        })
+    }
+
+    /// Applies `key=value`. The value is TOML; what does not parse as TOML is a string.
+    pub fn set(&mut self, assignment: &str) -> Result<()> {
+        let (key, text) = assignment.split_once('=').ok_or_else(|| {
+            Error::Request(format!(
+                "--set {assignment}: expected key=value, such as training.rounds=5"
+            ))
+        })?;
+        let (key, text) = (key.trim(), text.trim());
+        let value = match format!("x = {text}").parse::<Table>() {
+            Ok(mut table) if table.len() == 1 => table.remove("x").unwrap_or(Value::from(text)),
+            _ => Value::from(text),
+        };
+        let path: Vec<&str> = key.split('.').collect();
+        if path.iter().any(|part| part.is_empty()) {
+            return Err(Error::Request(format!(
+                "--set {assignment}: the key is empty"
+            )));
+        }
+        let (last, parents) = path.split_last().expect("a split is never empty");
+        let mut table = &mut self.table;
+        for (depth, part) in parents.iter().enumerate() {
+            let inner = table
+                .entry((*part).to_string())
+                .or_insert_with(|| Value::Table(Table::new()));
+            // { fixed = … } and { adaptive = … } exclude each other: the new one replaces.
+            let replaces = *part == "mixing" && depth + 1 == parents.len();
+            if !inner.is_table() || replaces {
+                *inner = Value::Table(Table::new());
+            }
+            table = inner.as_table_mut().expect("made a table above");
+        }
+        let before = table.insert((*last).to_string(), value.clone());
+        let parent = parents.join(".");
+        if *last == "kind" && before.as_ref() != Some(&value) {
+            self.rekinded.insert(parent, Vec::new());
+        }
+        self.set.push(key.to_string());
+        Ok(())
+    }
+
+    /// Checks every key and spells out every default. Touches no file.
+    pub fn plan(&self) -> Result<Plan> {
+        let mut problems = Problems::default();
+        let mut root = Section::new("", self.table.clone(), &mut problems);
+        let mut plan = self.read(&mut root);
+        plan.resolved = root.finish();
+        match problems.0.is_empty() {
+            true => Ok(plan),
+            false => Err(Error::Spec(problems)),
+        }
+    }
+
+    fn forgive(&self, path: &str, s: &mut Section<'_>) {
+        if self.rekinded.contains_key(path) {
+            let set = |key: &String| key.strip_prefix(&format!("{path}.")).map(str::to_owned);
+            s.forgive_unknown(self.set.iter().filter_map(set).collect());
+        }
+    }
+
+    fn read(&self, s: &mut Section<'_>) -> Plan {
+        let most = i64::MAX as u64;
+        let seed = s.integer("seed", 1, 0..=most, "a whole number ≥ 0");
+        let data = s.section("data", |s| {
+            self.forgive("data", s);
+            Source::read(s, seed)
+        });
+        let architecture = s.section("model", |s| {
+            self.forgive("model", s);
+            Architecture::read(s)
+        });
+        let algorithm = s.section("algorithm", |s| {
+            self.forgive("algorithm", s);
+            Choice::read(s)
+        });
+        let (participation, weights) = s.section("federation", |s| {
+            let share = f64::MIN_POSITIVE..=1.0;
+            let weights = [
+                ("uniform", Weights::Uniform),
+                ("examples", Weights::Examples),
+            ];
+            (
+                s.float("participation", 1.0, share, "more than 0, at most 1"),
+                s.choice("weights", "uniform", &weights),
+            )
+        });
+        let (rounds, pace) = s.section("training", |s| {
+            let rounds = s.integer("rounds", 100, 1..=most, "at least 1");
+            (rounds, self.read_pace(s))
+        });
+        let evaluate_every = s.section("evaluation", |s| {
+            s.integer("every", 1, 1..=most, "at least 1")
+        });
+        let (deliver_to, keep_models) = s.section("delivery", |s| {
+            let who = [
+                ("all", DeliverTo::All),
+                ("drawn", DeliverTo::Drawn),
+                ("none", DeliverTo::None),
+            ];
+            (s.choice("clients", "all", &who), s.boolean("keep", true))
+        });
+        let checkpoint_every = s.section("checkpoint", |s| {
+            s.integer("every", 10, 0..=most, "a whole number ≥ 0")
+        });
+        let threads = s.section("engine", |s| {
+            s.choice("kind", "threads", &[("threads", ())]);
+            s.choice("memory", "ram", &[("ram", ())]);
+            s.integer("threads", 0, 0..=4096, "0 (all cores) to 4096") as usize
+        });
+        Plan {
+            resolved: Table::new(),
+            seed,
+            data,
+            architecture,
+            algorithm,
+            participation,
+            weights,
+            rounds,
+            pace,
+            evaluate_every,
+            deliver_to,
+            keep_models,
+            checkpoint_every,
+            threads,
+        }
+    }
+
+    fn read_pace(&self, s: &mut Section<'_>) -> Pace {
+        let most = 1u64 << 40;
+        let work = if s.has("local_epochs") {
+            if s.has("local_steps") {
+                s.problem(
+                    "local_epochs",
+                    "stands beside local_steps: one of them, please",
+                );
+                s.take("local_steps");
+            }
+            LocalWork::Epochs(s.integer("local_epochs", 1, 1..=most, "at least 1"))
+        } else {
+            LocalWork::Steps(s.integer("local_steps", 10, 1..=most, "at least 1"))
+        };
+        Pace {
+            work,
+            batch: read_batch(s),
+            learning_rate: s.float(
+                "learning_rate",
+                0.1,
+                f64::MIN_POSITIVE..,
+                "a number above 0",
+            ),
+            schedule: self.read_schedule(s),
+        }
+    }
+
+    fn read_schedule(&self, s: &mut Section<'_>) -> Schedule {
+        #[derive(Clone, Copy)]
+        enum Kind {
+            Constant,
+            Geometric,
+        }
+        // `schedule = "constant"` is short for `schedule = { kind = "constant" }`.
+        s.expand_kind("schedule");
+        s.section("schedule", |s| {
+            self.forgive("training.schedule", s);
+            let kinds = [("constant", Kind::Constant), ("geometric", Kind::Geometric)];
+            match s.choice("kind", "geometric", &kinds) {
+                Kind::Constant => Schedule::Constant,
+                Kind::Geometric => Schedule::Geometric {
+                    factor: s.float(
+                        "factor",
+                        0.99,
+                        f64::MIN_POSITIVE..=1.0,
+                        "above 0, at most 1",
+                    ),
+                    per: s.choice(
+                        "per",
+                        "round",
+                        &[
+                            ("round", Per::Round),
+                            ("epoch", Per::Epoch),
+                            ("step", Per::Step),
+                        ],
+                    ),
+                },
+            }
+        })
+    }
+}
+
+fn read_batch(s: &mut Section<'_>) -> Option<usize> {
+    match s.take("batch") {
+        None => {
+            s.resolve("batch", 50);
+            Some(50)
+        }
+        Some(Value::String(word)) if word == "full" => {
+            s.resolve("batch", "full");
+            None
+        }
+        Some(Value::Integer(size)) if size >= 1 => {
+            s.resolve("batch", size);
+            Some(size as usize)
+        }
+        Some(found) => {
+            let found = shown(&found);
+            s.problem(
+                "batch",
+                format!("found {found}, allowed is at least 1, or \"full\""),
+            );
+            None
+        }
+    }
+}
+
+/// A spec that was checked: everything a run needs but the data itself.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The spec with every default spelled out; it runs again to the same result.
+    pub resolved: Table,
+    /// Everything random.
+    pub seed: u64,
+    /// Where the data comes from.
+    pub data: Source,
+    /// The model, before the data's width is known.
+    pub architecture: Architecture,
+    /// The algorithm.
+    pub algorithm: Choice,
+    /// K/n
+    pub participation: f64,
+    /// How updates are weighted.
+    pub weights: Weights,
+    /// Rounds to train.
+    pub rounds: u64,
+    /// How clients train.
+    pub pace: Pace,
+    /// Rounds between evaluations.
+    pub evaluate_every: u64,
+    /// Who gets a model at the end.
+    pub deliver_to: DeliverTo,
+    /// Whether to keep the clients' models.
+    pub keep_models: bool,
+    /// Rounds between checkpoints; 0: only at the end and on a signal.
+    pub checkpoint_every: u64,
+    /// Threads; 0: one per core.
+    pub threads: usize,
+}
+
+impl Plan {
+    /// Loads the data and builds the model.
+    pub fn setup(&self) -> Result<Setup> {
+        let dataset = self.data.load()?;
+        let model = self.architecture.build(dataset.schema())?;
+        let w0 = self.initial(&*model)?;
+        Ok(Setup {
+            world: World {
+                seed: self.seed,
+                model: Arc::from(model),
+                w0: Arc::new(w0),
+                pace: self.pace,
+                dataset,
+            },
+            rounds: self.rounds,
+            participation: self.participation,
+            weights: self.weights,
+            evaluate_every: self.evaluate_every,
+            deliver_to: self.deliver_to,
+            keep_models: self.keep_models,
+            threads: self.threads,
+        })
+    }
+
+    /// w⁰
+    fn initial(&self, model: &dyn Model) -> Result<Params> {
+        Ok(match self.architecture.init.as_str() {
+            "zeros" => model.layout().zeros(),
+            "uniform" => model
+                .layout()
+                .uniform(&mut stream(self.seed, Purpose::Init, 0, 0)),
+            path => tensors::read_one(path.as_ref(), model.layout(), "")?,
+        })
+    }
+
+    /// The resolved spec as TOML.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.resolved).expect("a table of plain values is TOML")
+    }
+}

@@ -1,0 +1,96 @@
+//! One way to write a file: all of it or nothing.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Result, at};
+
+/// A file that appears under its name, whole and synced, when it is committed, and
+/// vanishes when it is dropped before.
+pub struct AtomicFile {
+    path: PathBuf,
+    temporary: PathBuf,
+    out: Option<BufWriter<File>>,
+}
+
+impl AtomicFile {
+    /// Starts writing what will be `path`, under a temporary name beside it.
+    pub fn create(path: &Path) -> Result<Self> {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let temporary = path.with_file_name(name);
+        let file = File::create(&temporary).map_err(at(path, "write"))?;
+        Ok(Self {
+            path: path.into(),
+            temporary,
+            out: Some(BufWriter::with_capacity(1 << 18, file)),
+        })
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let out = self.out.as_mut().expect("open until committed");
+        out.write_all(bytes).map_err(at(&self.path, "write"))
+    }
+
+    /// Syncs the file, gives it its name and syncs the directory.
+    pub fn commit(mut self) -> Result<()> {
+        let out = self.out.take().expect("open until committed");
+        let finish = || -> io::Result<()> {
+            let file = out.into_inner().map_err(|e| e.into_error())?;
+            file.sync_all()?;
+            fs::rename(&self.temporary, &self.path)
+        };
+        if let Err(e) = finish() {
+            let _ = fs::remove_file(&self.temporary); // the first error is the one to tell
+            return Err(at(&self.path, "write")(e));
+        }
+        sync_directory(self.path.parent().unwrap_or(Path::new(".")))
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if self.out.is_some() {
+            let _ = fs::remove_file(&self.temporary); // nobody to tell
+        }
+    }
+}
+
+/// Makes renames in a directory durable.
+pub fn sync_directory(directory: &Path) -> Result<()> {
+    let directory = match directory.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => directory,
+    };
+    File::open(directory)
+        .and_then(|d| d.sync_all())
+        .map_err(at(directory, "sync"))
+}
+
+/// Writes bytes atomically.
+pub fn write_atomically(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    let mut file = AtomicFile::create(path)?;
+    file.write(bytes.as_ref())?;
+    file.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abandoned_write_leaves_the_old_file_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.txt");
+        write_atomically(&path, "old").unwrap();
+        let mut file = AtomicFile::create(&path).unwrap();
+        file.write(b"half of the ne").unwrap();
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        write_atomically(&path, "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+}

@@ -1,0 +1,8 @@
+//! Everything durable: the run directory, models, and one way to write a file.
+
+pub mod atomic;
+pub mod run_dir;
+pub mod tensors;
+
+pub use atomic::write_atomically;
+pub use run_dir::RunDir;

@@ -1,0 +1,286 @@
+//! The run directory: what a run leaves behind.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::atomic::{AtomicFile, write_atomically};
+use super::tensors::{self, ModelsFile};
+use crate::clients::Delivered;
+use crate::data::{Schema, SourceFile};
+use crate::error::{Error, Result, at};
+use crate::metrics::{OverClients, Scores, Spread, Tallies, Three};
+use crate::model::Layout;
+use crate::spec::Plan;
+use crate::training::{RoundRecord, Setup, Training};
+
+/// `environment.json`: where and by what a run was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The program's version.
+    pub version: String,
+    /// The commit it was built from.
+    pub commit: String,
+    /// The processor.
+    pub cpu: String,
+    /// The engine.
+    pub engine: String,
+    /// Its threads.
+    pub threads: usize,
+    /// The data's files and checksums.
+    pub data: Vec<SourceFile>,
+}
+
+/// A line of `clients.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientRecord {
+    /// The client's name.
+    pub client: String,
+    /// How many examples it has.
+    pub examples: Counts,
+    /// Its training examples of every class.
+    pub classes: Vec<u64>,
+    /// Rounds it took part in.
+    pub rounds: u64,
+    /// αᵢ
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixing: Option<f64>,
+    /// Validation accuracy of always answering its commonest training class.
+    pub majority: Option<f64>,
+    /// The scores.
+    #[serde(flatten)]
+    pub scores: Three<Scores>,
+}
+
+/// Training and validation examples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// For training.
+    pub train: usize,
+    /// Held out.
+    pub valid: usize,
+}
+
+/// `summary.json`: the final numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Rounds trained.
+    pub rounds: u64,
+    /// Clients that delivery reached.
+    pub clients: usize,
+    /// A hash of the whole state of training.
+    pub fingerprint: String,
+    /// The three models over those clients; absent where there are none.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub models: Option<Three<OverClients>>,
+    /// Mean over clients of the majority-class baseline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub majority: Option<f64>,
+    /// αᵢ over those clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixing: Option<Spread>,
+    /// Wall time of the rounds.
+    pub seconds: f64,
+}
+
+/// A run directory that is being written.
+pub struct RunDir {
+    path: PathBuf,
+    rounds: File,
+    seconds: f64,
+}
+
+impl RunDir {
+    /// Makes a new run directory; one that exists must be empty.
+    pub fn create(
+        path: &Path,
+        plan: &Plan,
+        setup: &Setup,
+        environment: &Environment,
+    ) -> Result<Self> {
+        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(Error::Request(format!(
+                "--out {}: the directory is there already and not empty; \
+                 give another one, or continue that run with --resume",
+                path.display()
+            )));
+        }
+        fs::create_dir_all(path.join("models")).map_err(at(path, "create"))?;
+        write_atomically(&path.join("spec.toml"), plan.to_toml())?;
+        write_json(&path.join("environment.json"), environment)?;
+        write_json(&path.join("schema.json"), setup.world.dataset.schema())?;
+        let rounds = path.join("rounds.jsonl");
+        let rounds = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .open(&rounds)
+            .map_err(at(&rounds, "write"))?;
+        Ok(Self {
+            path: path.into(),
+            rounds,
+            seconds: 0.0,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a line to `rounds.jsonl`.
+    pub fn append(&mut self, record: &RoundRecord) -> Result<()> {
+        let path = self.path.join("rounds.jsonl");
+        let mut line = serde_json::to_vec(record).expect("plain JSON");
+        line.push(b'\n');
+        self.rounds.write_all(&line).map_err(at(&path, "write"))?;
+        self.rounds.flush().map_err(at(&path, "write"))?;
+        self.seconds += record.seconds;
+        Ok(())
+    }
+
+    /// Delivers, and writes models, `clients.jsonl` and, last of all, `summary.json`.
+    /// `progress` hears of every client.
+    pub fn finish(
+        &mut self,
+        training: &mut Training,
+        mut progress: impl FnMut(u64) + Send,
+    ) -> Result<Summary> {
+        let setup = training.setup().clone();
+        let layout = setup.world.model.layout();
+        let regression = setup.world.dataset.schema().task.classes() == 0;
+        let models = self.path.join("models");
+        let drawn = training.drawn();
+        let receivers = training.receivers();
+        let names: Vec<String> = receivers
+            .iter()
+            .map(|client| setup.world.dataset.name(*client))
+            .collect();
+        tensors::write_one(
+            &models.join("shared.safetensors"),
+            layout,
+            &training.shared(),
+        )?;
+        let mut kept = match setup.keep_models && !names.is_empty() {
+            true => Some(KeptModels::create(&models, layout, &names)?),
+            false => None,
+        };
+        let mut lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
+        let mut tallies: Vec<Three<Tallies>> = Vec::new();
+        let (mut mixing, mut majority) = (Vec::new(), Vec::new());
+        training.deliver(&receivers, &mut |delivered| {
+            if let (Some(kept), Some(models)) = (&mut kept, &delivered.models) {
+                kept.personal.push(&models.personal)?;
+                kept.local.push(&models.local)?;
+            }
+            let rounds = drawn.get(&delivered.client).copied().unwrap_or(0);
+            let mut line =
+                serde_json::to_vec(&record_of(&delivered, rounds, regression)).expect("plain JSON");
+            line.push(b'\n');
+            lines.write(&line)?;
+            mixing.extend(delivered.mixing.map(f64::from));
+            majority.extend(delivered.majority);
+            tallies.push(delivered.tallies);
+            progress(tallies.len() as u64);
+            Ok(())
+        })?;
+        if let Some(kept) = kept {
+            kept.personal.commit()?;
+            kept.local.commit()?;
+        }
+        lines.commit()?;
+        let over = |pick: fn(&Three<Tallies>) -> Tallies| {
+            let each: Vec<Tallies> = tallies.iter().map(pick).collect();
+            OverClients::of(&each, regression)
+        };
+        let summary = Summary {
+            rounds: setup.rounds,
+            clients: tallies.len(),
+            fingerprint: training.fingerprint()?,
+            models: over(|t| t.shared).map(|shared| Three {
+                shared,
+                localized: over(|t| t.localized).expect("as many as shared"),
+                personal: over(|t| t.personal).expect("as many as shared"),
+            }),
+            majority: (!majority.is_empty())
+                .then(|| majority.iter().sum::<f64>() / majority.len() as f64),
+            mixing: Spread::of(&mixing),
+            seconds: self.seconds,
+        };
+        write_json(&self.path.join("summary.json"), &summary)?;
+        Ok(summary)
+    }
+}
+
+struct KeptModels {
+    personal: ModelsFile,
+    local: ModelsFile,
+}
+
+impl KeptModels {
+    fn create(directory: &Path, layout: &Layout, names: &[String]) -> Result<Self> {
+        let file = |name| ModelsFile::create(&directory.join(name), layout, names);
+        Ok(Self {
+            personal: file("personal.safetensors")?,
+            local: file("local.safetensors")?,
+        })
+    }
+}
+
+fn record_of(delivered: &Delivered, rounds: u64, regression: bool) -> ClientRecord {
+    ClientRecord {
+        client: delivered.name.clone(),
+        examples: Counts {
+            train: delivered.examples.0,
+            valid: delivered.examples.1,
+        },
+        classes: delivered.classes.clone(),
+        rounds,
+        mixing: delivered.mixing.map(f64::from),
+        majority: delivered.majority,
+        scores: delivered.tallies.map(|t| t.scores(regression)),
+    }
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(value).expect("plain JSON");
+    text.push('\n');
+    write_atomically(path, text)
+}
+
+/// A finished run that is being read.
+pub struct FinishedRun {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its plan.
+    pub plan: Plan,
+    /// What its inputs look like.
+    pub schema: Schema,
+}
+
+impl FinishedRun {
+    /// Opens a run directory; the run must be finished.
+    pub fn open(path: &Path) -> Result<Self> {
+        let text = |name: &str| {
+            let file = path.join(name);
+            fs::read_to_string(&file).map_err(|source| match source.kind() {
+                std::io::ErrorKind::NotFound if path.is_dir() => Error::Data(format!(
+                    "{}: there is no {name} in it; is it the directory of a finished run?",
+                    path.display()
+                )),
+                _ => at(&file, "read")(source),
+            })
+        };
+        let plan = crate::spec::Spec::parse(&text("spec.toml")?)?.plan()?;
+        let schema = text("schema.json")?;
+        let schema = serde_json::from_str(&schema)
+            .map_err(|e| Error::Data(format!("{}/schema.json: {e}", path.display())))?;
+        text("summary.json")?;
+        Ok(Self {
+            path: path.into(),
+            plan,
+            schema,
+        })
+    }
+}
