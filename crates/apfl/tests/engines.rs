@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use apfl::algorithm::apfl::Mixing;
 use apfl::algorithm::{Algorithm, Apfl, FedAvg, LocalOnly, every_algorithm};
-use apfl::clients::{Clients, World};
+use apfl::clients::{Clients, Delivered, World};
 use apfl::digest::digest_of;
 use apfl::engine::{Engine, Threads};
+use apfl::metrics::Tallies;
 use apfl::site::Desk;
 use apfl::spec::Spec;
 use apfl::training::{RoundRecord, Training};
@@ -171,4 +172,70 @@ fn the_order_of_processing_changes_nothing() {
     });
     order_is_irrelevant(FedAvg);
     order_is_irrelevant(LocalOnly);
+}
+
+#[test]
+fn a_cohort_is_drawn_uniformly_without_replacement() {
+    let plan = spec("{ kind = 'fedavg' }", 1).plan().unwrap();
+    let setup = plan.setup().unwrap();
+    let rounds = 4000;
+    let mut drawn = [0; 23];
+    for round in 1..=rounds {
+        let cohort = setup.cohort(round);
+        assert_eq!(cohort.len(), 7);
+        assert!(
+            cohort.windows(2).all(|pair| pair[0] < pair[1]),
+            "{cohort:?}"
+        );
+        cohort.iter().for_each(|client| drawn[*client] += 1);
+    }
+    // Each count is binomial with p = 7/23: mean 1217, deviation 29. Five of them is ample.
+    let mean = rounds as f64 * 7.0 / 23.0;
+    let bound = 5.0 * (mean * 16.0 / 23.0).sqrt();
+    for (client, count) in drawn.into_iter().enumerate() {
+        assert!(
+            (f64::from(count) - mean).abs() < bound,
+            "client {client}: {count}"
+        );
+    }
+}
+
+/// With full batches the last local round is what one more round of training would be;
+/// with mini-batches it has random numbers of its own.
+#[test]
+fn delivery_goes_on_from_what_clients_remember() {
+    for (batch, same) in [("'full'", true), ("16", false)] {
+        for algorithm in [
+            "{ kind = 'apfl', mixing = { fixed = 0.25 } }",
+            "{ kind = 'apfl', mixing = { adaptive = 0.5 } }",
+            "{ kind = 'fedavg' }",
+            "{ kind = 'local' }",
+        ] {
+            let start = |rounds: u64| {
+                let mut spec = spec(algorithm, 2);
+                spec.set("federation.participation=1").unwrap();
+                spec.set(&format!("training.batch={batch}")).unwrap();
+                spec.set(&format!("training.rounds={rounds}")).unwrap();
+                let plan = spec.plan().unwrap();
+                Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap()
+            };
+            let mut longer = start(4);
+            let records: Vec<_> = std::iter::from_fn(|| longer.next_round().unwrap()).collect();
+            let one_more = records[3].scores.unwrap();
+
+            let mut training = start(3);
+            while training.next_round().unwrap().is_some() {}
+            let (mut localized, mut personal) = (Tallies::default(), Tallies::default());
+            let mut add = |delivered: Delivered| {
+                localized.add(&delivered.tallies.localized);
+                personal.add(&delivered.tallies.personal);
+                Ok(())
+            };
+            let receivers = training.receivers();
+            training.deliver(&receivers, &mut add).unwrap();
+            let found = (localized.scores(false), personal.scores(false));
+            let expected = (one_more.localized, one_more.personal);
+            assert_eq!(found == expected, same, "{algorithm}, batch {batch}");
+        }
+    }
 }
