@@ -125,6 +125,14 @@ impl Arrays {
             _ => Err(wrong(name, "is not of type u64".into())),
         }
     }
+
+    /// Takes a single `u64`.
+    pub fn count(&mut self, name: &str) -> Result<u64, PackError> {
+        match self.u64(name)?[..] {
+            [count] => Ok(count),
+            ref a => Err(wrong(name, format!("has {} values, 1 expected", a.len()))),
+        }
+    }
 }
 
 fn wrong(name: &str, problem: String) -> PackError {

@@ -105,6 +105,28 @@ impl Mean {
     }
 }
 
+/// A sum of vectors that arrive one by one, taken in `f64`.
+#[derive(Clone, Debug, Default)]
+pub struct Sum(Vec<f64>);
+
+impl Sum {
+    /// Adds `x`.
+    pub fn add(&mut self, x: &[f32]) {
+        if self.0.is_empty() {
+            self.0 = vec![0.0; x.len()];
+        }
+        assert_eq!(self.0.len(), x.len());
+        for (sum, x) in self.0.iter_mut().zip(x) {
+            *sum += f64::from(*x);
+        }
+    }
+
+    /// The sum; empty while nothing came in.
+    pub fn value(&self) -> &[f64] {
+        &self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -125,6 +125,9 @@ impl Training {
         match algorithm.clone() {
             Choice::Apfl(a) => Self::of(setup, a),
             Choice::FedAvg(a) => Self::of(setup, a),
+            Choice::Scaffold(a) => Self::of(setup, a),
+            Choice::PerFedAvg(a) => Self::of(setup, a),
+            Choice::PFedMe(a) => Self::of(setup, a),
             Choice::Local(a) => Self::of(setup, a),
         }
     }

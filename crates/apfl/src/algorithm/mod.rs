@@ -11,10 +11,16 @@ use crate::site::{Predictor, Site};
 pub mod apfl;
 pub mod fedavg;
 pub mod local;
+pub mod perfedavg;
+pub mod pfedme;
+pub mod scaffold;
 
 pub use apfl::Apfl;
 pub use fedavg::FedAvg;
 pub use local::LocalOnly;
+pub use perfedavg::PerFedAvg;
+pub use pfedme::PFedMe;
+pub use scaffold::Scaffold;
 
 /// Where an update comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,6 +105,12 @@ pub enum Choice {
     Apfl(Apfl),
     /// Federated averaging.
     FedAvg(FedAvg),
+    /// Control variates against the clients' drift.
+    Scaffold(Scaffold),
+    /// A shared model from which one step personalizes well.
+    PerFedAvg(PerFedAvg),
+    /// Personal models held near the shared one.
+    PFedMe(PFedMe),
     /// Every client alone.
     Local(LocalOnly),
 }
@@ -107,9 +119,12 @@ impl Choice {
     /// Reads `[algorithm]`.
     pub fn read(s: &mut Section<'_>) -> Self {
         type Read = fn(&mut Section<'_>) -> Choice;
-        let kinds: [(&str, Read); 3] = [
+        let kinds: [(&str, Read); 6] = [
             ("apfl", |s| Choice::Apfl(Apfl::read(s))),
             ("fedavg", |_| Choice::FedAvg(FedAvg)),
+            ("scaffold", |s| Choice::Scaffold(Scaffold::read(s))),
+            ("perfedavg", |s| Choice::PerFedAvg(PerFedAvg::read(s))),
+            ("pfedme", |s| Choice::PFedMe(PFedMe::read(s))),
             ("local", |_| Choice::Local(LocalOnly)),
         ];
         let read = s.choice("kind", "apfl", &kinds);
@@ -124,6 +139,13 @@ pub fn every_algorithm() -> Vec<&'static str> {
         "{ kind = 'apfl', mixing = { fixed = 0.25 } }",
         "{ kind = 'apfl', mixing = { adaptive = 0.5 } }",
         "{ kind = 'fedavg' }",
+        "{ kind = 'scaffold' }",
+        "{ kind = 'scaffold', control = 'fresh' }",
+        "{ kind = 'perfedavg', outer_rate = 0.05 }",
+        "{ kind = 'perfedavg', variant = 'hf', outer_rate = 0.05 }",
+        "{ kind = 'perfedavg', variant = 'sequential', outer_rate = 0.05 }",
+        "{ kind = 'pfedme' }",
+        "{ kind = 'pfedme', variant = 'fedtorch', server = 0.5 }",
         "{ kind = 'local' }",
     ]
 }
