@@ -62,7 +62,7 @@ pub struct Delivered {
 /// The models a client ends with.
 #[derive(Clone, Debug)]
 pub struct ClientModels {
-    /// The model it serves.
+    /// The model it serves, as [`Predictor::flat`] gives it.
     pub personal: Params,
     /// vᵢ where there is one, else its copy of the shared model.
     pub local: Params,
@@ -235,11 +235,7 @@ impl<A: Algorithm> Clients<A> {
             .class_counts(self.world.dataset.schema().task.classes());
         let majority = majority_accuracy(&classes, &shard.valid);
         let models = keep.then(|| ClientModels {
-            personal: match personal {
-                Predictor::At(at) => at.to_vec(),
-                Predictor::Own(at) => at,
-                Predictor::MixedOutputs { w, .. } => w.to_vec(),
-            },
+            personal: personal.flat(),
             local: algorithm.own(&local, &update).to_vec(),
         });
         Ok(Delivered {

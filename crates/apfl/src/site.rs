@@ -179,6 +179,11 @@ impl<'a> Site<'a> {
         self.pace.schedule.rate(self.pace.learning_rate, clock) as f32
     }
 
+    /// `training.learning_rate`, whatever the schedule made of it.
+    pub fn learning_rate(&self) -> f32 {
+        self.pace.learning_rate as f32
+    }
+
     /// The model.
     pub fn model(&self) -> &'a dyn Model {
         self.model
@@ -241,7 +246,8 @@ impl<'a> Site<'a> {
         self.train.len()
     }
 
-    fn with_batch<T>(
+    /// Does `work` with the model and the batch ξ.
+    pub fn on_batch<T>(
         &mut self,
         work: impl FnOnce(&dyn Model, &Batch<'_>, &mut Workspace) -> T,
     ) -> T {
@@ -253,7 +259,8 @@ impl<'a> Site<'a> {
         work(self.model, &examples.all(), workspace)
     }
 
-    fn watch(&mut self, loss: f64) -> f64 {
+    /// Takes note of a loss that is not finite; [`Site::trouble`] tells of the first.
+    pub fn watch(&mut self, loss: f64) -> f64 {
         if !loss.is_finite() && self.trouble.is_none() {
             self.trouble = Some(Trouble {
                 step: self.batches,
@@ -265,19 +272,19 @@ impl<'a> Site<'a> {
 
     /// grad ← ∇f(at; ξ). Gives the loss without its ℓ2 term.
     pub fn gradient(&mut self, at: &[f32], grad: &mut [f32]) -> f64 {
-        let loss = self.with_batch(|model, batch, ws| model.gradient(at, batch, ws, grad));
+        let loss = self.on_batch(|model, batch, ws| model.gradient(at, batch, ws, grad));
         self.watch(loss)
     }
 
     /// x ← x − rate·∇f(x; ξ). Gives the loss at the old x.
     pub fn descend(&mut self, x: &mut [f32], rate: f32) -> f64 {
-        let loss = self.with_batch(|model, batch, ws| model.descend(None, x, rate, batch, ws));
+        let loss = self.on_batch(|model, batch, ws| model.descend(None, x, rate, batch, ws));
         self.watch(loss)
     }
 
     /// x ← x − rate·∇f(at; ξ). Gives the loss at `at`.
     pub fn descend_at(&mut self, at: &[f32], x: &mut [f32], rate: f32) -> f64 {
-        let loss = self.with_batch(|model, batch, ws| model.descend(Some(at), x, rate, batch, ws));
+        let loss = self.on_batch(|model, batch, ws| model.descend(Some(at), x, rate, batch, ws));
         self.watch(loss)
     }
 

@@ -126,7 +126,7 @@ impl Spec {
         });
         let (rounds, pace) = s.section("training", |s| {
             let rounds = s.integer("rounds", 100, 1..=most, "at least 1");
-            (rounds, self.read_pace(s))
+            (rounds, self.read_pace(s, &algorithm))
         });
         let evaluate_every = s.section("evaluation", |s| {
             s.integer("every", 1, 1..=most, "at least 1")
@@ -165,7 +165,7 @@ impl Spec {
         }
     }
 
-    fn read_pace(&self, s: &mut Section<'_>) -> Pace {
+    fn read_pace(&self, s: &mut Section<'_>, algorithm: &Choice) -> Pace {
         let most = 1u64 << 40;
         let work = if s.has("local_epochs") {
             if s.has("local_steps") {
@@ -188,11 +188,11 @@ impl Spec {
                 f64::MIN_POSITIVE..,
                 "a number above 0",
             ),
-            schedule: self.read_schedule(s),
+            schedule: self.read_schedule(s, algorithm.usual_decay()),
         }
     }
 
-    fn read_schedule(&self, s: &mut Section<'_>) -> Schedule {
+    fn read_schedule(&self, s: &mut Section<'_>, (factor, per): (f64, &str)) -> Schedule {
         #[derive(Clone, Copy)]
         enum Kind {
             Constant,
@@ -208,13 +208,13 @@ impl Spec {
                 Kind::Geometric => Schedule::Geometric {
                     factor: s.float(
                         "factor",
-                        0.99,
+                        factor,
                         f64::MIN_POSITIVE..=1.0,
                         "above 0, at most 1",
                     ),
                     per: s.choice(
                         "per",
-                        "round",
+                        per,
                         &[
                             ("round", Per::Round),
                             ("epoch", Per::Epoch),

@@ -193,6 +193,11 @@ impl Training {
         self.rounds.shared()
     }
 
+    /// Whether personal models are mixtures of two models' outputs.
+    pub fn mixes_outputs(&self) -> bool {
+        self.rounds.mixes_outputs()
+    }
+
     /// A hash of the shared model, of what the server remembers and of every client's
     /// memory. Equal fingerprints mean equal bits.
     pub fn fingerprint(&mut self) -> Result<String> {
@@ -216,6 +221,7 @@ trait Rounds: Send {
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()>;
     fn shared(&self) -> Params;
+    fn mixes_outputs(&self) -> bool;
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String>;
 }
 
@@ -312,6 +318,10 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
 
     fn shared(&self) -> Params {
         self.algorithm.shared(&self.server).to_vec()
+    }
+
+    fn mixes_outputs(&self) -> bool {
+        self.algorithm.mixes_outputs()
     }
 
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String> {

@@ -8,6 +8,8 @@ use crate::pack::Pack;
 use crate::settings::Section;
 use crate::site::{Predictor, Site};
 
+use self::apfl::options::Preset;
+
 pub mod apfl;
 pub mod fedavg;
 pub mod local;
@@ -92,6 +94,11 @@ pub trait Algorithm: Send + Sync + 'static {
         self.localized(local, update)
     }
 
+    /// Whether the personal model is a mixture of two models' outputs.
+    fn mixes_outputs(&self) -> bool {
+        false
+    }
+
     /// αᵢ, where there is one.
     fn mixing(&self, _local: &Self::Local) -> Option<f32> {
         None
@@ -130,6 +137,19 @@ impl Choice {
         let read = s.choice("kind", "apfl", &kinds);
         read(s)
     }
+
+    /// Whether the personal model is a mixture of two models' outputs.
+    pub fn mixes_outputs(&self) -> bool {
+        matches!(self, Choice::Apfl(a) if a.mixes_outputs())
+    }
+
+    /// The geometric schedule that a spec has where it does not say: (factor, per what).
+    pub fn usual_decay(&self) -> (f64, &'static str) {
+        match self {
+            Choice::Apfl(a) if a.options.preset == Preset::FedTorch => (1.0 / 1.01, "epoch"),
+            _ => (0.99, "round"),
+        }
+    }
 }
 
 /// Every algorithm there is, as a spec writes it: what the identity, engine and resume
@@ -138,6 +158,11 @@ pub fn every_algorithm() -> Vec<&'static str> {
     vec![
         "{ kind = 'apfl', mixing = { fixed = 0.25 } }",
         "{ kind = 'apfl', mixing = { adaptive = 0.5 } }",
+        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, preset = 'fedtorch' }",
+        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, mix = 'logits', alpha_every = 'step' }",
+        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, order = 'sequential', alpha_rate = 0.05, \
+         alpha_l2 = 0.02, alpha_gradient = 'blended' }",
+        "{ kind = 'apfl', mixing = { fixed = 0.5 }, projection = 0.1, v_rate = 0.2, l2_on_v = true }",
         "{ kind = 'fedavg' }",
         "{ kind = 'scaffold' }",
         "{ kind = 'scaffold', control = 'fresh' }",

@@ -22,7 +22,33 @@ pub enum Predictor<'a> {
     },
 }
 
-impl Predictor<'_> {
+impl<'a> Predictor<'a> {
+    /// Its parameters as one vector: v, w and α one after the other where outputs are
+    /// mixed, as [`Layout::mixture`](crate::model::Layout::mixture) names them.
+    pub fn flat(self) -> Params {
+        match self {
+            Predictor::At(at) => at.to_vec(),
+            Predictor::Own(at) => at,
+            Predictor::MixedOutputs { alpha, v, w } => [v, w, &[alpha]].concat(),
+        }
+    }
+
+    /// The predictor of such a vector, for a model of `len` parameters.
+    ///
+    /// # Panics
+    /// Where the vector is neither of that length nor a mixture's.
+    pub fn of_flat(flat: &'a [f32], len: usize) -> Self {
+        if flat.len() == len {
+            return Predictor::At(flat);
+        }
+        assert_eq!(flat.len(), 2 * len + 1, "a model, or two and α");
+        Predictor::MixedOutputs {
+            alpha: flat[2 * len],
+            v: &flat[..len],
+            w: &flat[len..2 * len],
+        }
+    }
+
     /// The outputs for a batch.
     pub fn outputs<'w>(
         &self,

@@ -13,6 +13,7 @@ use crate::data::{Schema, SourceFile};
 use crate::error::{Error, Result, at};
 use crate::metrics::{OverClients, Scores, Spread, Tallies, Three};
 use crate::model::Layout;
+use crate::params::Params;
 use crate::spec::Plan;
 use crate::training::{RoundRecord, Setup, Training};
 
@@ -163,7 +164,7 @@ impl RunDir {
             &training.shared(),
         )?;
         let mut kept = match setup.keep_models && !names.is_empty() {
-            true => Some(KeptModels::create(&models, layout, &names)?),
+            true => Some(KeptModels::create(&models, training, &names)?),
             false => None,
         };
         let mut lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
@@ -219,11 +220,16 @@ struct KeptModels {
 }
 
 impl KeptModels {
-    fn create(directory: &Path, layout: &Layout, names: &[String]) -> Result<Self> {
-        let file = |name| ModelsFile::create(&directory.join(name), layout, names);
+    fn create(directory: &Path, training: &Training, names: &[String]) -> Result<Self> {
+        let layout = training.setup().world.model.layout();
+        let personal = match training.mixes_outputs() {
+            true => layout.mixture(),
+            false => layout.clone(),
+        };
+        let file = |name, layout| ModelsFile::create(&directory.join(name), layout, names);
         Ok(Self {
-            personal: file("personal.safetensors")?,
-            local: file("local.safetensors")?,
+            personal: file("personal.safetensors", &personal)?,
+            local: file("local.safetensors", layout)?,
         })
     }
 }
@@ -282,5 +288,18 @@ impl FinishedRun {
             plan,
             schema,
         })
+    }
+
+    /// A client's personal model, for [`Predictor::of_flat`](crate::site::Predictor::of_flat).
+    pub fn personal(&self, layout: &Layout, client: &str) -> Result<Params> {
+        let layout = match self.plan.algorithm.mixes_outputs() {
+            true => &layout.mixture(),
+            false => layout,
+        };
+        tensors::read_one(
+            &self.path.join("models/personal.safetensors"),
+            layout,
+            client,
+        )
     }
 }
