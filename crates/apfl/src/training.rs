@@ -205,6 +205,11 @@ impl Training {
         self.rounds.fingerprint(&drawn)
     }
 
+    /// Bytes that one client remembers.
+    pub fn client_bytes(&self) -> usize {
+        self.rounds.client_bytes()
+    }
+
     /// What the run is.
     pub fn setup(&self) -> &Setup {
         &self.setup
@@ -222,6 +227,7 @@ trait Rounds: Send {
     ) -> Result<()>;
     fn shared(&self) -> Params;
     fn mixes_outputs(&self) -> bool;
+    fn client_bytes(&self) -> usize;
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String>;
 }
 
@@ -322,6 +328,10 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
 
     fn mixes_outputs(&self) -> bool {
         self.algorithm.mixes_outputs()
+    }
+
+    fn client_bytes(&self) -> usize {
+        self.algorithm.join(&self.setup.world.w0).bytes()
     }
 
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String> {

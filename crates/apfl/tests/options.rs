@@ -10,6 +10,7 @@ use apfl::schedule::{Per, Schedule};
 use apfl::site::{Desk, Predictor};
 use apfl::spec::Spec;
 use apfl::store::run_dir::{Environment, FinishedRun, RunDir};
+use apfl::store::tensors;
 use apfl::training::Training;
 use small::{Hand, classes, full, gap, quadratics, synthetic};
 
@@ -420,7 +421,9 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
     for (client, line) in lines.lines().enumerate() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         let name = line["client"].as_str().unwrap();
-        let flat = finished.personal(model.layout(), name).unwrap();
+        let layout = finished.personal_layout(model.layout());
+        let file = path.join("models/personal.safetensors");
+        let flat = tensors::read_one(&file, &layout, name).unwrap();
         let predictor = Predictor::of_flat(&flat, model.layout().len());
         assert!(matches!(
             predictor,

@@ -150,6 +150,26 @@ impl Choice {
             _ => (0.99, "round"),
         }
     }
+
+    /// Its kind, as a spec writes it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Choice::Apfl(_) => "apfl",
+            Choice::FedAvg(_) => "fedavg",
+            Choice::Scaffold(_) => "scaffold",
+            Choice::PerFedAvg(_) => "perfedavg",
+            Choice::PFedMe(_) => "pfedme",
+            Choice::Local(_) => "local",
+        }
+    }
+
+    /// Its kind and what stands out, in a few words.
+    pub fn describe(&self) -> String {
+        match self {
+            Choice::Apfl(apfl) => apfl.describe(),
+            other => other.kind().into(),
+        }
+    }
 }
 
 /// Every algorithm there is, as a spec writes it: what the identity, engine and resume
