@@ -221,9 +221,13 @@ impl<A: Algorithm> Clients<A> {
             None => algorithm.join(&self.world.w0),
         };
         let mut site = self.site(&shard.train, Purpose::Delivery, round, client, desk);
+        let concluded = algorithm.conclude(&local, shared, &site);
         let update = algorithm.local_round(sent, &mut local, &mut site);
         self.checked(&site, &shard.name, round)?;
-        let personal = algorithm.personal(&local, &update, &mut site);
+        let personal = match concluded {
+            Some(personal) => Predictor::Own(personal),
+            None => algorithm.personal(&local, &update, &mut site),
+        };
         let localized = Predictor::At(algorithm.localized(&local, &update));
         let tallies = Three {
             shared: self.tallies(&Predictor::At(shared), &shard, "at delivery", desk)?,

@@ -173,10 +173,20 @@ impl<'a> Site<'a> {
     pub fn rate(&self, s: u64) -> f32 {
         let clock = Clock {
             round: self.round,
-            step: (self.round - 1) * self.steps + s,
+            step: self.steps_before() + s,
             steps_per_epoch: self.pace.steps_per_epoch(self.train.len()),
         };
         self.pace.schedule.rate(self.pace.learning_rate, clock) as f32
+    }
+
+    /// The local steps before this round of a client that took part in all of them.
+    pub fn steps_before(&self) -> u64 {
+        (self.round - 1) * self.steps
+    }
+
+    /// a of a theory schedule, where there is one.
+    pub fn shift(&self) -> Option<f64> {
+        self.pace.schedule.shift()
     }
 
     /// `training.learning_rate`, whatever the schedule made of it.

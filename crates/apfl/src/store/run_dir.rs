@@ -109,7 +109,10 @@ impl RunDir {
             )));
         }
         fs::create_dir_all(path.join("models")).map_err(at(path, "create"))?;
-        write_atomically(&path.join("spec.toml"), plan.to_toml())?;
+        // What was taken from the data stands above the spec, as comments.
+        let comment = |note: &String| format!("# {}\n", note.replace(char::is_control, " "));
+        let notes: String = setup.notes.iter().map(comment).collect();
+        write_atomically(&path.join("spec.toml"), notes + &plan.to_toml())?;
         write_json(&path.join("environment.json"), environment)?;
         write_json(&path.join("schema.json"), setup.world.dataset.schema())?;
         let rounds = path.join("rounds.jsonl");
@@ -161,7 +164,7 @@ impl RunDir {
         tensors::write_one(
             &models.join("shared.safetensors"),
             layout,
-            &training.shared(),
+            &training.output(),
         )?;
         let mut kept = match setup.keep_models && !names.is_empty() {
             true => Some(KeptModels::create(&models, training, &names)?),

@@ -117,6 +117,7 @@ impl Small {
             deliver_to: DeliverTo::All,
             keep_models: true,
             threads: 1,
+            notes: Vec::new(),
         }
     }
 }

@@ -6,9 +6,11 @@
 
 use toml::{Table, Value};
 
+pub mod averaged;
 pub mod options;
 mod variant;
 
+pub use averaged::Averaged;
 pub use options::Options;
 
 use self::options::Mix;
@@ -87,6 +89,20 @@ impl Apfl {
         matches!(self.mixing, Mixing::Adaptive(_))
     }
 
+    /// The local steps of a round; `after` sees wᵢ and vᵢ after each.
+    fn round(
+        &self,
+        w: &mut [f32],
+        local: &mut Memory,
+        site: &mut Site<'_>,
+        after: impl FnMut(&[f32], &[f32]),
+    ) {
+        match self.options {
+            Options::PAPER => self.paper_round(w, local, site, after),
+            _ => variant::round(self, w, local, site, after),
+        }
+    }
+
     /// With every right-hand side at the values before the step:
     ///
     /// ```text
@@ -97,7 +113,13 @@ impl Apfl {
     ///   αᵢ ← clip₀₁(αᵢ − η ⟨vᵢ − wᵢ, ∇fᵢ(v̄ᵢ; ξ)⟩)   adaptive: at a round's first step
     ///   v̄ᵢ ← αᵢvᵢ + (1−αᵢ)wᵢ
     /// ```
-    fn paper_round(&self, w: &mut [f32], local: &mut Memory, site: &mut Site<'_>) {
+    fn paper_round(
+        &self,
+        w: &mut [f32],
+        local: &mut Memory,
+        site: &mut Site<'_>,
+        mut after: impl FnMut(&[f32], &[f32]),
+    ) {
         let Memory { v, alpha } = local;
         let mut v_bar = site.borrow();
         let mut g = site.borrow();
@@ -118,6 +140,7 @@ impl Apfl {
                 }
             }
             mix(&mut v_bar, *alpha, v, w);
+            after(w, v);
         }
         site.give_back(v_bar);
         site.give_back(g);
@@ -192,10 +215,7 @@ impl Algorithm for Apfl {
 
     fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
         let mut w = sent.model.clone();
-        match self.options {
-            Options::PAPER => self.paper_round(&mut w, local, site),
-            _ => variant::round(self, &mut w, local, site),
-        }
+        self.round(&mut w, local, site, |_, _| ());
         ModelOnly { model: w }
     }
 

@@ -162,7 +162,13 @@ impl Options {
 ///                                         every one; the slope at the old v and w, or
 ///                                         at the new ones where sequential
 /// ```
-pub(super) fn round(apfl: &Apfl, w: &mut [f32], local: &mut Memory, site: &mut Site<'_>) {
+pub(super) fn round(
+    apfl: &Apfl,
+    w: &mut [f32],
+    local: &mut Memory,
+    site: &mut Site<'_>,
+    mut after: impl FnMut(&[f32], &[f32]),
+) {
     let options = &apfl.options;
     let sequential = options.order == Order::Sequential;
     let lambda = site.model().l2();
@@ -207,6 +213,7 @@ pub(super) fn round(apfl: &Apfl, w: &mut [f32], local: &mut Memory, site: &mut S
             let step = f64::from(eta_alpha) * (slope + options.alpha_l2 * alpha);
             local.alpha = (alpha - step).clamp(0.0, 1.0) as f32;
         }
+        after(w, &local.v);
     }
     site.give_back(v_bar);
     site.give_back(g);
