@@ -1,0 +1,156 @@
+//! A table, row by row, whatever file it lies in.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::parquet::ParquetRows;
+use crate::error::{Result, at};
+
+/// What stands in one place of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell<'a> {
+    /// A text.
+    Text(&'a str),
+    /// A whole number.
+    Whole(i64),
+    /// A number.
+    Real(f64),
+    /// A number of single precision.
+    Single(f32),
+    /// True or false.
+    Truth(bool),
+    /// Nothing.
+    Missing,
+    /// Something that is neither text nor number; its type.
+    Other(&'a str),
+}
+
+impl Cell<'_> {
+    /// It as a text: what a label, a client or a split is called.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Cell::Text(text) => Cow::Borrowed(text.trim()),
+            Cell::Whole(x) => Cow::Owned(x.to_string()),
+            Cell::Real(x) => Cow::Owned(x.to_string()),
+            Cell::Single(x) => Cow::Owned(x.to_string()),
+            Cell::Truth(x) => Cow::Owned(x.to_string()),
+            Cell::Missing => Cow::Borrowed(""),
+            Cell::Other(kind) => Cow::Owned(format!("({kind})")),
+        }
+    }
+
+    /// It as a finite number, or what it is instead.
+    pub fn number(&self) -> std::result::Result<f32, String> {
+        let number = match self {
+            Cell::Text(text) => text.trim().parse().ok(),
+            Cell::Whole(x) => Some(*x as f32),
+            Cell::Real(x) => Some(*x as f32),
+            Cell::Single(x) => Some(*x),
+            Cell::Truth(x) => Some(f32::from(u8::from(*x))),
+            Cell::Missing | Cell::Other(_) => None,
+        };
+        match number {
+            Some(x) if x.is_finite() => Ok(x),
+            Some(_) => Err(format!("found '{}', which is not finite", self.text())),
+            None => Err(format!("found '{}', which is not a number", self.text())),
+        }
+    }
+}
+
+/// A table that is read from its first row to its last.
+pub trait Rows {
+    /// The columns' names.
+    fn header(&self) -> &[String];
+
+    /// Goes to the next row; false where there is none.
+    fn advance(&mut self) -> std::result::Result<bool, String>;
+
+    /// What stands in a column of this row.
+    fn cell(&self, column: usize) -> Cell<'_>;
+
+    /// This row's number, as a user would count.
+    fn number(&self) -> u64;
+
+    /// What a row is called: `line` or `row`.
+    fn unit(&self) -> &'static str;
+}
+
+/// Opens a CSV or a Parquet file, which begins with `PAR1` or is called so.
+pub fn open(path: &Path) -> Result<Box<dyn Rows>> {
+    let mut file = File::open(path).map_err(at(path, "read"))?;
+    let mut magic = Vec::new();
+    (&mut file)
+        .take(4)
+        .read_to_end(&mut magic)
+        .map_err(at(path, "read"))?;
+    let named = path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
+    let rows: std::result::Result<Box<dyn Rows>, String> = if named || magic == b"PAR1" {
+        ParquetRows::open(file).map(|rows| Box::new(rows) as _)
+    } else {
+        let whole = std::io::Cursor::new(magic).chain(file);
+        CsvRows::new(whole).map(|rows| Box::new(rows) as _)
+    };
+    rows.map_err(|e| super::folder::wrong(path, e))
+}
+
+/// A CSV file.
+pub struct CsvRows<R> {
+    reader: csv::Reader<R>,
+    header: Vec<String>,
+    row: csv::StringRecord,
+}
+
+impl<R: Read> CsvRows<R> {
+    /// Reads the header.
+    pub fn new(from: R) -> std::result::Result<Self, String> {
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
+        let header = reader.headers().map_err(|e| e.to_string())?;
+        let name = |name: &str| name.trim_start_matches('\u{feff}').trim().to_owned();
+        Ok(Self {
+            header: header.iter().map(name).collect(),
+            reader,
+            row: csv::StringRecord::new(),
+        })
+    }
+}
+
+impl<R: Read> Rows for CsvRows<R> {
+    fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    fn advance(&mut self) -> std::result::Result<bool, String> {
+        if !self
+            .reader
+            .read_record(&mut self.row)
+            .map_err(|e| e.to_string())?
+        {
+            return Ok(false);
+        }
+        if self.row.len() != self.header.len() {
+            return Err(format!(
+                "line {} has {} fields, the header has {}",
+                self.number(),
+                self.row.len(),
+                self.header.len()
+            ));
+        }
+        Ok(true)
+    }
+
+    fn cell(&self, column: usize) -> Cell<'_> {
+        Cell::Text(&self.row[column])
+    }
+
+    fn number(&self) -> u64 {
+        self.row.position().map_or(0, csv::Position::line)
+    }
+
+    fn unit(&self) -> &'static str {
+        "line"
+    }
+}
