@@ -197,6 +197,11 @@ impl Training {
         self.rounds.fingerprint(&drawn)
     }
 
+    /// Bytes that one client remembers.
+    pub fn client_bytes(&self) -> usize {
+        self.rounds.client_bytes()
+    }
+
     /// What the run is.
     pub fn setup(&self) -> &Setup {
         &self.setup
@@ -213,6 +218,7 @@ trait Rounds: Send {
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()>;
     fn shared(&self) -> Params;
+    fn client_bytes(&self) -> usize;
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String>;
 }
 
@@ -309,6 +315,10 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
 
     fn shared(&self) -> Params {
         self.algorithm.shared(&self.server).to_vec()
+    }
+
+    fn client_bytes(&self) -> usize {
+        self.algorithm.join(&self.setup.world.w0).bytes()
     }
 
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String> {

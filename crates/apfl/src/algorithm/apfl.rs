@@ -55,6 +55,14 @@ impl Apfl {
         }
     }
 
+    /// A few words: `apfl (adaptive α from 0.01)`.
+    pub fn describe(&self) -> String {
+        match self.mixing {
+            Mixing::Fixed(alpha) => format!("apfl (α = {alpha})"),
+            Mixing::Adaptive(alpha) => format!("apfl (adaptive α from {alpha})"),
+        }
+    }
+
     fn adaptive(&self) -> bool {
         matches!(self.mixing, Mixing::Adaptive(_))
     }

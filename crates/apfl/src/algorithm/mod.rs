@@ -115,6 +115,23 @@ impl Choice {
         let read = s.choice("kind", "apfl", &kinds);
         read(s)
     }
+
+    /// Its kind, as a spec writes it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Choice::Apfl(_) => "apfl",
+            Choice::FedAvg(_) => "fedavg",
+            Choice::Local(_) => "local",
+        }
+    }
+
+    /// Its kind and what stands out, in a few words.
+    pub fn describe(&self) -> String {
+        match self {
+            Choice::Apfl(apfl) => apfl.describe(),
+            other => other.kind().into(),
+        }
+    }
 }
 
 /// Every algorithm there is, as a spec writes it: what the identity, engine and resume

@@ -58,7 +58,7 @@ pub(super) fn deal(
     }
     top_up(&mut parts, least, &mut rng);
     let note = format!("every client has at least {least} examples");
-    Ok(Dealing::numbered(parts, vec![note]))
+    Ok(Dealing::numbered(labels.len(), parts, vec![note]))
 }
 
 /// Shares that sum to 1. Gammas of a small shape underflow, so their logarithms are

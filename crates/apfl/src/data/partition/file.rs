@@ -28,9 +28,13 @@ struct Client {
     rows: Vec<u32>,
 }
 
-/// The text of a partition's file, one line a client.
-pub fn to_json(dealing: &Dealing, examples: usize, data: &[SourceFile]) -> String {
-    let checksums: Vec<&str> = data.iter().map(|file| file.sha256.as_str()).collect();
+/// The text of a partition's file, one line a client. `files` are the data set's.
+pub fn to_json(dealing: &Dealing, files: &[SourceFile]) -> String {
+    // A file that the partition came from is not the data that it is of.
+    let data = files
+        .iter()
+        .filter(|file| dealing.file.as_ref() != Some(file));
+    let checksums: Vec<&str> = data.map(|file| file.sha256.as_str()).collect();
     let line = |(name, rows): &(String, Vec<u32>)| {
         let client = Client {
             name: name.clone(),
@@ -40,7 +44,8 @@ pub fn to_json(dealing: &Dealing, examples: usize, data: &[SourceFile]) -> Strin
     };
     let clients: Vec<String> = dealing.clients.iter().map(line).collect();
     format!(
-        "{{\"partition\": 1, \"examples\": {examples},\n\"data\": {},\n\"clients\": [\n{}\n]}}\n",
+        "{{\"partition\": 1, \"examples\": {},\n\"data\": {},\n\"clients\": [\n{}\n]}}\n",
+        dealing.examples,
         serde_json::to_string(&checksums).expect("plain JSON"),
         clients.join(",\n")
     )
@@ -101,6 +106,7 @@ pub fn parse(
     };
     let client = |c: Client| (c.name, c.rows);
     Ok(Dealing {
+        examples,
         clients: written.clients.into_iter().map(client).collect(),
         notes,
         file: None,
@@ -123,6 +129,7 @@ mod tests {
 
     fn dealing() -> Dealing {
         Dealing {
+            examples: 4,
             clients: vec![("a".into(), vec![2, 0]), ("b \"c\"".into(), vec![1])],
             notes: vec!["1 of 4 examples belong to no client".into()],
             file: None,
@@ -138,13 +145,13 @@ mod tests {
 
     #[test]
     fn a_partition_comes_back() {
-        let text = to_json(&dealing(), 4, &data("00"));
+        let text = to_json(&dealing(), &data("00"));
         assert_eq!(parse(text.as_bytes(), 4, &data("00")), Ok(dealing()));
     }
 
     #[test]
     fn a_wrong_partition_is_refused() {
-        let text = to_json(&dealing(), 4, &data("00"));
+        let text = to_json(&dealing(), &data("00"));
         let error = |text: &str, data: &[SourceFile]| parse(text.as_bytes(), 4, data).unwrap_err();
         assert!(error(&text, &data("01")).contains("checksums differ"));
         assert!(error(&text.replace("[1]", "[0]"), &data("00")).contains("two clients"));

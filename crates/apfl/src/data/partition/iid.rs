@@ -23,6 +23,7 @@ pub(super) fn deal(rows: usize, clients: usize, seed: u64) -> Result<Dealing> {
         part.to_vec()
     };
     Ok(Dealing::numbered(
+        rows,
         (0..clients).map(part).collect(),
         Vec::new(),
     ))

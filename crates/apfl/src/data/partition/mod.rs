@@ -55,6 +55,8 @@ pub enum Partition {
 /// Who has which examples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dealing {
+    /// How many examples there were to deal.
+    pub examples: usize,
     /// Every client's name and rows.
     pub clients: Vec<(String, Vec<u32>)>,
     /// What a user should be told, such as examples left over.
@@ -65,9 +67,10 @@ pub struct Dealing {
 
 impl Dealing {
     /// Clients named by their numbers.
-    fn numbered(rows: Vec<Vec<u32>>, notes: Vec<String>) -> Self {
+    fn numbered(examples: usize, rows: Vec<Vec<u32>>, notes: Vec<String>) -> Self {
         let named = |(client, rows): (usize, Vec<u32>)| (client.to_string(), rows);
         Self {
+            examples,
             clients: rows.into_iter().enumerate().map(named).collect(),
             notes,
             file: None,

@@ -25,6 +25,7 @@ pub(super) fn deal(labels: &[u32], classes: usize, clients: usize, seed: u64) ->
         rows.flatten().copied().collect()
     };
     Ok(Dealing::numbered(
+        labels.len(),
         order.chunks_exact(classes).map(shards).collect(),
         remainder_note(clients * classes * size, labels.len()),
     ))

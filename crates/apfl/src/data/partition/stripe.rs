@@ -22,6 +22,7 @@ pub(super) fn deal(labels: &[u32], classes: usize, clients: usize) -> Result<Dea
         slices.flatten().copied().collect()
     };
     Ok(Dealing::numbered(
+        labels.len(),
         (0..clients).map(of_client).collect(),
         remainder_note(classes * clients * slice, labels.len()),
     ))
