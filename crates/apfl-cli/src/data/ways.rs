@@ -2,14 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use apfl::error::{Error, Result};
 use flate2::read::MultiGzDecoder;
 
-use super::catalogue::{Content, Entry, Form, Npm};
+use super::catalogue::{Content, Entry, Form, Npm, Way};
 use super::checksum::{Scratch, Trouble, complaint, io, sha256_of, store};
 use super::cifar;
 use super::get::Progress;
@@ -186,6 +186,35 @@ fn from_tarball(
     }
 }
 
+/// Copies the first form of a file that lies in one of the places and is right.
+fn copy_one(
+    places: &[PathBuf],
+    forms: &[Form],
+    folder: &Path,
+    progress: &Progress,
+    reasons: &mut Vec<String>,
+) -> Result<()> {
+    for place in places {
+        for form in forms {
+            let path = place.join(form.name);
+            if !path.is_file() {
+                continue;
+            }
+            progress.start(form.name, form.bytes);
+            let mut file = File::open(&path).map_err(io(&path, "read"))?;
+            match store(folder, form, &mut file, &mut |n| progress.more(n)) {
+                Ok(None) => {
+                    progress.stored(form);
+                    return Ok(());
+                }
+                Ok(Some(complaint)) => reasons.push(format!("{}: {complaint}", path.display())),
+                Err(trouble) => return Err(trouble.on(&path)),
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Copies from a folder: the files themselves, or an archive or package that lies there.
 pub fn from_folder(from: &Path, entry: &Entry, folder: &Path, progress: &Progress) -> Outcome {
     if !from.is_dir() {
@@ -197,38 +226,16 @@ pub fn from_folder(from: &Path, entry: &Entry, folder: &Path, progress: &Progres
     let places = [from.to_path_buf(), from.join(entry.name)];
     let mut reasons = Vec::new();
     for forms in missing(entry, folder)? {
-        let mut found = None;
-        for place in &places {
-            let at = |form: &&Form| place.join(form.name).is_file();
-            for form in forms.iter().filter(at) {
-                let path = place.join(form.name);
-                progress.start(form.name, form.bytes);
-                let mut file = File::open(&path).map_err(io(&path, "read"))?;
-                match store(folder, form, &mut file, &mut |n| progress.more(n)) {
-                    Ok(None) => {
-                        progress.stored(form);
-                        found = Some(());
-                    }
-                    Ok(Some(complaint)) => reasons.push(format!("{}: {complaint}", path.display())),
-                    Err(trouble) => return Err(trouble.on(&path)),
-                }
-                if found.is_some() {
-                    break;
-                }
-            }
-            if found.is_some() {
-                break;
-            }
-        }
+        copy_one(&places, forms, folder, progress, &mut reasons)?;
     }
     if missing(entry, folder)?.is_empty() {
         return Ok(Ok(()));
     }
     for way in entry.ways {
         let (name, npm) = match way {
-            super::catalogue::Way::Folder(_) => continue,
-            super::catalogue::Way::Archive(url) => (url.rsplit('/').next().unwrap_or(url), None),
-            super::catalogue::Way::Npm(npm) => (npm.tarball, Some(npm)),
+            Way::Folder(_) => continue,
+            Way::Archive(url) => (url.rsplit('/').next().unwrap_or(url), None),
+            Way::Npm(npm) => (npm.tarball, Some(npm)),
         };
         for path in places.iter().map(|place| place.join(name)) {
             if !fs::metadata(&path).is_ok_and(|m| m.is_file()) {

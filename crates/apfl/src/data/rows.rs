@@ -29,16 +29,18 @@ pub enum Cell<'a> {
 
 impl Cell<'_> {
     /// It as a text: what a label, a client or a split is called.
-    pub fn text(&self) -> Cow<'_, str> {
-        match self {
+    pub fn text(&self) -> std::result::Result<Cow<'_, str>, String> {
+        Ok(match self {
             Cell::Text(text) => Cow::Borrowed(text.trim()),
             Cell::Whole(x) => Cow::Owned(x.to_string()),
             Cell::Real(x) => Cow::Owned(x.to_string()),
             Cell::Single(x) => Cow::Owned(x.to_string()),
             Cell::Truth(x) => Cow::Owned(x.to_string()),
             Cell::Missing => Cow::Borrowed(""),
-            Cell::Other(kind) => Cow::Owned(format!("({kind})")),
-        }
+            Cell::Other(kind) => {
+                return Err(format!("is a {kind}, which is neither text nor number"));
+            }
+        })
     }
 
     /// It as a finite number, or what it is instead.
@@ -53,8 +55,8 @@ impl Cell<'_> {
         };
         match number {
             Some(x) if x.is_finite() => Ok(x),
-            Some(_) => Err(format!("found '{}', which is not finite", self.text())),
-            None => Err(format!("found '{}', which is not a number", self.text())),
+            Some(_) => Err(format!("found '{}', which is not finite", self.text()?)),
+            None => Err(format!("found '{}', which is not a number", self.text()?)),
         }
     }
 }

@@ -217,27 +217,29 @@ impl Table {
         let mut index: HashMap<String, usize> = HashMap::new();
         while rows.advance().map_err(|e| self.error(e))? {
             let at = || format!("{} {}", rows.unit(), rows.number());
+            let text = |k: usize| -> Result<String> {
+                let cell = rows.cell(k);
+                let text = cell.text().map(|text| text.into_owned());
+                text.map_err(|what| {
+                    self.error(format!("{}, column '{}': {what}", at(), rows.header()[k]))
+                })
+            };
             let client = match columns.client {
                 None => 0,
                 Some(k) => {
-                    let cell = rows.cell(k);
-                    let name = cell.text();
+                    let name = text(k)?;
                     if name.is_empty() {
                         return Err(self.error(format!("{}: the client is empty", at())));
                     }
-                    match index.get(&*name) {
-                        Some(client) => *client,
-                        None => {
-                            let client = records.clients.len();
-                            index.insert(name.clone().into_owned(), client);
-                            records.clients.push(name.into_owned());
-                            client
-                        }
+                    let next = records.clients.len();
+                    let client = *index.entry(name.clone()).or_insert(next);
+                    if client == next {
+                        records.clients.push(name);
                     }
+                    client
                 }
             };
-            let split = columns.split.map(|k| rows.cell(k));
-            let held = match split.as_ref().map(|cell| cell.text()).as_deref() {
+            let held = match columns.split.map(text).transpose()?.as_deref() {
                 None => None,
                 Some("train") => Some(false),
                 Some("valid") => Some(true),
@@ -249,8 +251,7 @@ impl Table {
                     )));
                 }
             };
-            let cell = rows.cell(columns.label);
-            let label = cell.text();
+            let label = text(columns.label)?;
             if label.is_empty() {
                 return Err(self.error(format!("{}: the label is empty", at())));
             }
@@ -265,7 +266,7 @@ impl Table {
             records.numbers.push(rows.number());
             records.client.push(Some(client));
             records.held.push(held);
-            records.labels.push(label.into_owned());
+            records.labels.push(label);
             if u32::try_from(records.numbers.len()).is_err() {
                 return Err(self.error(format!("has more than {} rows", u32::MAX)));
             }
