@@ -70,7 +70,8 @@ impl<'a> Section<'a> {
     }
 
     /// Drops keys that nobody asks for instead of calling them problems, but for those
-    /// named: for a table whose `kind` was changed by an override.
+    /// named, or with a named key inside (`mixing.fixed` names `mixing`): for a table
+    /// whose `kind` was changed by an override.
     pub fn forgive_unknown(&mut self, but: Vec<String>) {
         self.forgiving = Some(but);
     }
@@ -274,16 +275,12 @@ impl<'a> Section<'a> {
             }
         };
         let path = self.full(key);
-        let prefix = format!("{key}.");
         let mut inner = Section::new(&path, given, self.problems);
-        // What an override set within this table stays a problem, forgiven or not.
-        let within = |but: &Vec<String>| {
-            let inner = |key: &String| key.strip_prefix(&prefix).map(str::to_owned);
-            but.iter().filter_map(inner).collect()
-        };
+        let within = |set: &String| set.strip_prefix(&format!("{key}.")).map(str::to_owned);
+        let but = |set: &Vec<String>| set.iter().filter_map(within).collect();
         inner.forgiving = match self.forgiving_within.iter().find(|(table, _)| table == key) {
             Some((_, but)) => Some(but.clone()),
-            None => self.forgiving.as_ref().map(within),
+            None => self.forgiving.as_ref().map(but),
         };
         let value = read(&mut inner);
         let resolved = inner.finish();
@@ -302,7 +299,10 @@ impl<'a> Section<'a> {
             path,
             ..
         } = self;
-        let reported = |key: &&String| forgiving.as_ref().is_none_or(|but| but.contains(*key));
+        let reported = |key: &&String| {
+            let names = |set: &String| set.split('.').next() == Some(key.as_str());
+            forgiving.as_ref().is_none_or(|but| but.iter().any(names))
+        };
         for key in given.keys().filter(reported) {
             let full = match path.as_str() {
                 "" => key.clone(),

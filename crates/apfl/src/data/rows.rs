@@ -1,9 +1,12 @@
 //! A table, row by row, whatever file it lies in.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::rc::Rc;
 
 use super::parquet::ParquetRows;
 use crate::error::{Result, at};
@@ -101,21 +104,35 @@ pub fn open(path: &Path) -> Result<Box<dyn Rows>> {
 
 /// A CSV file.
 pub struct CsvRows<R> {
-    reader: csv::Reader<R>,
+    reader: csv::Reader<Counted<R>>,
+    starts: Starts,
     header: Vec<String>,
     row: csv::StringRecord,
+    line: u64,
 }
 
 impl<R: Read> CsvRows<R> {
     /// Reads the header.
     pub fn new(from: R) -> std::result::Result<Self, String> {
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
-        let header = reader.headers().map_err(|e| e.to_string())?;
+        let starts = Starts::default();
+        let counted = Counted {
+            from,
+            at: 0,
+            line: 1,
+            fresh: true,
+            starts: starts.clone(),
+        };
+        let mut reader = csv::ReaderBuilder::new()
+            .flexible(true)
+            .from_reader(counted);
+        let header = reader.headers().map_err(|e| unreadable(&e, &starts))?;
         let name = |name: &str| name.trim_start_matches('\u{feff}').trim().to_owned();
         Ok(Self {
             header: header.iter().map(name).collect(),
             reader,
+            starts,
             row: csv::StringRecord::new(),
+            line: 1,
         })
     }
 }
@@ -126,17 +143,17 @@ impl<R: Read> Rows for CsvRows<R> {
     }
 
     fn advance(&mut self) -> std::result::Result<bool, String> {
-        if !self
-            .reader
-            .read_record(&mut self.row)
-            .map_err(|e| e.to_string())?
-        {
-            return Ok(false);
+        match self.reader.read_record(&mut self.row) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(e) => return Err(unreadable(&e, &self.starts)),
         }
+        let start = self.row.position().map_or(0, csv::Position::byte);
+        self.line = line_of(start, &self.starts);
         if self.row.len() != self.header.len() {
             return Err(format!(
                 "line {} has {} fields, the header has {}",
-                self.number(),
+                self.line,
                 self.row.len(),
                 self.header.len()
             ));
@@ -149,10 +166,66 @@ impl<R: Read> Rows for CsvRows<R> {
     }
 
     fn number(&self) -> u64 {
-        self.row.position().map_or(0, csv::Position::line)
+        self.line
     }
 
     fn unit(&self) -> &'static str {
         "line"
+    }
+}
+
+/// Where lines with something in them start, and their numbers, as far as the file was
+/// read and a row was not.
+type Starts = Rc<RefCell<VecDeque<(u64, u64)>>>;
+
+/// A file whose lines are counted as an editor does: the CSV reader's own count stays
+/// behind where lines end in \r\n, and at empty lines.
+struct Counted<R> {
+    from: R,
+    at: u64,
+    line: u64,
+    /// Nothing stood in this line yet.
+    fresh: bool,
+    starts: Starts,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.from.read(buffer)?;
+        let mut starts = self.starts.borrow_mut();
+        for byte in &buffer[..n] {
+            match byte {
+                b'\n' => (self.line, self.fresh) = (self.line + 1, true),
+                b'\r' => self.fresh = true,
+                _ if self.fresh => {
+                    starts.push_back((self.at, self.line));
+                    self.fresh = false;
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        Ok(n)
+    }
+}
+
+/// The line of the row that starts at that byte or, where line ends stand there, after.
+fn line_of(start: u64, starts: &Starts) -> u64 {
+    let mut starts = starts.borrow_mut();
+    while starts.front().is_some_and(|(at, _)| *at < start) {
+        starts.pop_front();
+    }
+    starts.front().map_or(0, |(_, line)| *line)
+}
+
+/// Why the reader gave up, with the line.
+fn unreadable(error: &csv::Error, starts: &Starts) -> String {
+    match error.kind() {
+        csv::ErrorKind::Utf8 { pos, err } => format!(
+            "line {}, field {} is not UTF-8 text; save the file as UTF-8",
+            line_of(pos.as_ref().map_or(0, csv::Position::byte), starts),
+            err.field() + 1
+        ),
+        _ => error.to_string(),
     }
 }
