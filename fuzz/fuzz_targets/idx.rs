@@ -1,7 +1,8 @@
 //! The IDX reader: `cargo +nightly fuzz run idx fuzz/found/idx fuzz/corpus/idx`
 #![no_main]
 
-use apfl::data::idx::{Array, Images};
+use apfl::data::idx::Array;
+use apfl::data::images::Images;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -275,16 +275,12 @@ impl<'a> Section<'a> {
             }
         };
         let path = self.full(key);
-        let prefix = format!("{key}.");
         let mut inner = Section::new(&path, given, self.problems);
-        // What an override set within this table stays a problem, forgiven or not.
-        let within = |but: &Vec<String>| {
-            let inner = |key: &String| key.strip_prefix(&prefix).map(str::to_owned);
-            but.iter().filter_map(inner).collect()
-        };
+        let within = |set: &String| set.strip_prefix(&format!("{key}.")).map(str::to_owned);
+        let but = |set: &Vec<String>| set.iter().filter_map(within).collect();
         inner.forgiving = match self.forgiving_within.iter().find(|(table, _)| table == key) {
             Some((_, but)) => Some(but.clone()),
-            None => self.forgiving.as_ref().map(within),
+            None => self.forgiving.as_ref().map(but),
         };
         let value = read(&mut inner);
         let resolved = inner.finish();

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::idx::{Images, assemble};
+use super::images::{Images, assemble};
 use super::partition::Partition;
 use super::{Common, InMemory, Scaling, deal, folder};
 use crate::error::Result;

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::idx::{Images, assemble, read_column, read_labels};
+use super::images::{Images, assemble, read_column, read_labels};
 use super::mnist::{CLASSES, MOMENTS, digits};
 use super::{Common, InMemory, Scaling, SourceFile, deal, folder};
 use crate::error::Result;

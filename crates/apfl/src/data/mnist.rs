@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::idx::{Images, assemble, read_labels};
+use super::images::{Images, assemble, read_labels};
 use super::partition::Partition;
 use super::{Common, InMemory, Scaling, SourceFile, deal, folder};
 use crate::error::Result;

@@ -7,7 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::idx::{Array, assemble};
+use super::idx::Array;
+use super::images::assemble;
 use super::mnist::{CLASSES, MOMENTS, digits, read_images};
 use super::{Common, InMemory, Scaling, SourceFile, deal, folder};
 use crate::error::Result;

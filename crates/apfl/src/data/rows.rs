@@ -1,9 +1,12 @@
 //! A table, row by row, whatever file it lies in.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::rc::Rc;
 
 use super::parquet::ParquetRows;
 use crate::error::{Result, at};
@@ -99,63 +102,37 @@ pub fn open(path: &Path) -> Result<Box<dyn Rows>> {
     rows.map_err(|e| super::folder::wrong(path, e))
 }
 
-/// A reader that remembers where lines end: the CSV reader's own count of lines stays
-/// behind at empty ones, and at \r\n.
-struct Counted<R> {
-    from: R,
-    read: u64,
-    ends: Vec<u64>,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let n = self.from.read(buffer)?;
-        let ends = (self.read..).zip(&buffer[..n]).filter(|(_, b)| **b == b'\n');
-        self.ends.extend(ends.map(|(at, _)| at));
-        self.read += n as u64;
-        Ok(n)
-    }
-}
-
-impl<R> Counted<R> {
-    /// The line, as an editor counts, of the row that starts at that byte or, behind
-    /// empty lines, after it. A row with a label and a feature has three bytes or more.
-    fn line_at(&self, start: u64) -> u64 {
-        let mut line = self.ends.partition_point(|end| *end < start);
-        let mut at = start;
-        while self.ends.get(line).is_some_and(|end| *end <= at + 1) {
-            at = self.ends[line] + 1;
-            line += 1;
-        }
-        line as u64 + 1
-    }
-}
-
 /// A CSV file.
 pub struct CsvRows<R> {
     reader: csv::Reader<Counted<R>>,
+    starts: Starts,
     header: Vec<String>,
     row: csv::StringRecord,
+    line: u64,
 }
 
 impl<R: Read> CsvRows<R> {
     /// Reads the header.
     pub fn new(from: R) -> std::result::Result<Self, String> {
-        let from = Counted {
+        let starts = Starts::default();
+        let counted = Counted {
             from,
-            read: 0,
-            ends: Vec::new(),
+            at: 0,
+            line: 1,
+            fresh: true,
+            starts: starts.clone(),
         };
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
-        let header = match reader.headers() {
-            Ok(header) => header.clone(),
-            Err(e) => return Err(unreadable(reader.get_ref(), &e)),
-        };
+        let mut reader = csv::ReaderBuilder::new()
+            .flexible(true)
+            .from_reader(counted);
+        let header = reader.headers().map_err(|e| unreadable(&e, &starts))?;
         let name = |name: &str| name.trim_start_matches('\u{feff}').trim().to_owned();
         Ok(Self {
             header: header.iter().map(name).collect(),
             reader,
+            starts,
             row: csv::StringRecord::new(),
+            line: 1,
         })
     }
 }
@@ -169,12 +146,14 @@ impl<R: Read> Rows for CsvRows<R> {
         match self.reader.read_record(&mut self.row) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
-            Err(e) => return Err(unreadable(self.reader.get_ref(), &e)),
+            Err(e) => return Err(unreadable(&e, &self.starts)),
         }
+        let start = self.row.position().map_or(0, csv::Position::byte);
+        self.line = line_of(start, &self.starts);
         if self.row.len() != self.header.len() {
             return Err(format!(
                 "line {} has {} fields, the header has {}",
-                self.number(),
+                self.line,
                 self.row.len(),
                 self.header.len()
             ));
@@ -187,8 +166,7 @@ impl<R: Read> Rows for CsvRows<R> {
     }
 
     fn number(&self) -> u64 {
-        let start = self.row.position().map_or(0, csv::Position::byte);
-        self.reader.get_ref().line_at(start)
+        self.line
     }
 
     fn unit(&self) -> &'static str {
@@ -196,12 +174,56 @@ impl<R: Read> Rows for CsvRows<R> {
     }
 }
 
+/// Where lines with something in them start, and their numbers, as far as the file was
+/// read and a row was not.
+type Starts = Rc<RefCell<VecDeque<(u64, u64)>>>;
+
+/// A file whose lines are counted as an editor does: the CSV reader's own count stays
+/// behind where lines end in \r\n, and at empty lines.
+struct Counted<R> {
+    from: R,
+    at: u64,
+    line: u64,
+    /// Nothing stood in this line yet.
+    fresh: bool,
+    starts: Starts,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.from.read(buffer)?;
+        let mut starts = self.starts.borrow_mut();
+        for byte in &buffer[..n] {
+            match byte {
+                b'\n' => (self.line, self.fresh) = (self.line + 1, true),
+                b'\r' => self.fresh = true,
+                _ if self.fresh => {
+                    starts.push_back((self.at, self.line));
+                    self.fresh = false;
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        Ok(n)
+    }
+}
+
+/// The line of the row that starts at that byte or, where line ends stand there, after.
+fn line_of(start: u64, starts: &Starts) -> u64 {
+    let mut starts = starts.borrow_mut();
+    while starts.front().is_some_and(|(at, _)| *at < start) {
+        starts.pop_front();
+    }
+    starts.front().map_or(0, |(_, line)| *line)
+}
+
 /// Why the reader gave up, with the line.
-fn unreadable<R>(from: &Counted<R>, error: &csv::Error) -> String {
+fn unreadable(error: &csv::Error, starts: &Starts) -> String {
     match error.kind() {
         csv::ErrorKind::Utf8 { pos, err } => format!(
             "line {}, field {} is not UTF-8 text; save the file as UTF-8",
-            from.line_at(pos.as_ref().map_or(0, csv::Position::byte)),
+            line_of(pos.as_ref().map_or(0, csv::Position::byte), starts),
             err.field() + 1
         ),
         _ => error.to_string(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::partition::{Dealing, Partition, hold_out};
 use super::rows::{Cell, Rows, open};
+use super::scales::{scale_warning, standardize};
 use super::{
     Common, Examples, Features, InMemory, Normalization, Schema, Shard, SourceFile, Targets, Task,
 };
@@ -126,10 +127,12 @@ impl Table {
         }
 
         let width = columns.features.len();
+        let train: Vec<u32> = parts.iter().flat_map(|part| part.train.clone()).collect();
         let normalization = match self.standardize {
-            true => standardize(&mut records.features, width, &parts),
+            true => standardize(&mut records.features, width, &train),
             false => {
-                notes.extend(scale_warning(&records.features, &columns, &parts));
+                let names: Vec<&str> = columns.features.iter().map(|(_, name)| &**name).collect();
+                notes.extend(scale_warning(&records.features, &names, &train));
                 Normalization::None
             }
         };
@@ -507,61 +510,4 @@ fn listed(names: &[String]) -> String {
     let shown: Vec<_> = names.iter().take(20).map(String::as_str).collect();
     let more = if names.len() > 20 { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))
-}
-
-/// Mean and deviation of every feature over the training rows.
-fn moments(x: &[f32], width: usize, parts: &[Part]) -> (Vec<f64>, Vec<f64>) {
-    let rows = || {
-        let train = parts.iter().flat_map(|part| &part.train);
-        train.map(|row| &x[*row as usize * width..][..width])
-    };
-    let count = rows().count() as f64;
-    let mut mean = vec![0.0; width];
-    for row in rows() {
-        mean.iter_mut()
-            .zip(row)
-            .for_each(|(m, x)| *m += f64::from(*x));
-    }
-    mean.iter_mut().for_each(|m| *m /= count);
-    let mut deviation = vec![0.0; width];
-    for row in rows() {
-        for ((d, m), x) in deviation.iter_mut().zip(&mean).zip(row) {
-            *d += (f64::from(*x) - m).powi(2);
-        }
-    }
-    deviation.iter_mut().for_each(|d| *d = (*d / count).sqrt());
-    (mean, deviation)
-}
-
-fn standardize(x: &mut [f32], width: usize, parts: &[Part]) -> Normalization {
-    let (mean, mut deviation) = moments(x, width, parts);
-    for d in deviation.iter_mut().filter(|d| **d == 0.0) {
-        *d = 1.0;
-    }
-    for row in x.chunks_exact_mut(width) {
-        for ((x, m), d) in row.iter_mut().zip(&mean).zip(&deviation) {
-            *x = ((f64::from(*x) - m) / d) as f32;
-        }
-    }
-    Normalization::Standardized { mean, deviation }
-}
-
-/// A word of warning where features' scales differ by more than a hundred.
-fn scale_warning(x: &[f32], columns: &Columns, parts: &[Part]) -> Option<String> {
-    let (mean, deviation) = moments(x, columns.features.len(), parts);
-    let scale = |j: &usize| mean[*j].abs().max(deviation[*j]);
-    let varying = || (0..mean.len()).filter(|j| deviation[*j] > 0.0);
-    let largest = varying().max_by(|a, b| scale(a).total_cmp(&scale(b)))?;
-    let smallest = varying().min_by(|a, b| scale(a).total_cmp(&scale(b)))?;
-    (scale(&largest) > 100.0 * scale(&smallest)).then(|| {
-        format!(
-            "warning: the scales of the features differ by a factor of {:.0} ('{}' about {:.3}, \
-             '{}' about {:.3}): training will be slow or unstable; data.standardize = true mends it",
-            scale(&largest) / scale(&smallest),
-            columns.features[largest].1,
-            scale(&largest),
-            columns.features[smallest].1,
-            scale(&smallest),
-        )
-    })
 }
