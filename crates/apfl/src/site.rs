@@ -298,6 +298,12 @@ impl<'a> Site<'a> {
         self.watch(loss)
     }
 
+    /// fᵢ(at) over all training examples, ℓ2 term included, whatever the batch.
+    pub fn objective(&mut self, at: &[f32]) -> f64 {
+        let tally = self.desk.tally(self.model, &Predictor::At(at), self.train);
+        self.watch(tally.loss / tally.examples as f64 + self.model.penalty(at))
+    }
+
     /// grad ← ∇fᵢ(at) over all training examples, whatever the batch.
     pub fn full_gradient(&mut self, at: &[f32], grad: &mut [f32]) {
         let m = self.train.len();

@@ -175,6 +175,12 @@ impl Spec {
             threads,
         };
         theory::check(&plan, s);
+        if plan.algorithm.agnostic() && plan.weights == Weights::Examples {
+            s.problem(
+                "federation.weights",
+                "found \"examples\", but algorithm.agnostic weighs the clients by itself",
+            );
+        }
         plan
     }
 
