@@ -5,6 +5,7 @@
 
 use rand::seq::SliceRandom;
 
+use crate::data::augment::Augmentation;
 use crate::data::{Batch, Examples, Features, Targets};
 use crate::metrics::Tally;
 use crate::model::{Model, Workspace};
@@ -157,6 +158,7 @@ pub struct Site<'a> {
     at: usize,
     batches: u64,
     trouble: Option<Trouble>,
+    augmentation: Option<Augmentation>,
 }
 
 impl<'a> Site<'a> {
@@ -181,7 +183,16 @@ impl<'a> Site<'a> {
             at: 0,
             batches: 0,
             trouble: None,
+            augmentation: None,
         }
+    }
+
+    /// The same, with `rng` for flips and crops where the model trains on such images.
+    /// They happen to the batches of training alone.
+    pub fn augmenting(mut self, rng: Stream) -> Self {
+        let shape = self.model.augmented();
+        self.augmentation = shape.map(|shape| Augmentation::new(shape, rng));
+        self
     }
 
     /// τ: the local steps of this round.
@@ -208,10 +219,11 @@ impl<'a> Site<'a> {
     /// another when it is used up, the last short batch kept.
     pub fn next_batch(&mut self) {
         self.batches += 1;
+        if self.sees_all() && self.augmentation.is_none() {
+            return;
+        }
         let m = self.train.len();
-        let Some(size) = self.pace.batch.filter(|size| *size < m) else {
-            return; // every batch is the whole
-        };
+        let size = self.pace.batch.unwrap_or(m);
         let Desk { order, batch, .. } = &mut *self.desk;
         if self.at >= order.len() {
             order.clear();
@@ -222,6 +234,14 @@ impl<'a> Site<'a> {
         let end = (self.at + size).min(m);
         self.train.gather_into(&order[self.at..end], batch);
         self.at = end;
+        if let Some(augmentation) = &mut self.augmentation {
+            augmentation.apply(batch);
+        }
+    }
+
+    /// Whether every batch is the whole of the examples.
+    fn sees_all(&self) -> bool {
+        self.pace.batch.is_none_or(|size| size >= self.train.len())
     }
 
     fn with_batch<T>(
@@ -229,11 +249,15 @@ impl<'a> Site<'a> {
         work: impl FnOnce(&dyn Model, &Batch<'_>, &mut Workspace) -> T,
     ) -> T {
         assert!(self.batches > 0, "next_batch comes first");
+        let untouched = self.sees_all() && self.augmentation.is_none();
         let Desk {
             batch, workspace, ..
         } = &mut *self.desk;
-        let whole = self.pace.batch.is_none_or(|size| size >= self.train.len());
-        let batch = if whole { self.train.all() } else { batch.all() };
+        let batch = if untouched {
+            self.train.all()
+        } else {
+            batch.all()
+        };
         work(self.model, &batch, workspace)
     }
 

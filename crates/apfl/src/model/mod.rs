@@ -11,6 +11,7 @@ use crate::params::{Params, norm_squared};
 use crate::rng::Stream;
 
 mod architecture;
+pub mod cnn;
 pub mod kernels;
 pub mod loss;
 pub mod mlp;
@@ -102,6 +103,7 @@ pub struct Workspace {
     pub(crate) input: Vec<f32>,
     pub(crate) hidden: Vec<Vec<f32>>,
     pub(crate) back: [Vec<f32>; 2],
+    pub(crate) convs: [kernels::conv::ConvSpace; 2],
 }
 
 /// What a backward pass does to the vector it moves: into ← into − decay·at + scale·Jᵀδ.
@@ -129,6 +131,12 @@ pub trait Model: Send + Sync {
 
     /// Multiplications and additions of one forward pass over one example.
     fn flops(&self) -> u64;
+
+    /// The images' shape [channels, height, width], where the model trains on flipped
+    /// and cropped ones.
+    fn augmented(&self) -> Option<[usize; 3]> {
+        None
+    }
 
     /// Fills `ws.outputs`, and keeps in `ws` what the backward pass needs.
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace);

@@ -5,6 +5,11 @@
 //! at run time; always on one thread, so that the order of a sum never depends on how
 //! many there are.
 
+// Tiles of registers are indexed: that is what unrolls them.
+#![allow(clippy::needless_range_loop)]
+
+pub mod conv;
+
 use super::Step;
 use crate::data::{Batch, Rows};
 
