@@ -1,6 +1,7 @@
 //! The convolutional network: conv – ReLU – pool, twice, then a hidden dense layer.
 
 use super::kernels::conv::{Conv, images};
+use super::kernels::rows::{Rows, all_columns};
 use super::kernels::{Dense, decay, relu, relu_backward};
 use super::{Layout, Loss, Model, Step, Workspace};
 use crate::data::Batch;
@@ -155,15 +156,18 @@ impl Model for Cnn {
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
         let n = batch.len();
         let [first, second] = &self.convs;
-        images(batch, first.inputs, &mut ws.input);
+        images(batch, first.inputs, &mut ws.images);
         ws.hidden.resize_with(ws.hidden.len().max(1), Vec::new);
-        first.forward(at, &ws.input, n, &mut ws.convs[0]);
+        first.forward(at, &ws.images, n, &mut ws.convs[0]);
         let [one, two] = &mut ws.convs;
         second.forward(at, &one.pooled, n, two);
         let flat = &two.pooled[..n * second.output_len()];
         let hidden = &mut ws.hidden[0];
+        all_columns(&mut ws.columns, self.hidden.inputs.max(self.last.inputs));
+        let flat = Rows::dense(flat, &ws.columns[..self.hidden.inputs]);
         self.hidden.forward(at, flat, n, hidden);
         relu(hidden);
+        let hidden = Rows::dense(hidden, &ws.columns[..self.last.inputs]);
         self.last.forward(at, hidden, n, &mut ws.outputs);
     }
 
@@ -178,7 +182,9 @@ impl Model for Cnn {
         let n = batch.len();
         let [first, second] = &self.convs;
         let Workspace {
-            input,
+            images,
+            columns,
+            scratch,
             hidden,
             back: [this, next],
             convs: [one, two],
@@ -189,17 +195,19 @@ impl Model for Cnn {
         let hidden = &hidden[0];
         self.last.propagate(at.unwrap_or(into), delta, n, this);
         relu_backward(this, hidden);
-        self.last.accumulate(at, into, step, hidden, delta);
+        let hidden = Rows::dense(hidden, &columns[..self.last.inputs]);
+        self.last.accumulate(at, into, step, hidden, delta, scratch);
 
         let flat = &two.pooled[..n * second.output_len()];
         self.hidden.propagate(at.unwrap_or(into), this, n, next);
-        self.hidden.accumulate(at, into, step, flat, this);
+        let flat = Rows::dense(flat, &columns[..self.hidden.inputs]);
+        self.hidden.accumulate(at, into, step, flat, this, scratch);
 
         second.propagate(at.unwrap_or(into), next, n, two, this);
         decay(at, into, second.range(), step.decay);
         second.accumulate(into, step.scale, &one.pooled, next, n, two);
 
         decay(at, into, first.range(), step.decay);
-        first.accumulate(into, step.scale, input, this, n, one);
+        first.accumulate(into, step.scale, images, this, n, one);
     }
 }

@@ -100,7 +100,10 @@ pub struct Workspace {
     pub outputs: Vec<f32>,
     /// ∂(mean loss)/∂outputs: what the backward pass starts from.
     pub delta: Vec<f32>,
-    pub(crate) input: Vec<f32>,
+    pub(crate) input: kernels::rows::Input,
+    pub(crate) images: Vec<f32>,
+    pub(crate) columns: Vec<u32>,
+    pub(crate) scratch: Vec<f32>,
     pub(crate) hidden: Vec<Vec<f32>>,
     pub(crate) back: [Vec<f32>; 2],
     pub(crate) convs: [kernels::conv::ConvSpace; 2],
