@@ -33,39 +33,27 @@ impl Dense {
     }
 
     /// y ← x·W + b for `n` rows:
-    /// y[r] = b + Σ_flat x[0, j]·W[j] + Σ_varied x[r, j]·W[j].
+    /// y[r] = b + Σ_constant x[j]·W[j] + Σ_varied x[r, j]·W[j].
     pub fn forward(&self, at: &[f32], rows: Rows<'_>, n: usize, y: &mut Vec<f32>) {
-        let bias = &at[self.bias()];
-        y.clear();
-        if self.outputs < NARROW {
-            (0..n).for_each(|_| y.extend_from_slice(bias));
-            return product(
-                y,
-                (n, self.outputs, self.inputs),
-                rows.x,
-                (self.inputs, 1),
-                &at[self.weight()],
-                (self.outputs, 1),
-                true,
-                1.0,
-            );
-        }
         let layer = &at[self.offset..self.bias().end];
-        y.extend_from_slice(bias);
-        let add = |columns: &[u32], n: usize, y: &mut [f32]| {
+        y.clear();
+        y.extend_from_slice(&at[self.bias()]);
+        let add = |x: &[f32], columns: &[u32], y: &mut [f32]| {
+            if self.outputs < NARROW {
+                return add_narrow(x, columns, layer, y);
+            }
             Arch::new().dispatch(Add {
-                x: &rows.x[..n * self.inputs],
-                width: self.inputs,
+                x,
                 layer,
-                outputs: self.outputs,
                 columns,
+                inputs: self.inputs,
                 y,
             });
         };
-        add(rows.flat, 1, y);
+        add(rows.constants, rows.constant, y);
         (1..n).for_each(|_| y.extend_from_within(..self.outputs));
         y.truncate(n * self.outputs);
-        add(rows.varied, n, y);
+        add(rows.x, rows.varied, y);
     }
 
     /// back ← δ·Wᵀ for `n` rows: what the layer before is to change.
@@ -93,28 +81,18 @@ impl Dense {
         delta: &[f32],
         scratch: &mut Vec<f32>,
     ) {
-        let n = delta.len() / self.outputs;
         if self.outputs < NARROW {
             super::decay(at, into, self.weight(), step.decay);
-            product(
-                &mut into[self.weight()],
-                (self.inputs, self.outputs, n),
-                rows.x,
-                (1, self.inputs),
-                delta,
-                (self.outputs, 1),
-                true,
-                step.scale,
-            );
+            self.update_narrow(&mut into[self.weight()], step.scale, rows, delta);
         } else {
             let layer = self.offset..self.bias().end;
             Arch::new().dispatch(Update {
                 at: at.map(|at| &at[layer.clone()]),
                 into: &mut into[layer],
                 outputs: self.outputs,
+                inputs: self.inputs,
                 step,
                 rows,
-                width: self.inputs,
                 delta,
                 scratch,
             });
@@ -128,6 +106,41 @@ impl Dense {
         }
         for (b, sum) in bias.iter_mut().zip(scratch) {
             *b += step.scale * *sum;
+        }
+    }
+
+    fn update_narrow(&self, weight: &mut [f32], scale: f32, rows: Rows<'_>, delta: &[f32]) {
+        for o in 0..self.outputs {
+            let of_this = || delta.iter().skip(o).step_by(self.outputs);
+            let total: f32 = of_this().sum();
+            for (x, &j) in rows.constants.iter().zip(rows.constant) {
+                weight[j as usize * self.outputs + o] += scale * (x * total);
+            }
+            for (k, &j) in rows.varied.iter().enumerate() {
+                let x = rows.x.iter().skip(k).step_by(rows.varied.len());
+                let sum: f32 = x.zip(of_this()).map(|(x, d)| x * d).sum();
+                weight[j as usize * self.outputs + o] += scale * sum;
+            }
+        }
+    }
+}
+
+/// y[r] ← y[r] + Σ x[r, j]·W[j] for layers of few outputs.
+fn add_narrow(x: &[f32], columns: &[u32], weight: &[f32], y: &mut [f32]) {
+    if columns.is_empty() {
+        return;
+    }
+    let rows = x.chunks_exact(columns.len());
+    let outputs = y.len() / rows.len();
+    for (x, y) in rows.zip(y.chunks_exact_mut(outputs)) {
+        for (o, y) in y.iter_mut().enumerate() {
+            // Eight sums side by side, or each would wait for the one before.
+            let mut sums = [0.0f32; 8];
+            let pairs = x.iter().zip(columns).enumerate();
+            for (k, (x, &j)) in pairs {
+                sums[k % 8] += x * weight[j as usize * outputs + o];
+            }
+            *y += sums.iter().sum::<f32>();
         }
     }
 }

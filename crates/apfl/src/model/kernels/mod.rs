@@ -8,8 +8,10 @@
 // Tiles of registers are indexed: that is what unrolls them.
 #![allow(clippy::needless_range_loop)]
 
+mod compact;
 pub mod conv;
 mod dense;
+pub mod exp;
 pub mod rows;
 mod tile;
 

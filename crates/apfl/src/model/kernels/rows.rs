@@ -1,29 +1,32 @@
 //! What a dense layer takes in: rows of numbers, and which of their columns are worth
 //! a visit.
 
-use pulp::Arch;
-
+use super::compact::compact;
 use crate::data::{Batch, Rows as Features, Scaling};
 
-/// Rows of numbers, all of one width.
+/// Rows of numbers that belong to some of a layer's inputs; the other inputs are the
+/// same in all rows. Half of MNIST's pixels are so within a batch: they enter a product
+/// as a term of rank one.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// The numbers, row by row.
+    /// The numbers that vary, row by row.
     pub x: &'a [f32],
-    /// The columns whose numbers differ between rows, ascending.
+    /// The inputs they belong to, ascending.
     pub varied: &'a [u32],
-    /// The columns that hold one number in all rows, ascending: half of MNIST's pixels
-    /// within a batch. They enter a product as a term of rank one.
-    pub flat: &'a [u32],
+    /// The numbers that do not.
+    pub constants: &'a [f32],
+    /// The inputs those belong to, ascending.
+    pub constant: &'a [u32],
 }
 
 impl<'a> Rows<'a> {
-    /// Rows of which every column is worth a visit; `columns` are all of them.
-    pub fn dense(x: &'a [f32], columns: &'a [u32]) -> Self {
+    /// Rows whose numbers all vary; `inputs` are 0, 1, ….
+    pub fn dense(x: &'a [f32], inputs: &'a [u32]) -> Self {
         Self {
             x,
-            varied: columns,
-            flat: &[],
+            varied: inputs,
+            constants: &[],
+            constant: &[],
         }
     }
 }
@@ -34,64 +37,53 @@ impl<'a> Rows<'a> {
 pub struct Input {
     bytes: Vec<u8>,
     scaling: Option<Scaling>,
-    width: usize,
-    x: Vec<f32>,
-    differs: Vec<u8>,
-    varied: Vec<u32>,
-    flat: Vec<u32>,
+    columns: Columns,
     all: Vec<u32>,
+}
+
+/// The columns of byte rows, told apart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Columns {
+    pub(super) x: Vec<f32>,
+    pub(super) varied: Vec<u32>,
+    pub(super) constants: Vec<f32>,
+    pub(super) constant: Vec<u32>,
+    /// Per column, the bits in which some row differs from the first.
+    pub(super) differs: Vec<u8>,
+    pub(super) blocks: Vec<Block>,
+}
+
+/// Up to sixteen columns of one channel, some of which vary.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Block {
+    /// The first of them.
+    pub(super) start: usize,
+    /// How many columns before it vary.
+    pub(super) at: usize,
+    /// Which of them vary.
+    pub(super) varied: u16,
+    pub(super) channel: usize,
 }
 
 impl Input {
     /// Takes the batch in.
     pub fn prepare(&mut self, batch: &Batch<'_>) {
         match batch.rows {
-            Features::Floats(_) => {
-                all_columns(&mut self.all, batch.width);
-            }
+            Features::Floats(_) => all_columns(&mut self.all, batch.width),
             Features::Bytes(bytes, scaling) => {
-                let same = self.width == batch.width
-                    && self.bytes == bytes
-                    && self.scaling.as_ref() == Some(scaling);
-                if !same {
-                    self.convert(bytes, batch.width, scaling);
+                let known = self.scaling.as_ref() == Some(scaling);
+                let width = self.columns.differs.len();
+                if known && width == batch.width && self.bytes == bytes {
+                    return;
                 }
+                if !known {
+                    self.scaling = Some(scaling.clone());
+                }
+                self.bytes.clear();
+                self.bytes.extend_from_slice(bytes);
+                compact(bytes, batch.width, scaling, &mut self.columns);
             }
         }
-    }
-
-    fn convert(&mut self, bytes: &[u8], width: usize, scaling: &Scaling) {
-        self.width = width;
-        self.bytes.clear();
-        self.bytes.extend_from_slice(bytes);
-        if self.scaling.as_ref() != Some(scaling) {
-            self.scaling = Some(scaling.clone());
-        }
-        let Self { x, differs, .. } = self;
-        x.resize(bytes.len(), 0.0);
-        differs.clear();
-        differs.resize(width, 0);
-        let first = &bytes[..width.min(bytes.len())];
-        Arch::new().dispatch(|| {
-            scaling.apply(bytes, width, x);
-            for row in bytes.chunks_exact(width) {
-                for ((differs, byte), first) in differs.iter_mut().zip(row).zip(first) {
-                    *differs |= byte ^ first;
-                }
-            }
-        });
-        // Without a branch: whether a pixel differs is hard to foresee.
-        self.varied.resize(width, 0);
-        self.flat.resize(width, 0);
-        let (mut varied, mut flat) = (0, 0);
-        for (j, differs) in self.differs.iter().enumerate() {
-            self.varied[varied] = j as u32;
-            self.flat[flat] = j as u32;
-            varied += usize::from(*differs != 0);
-            flat += usize::from(*differs == 0);
-        }
-        self.varied.truncate(varied);
-        self.flat.truncate(flat);
     }
 
     /// The batch that was taken in last.
@@ -99,9 +91,10 @@ impl Input {
         match batch.rows {
             Features::Floats(x) => Rows::dense(x, &self.all[..batch.width]),
             Features::Bytes(..) => Rows {
-                x: &self.x,
-                varied: &self.varied,
-                flat: &self.flat,
+                x: &self.columns.x,
+                varied: &self.columns.varied,
+                constants: &self.columns.constants,
+                constant: &self.columns.constant,
             },
         }
     }
