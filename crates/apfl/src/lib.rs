@@ -42,6 +42,7 @@
 //! | [`clients`] | the clients of this process: their data and memories |
 //! | [`engine`] | where clients live and how they are reached |
 //! | [`training`] | the only round loop |
+//! | [`join`] | a client that was never in training |
 //! | [`spec`] | what was written → what can run |
 //! | [`store`] | run directory, models on disk |
 
@@ -51,6 +52,7 @@ pub mod data;
 pub mod digest;
 pub mod engine;
 pub mod error;
+pub mod join;
 pub mod metrics;
 pub mod model;
 pub mod pack;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::settings::Section;
 
+pub mod newcomer;
 pub mod partition;
 pub mod synthetic;
 pub mod table;
