@@ -45,6 +45,7 @@
 //! | [`join`] | a client that was never in training |
 //! | [`spec`] | what was written → what can run |
 //! | [`store`] | run directory, models on disk |
+//! | [`theory`] | ζᵢ, Δᵢ, σ², L, μ, κ, αᵢ*, the bound: measured on a run |
 
 pub mod algorithm;
 pub mod clients;
@@ -63,4 +64,5 @@ pub mod settings;
 pub mod site;
 pub mod spec;
 pub mod store;
+pub mod theory;
 pub mod training;

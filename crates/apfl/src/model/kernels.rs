@@ -11,15 +11,15 @@ use crate::data::{Batch, Rows};
 /// dst ← keep·dst + scale·A·B for an (m, k)-matrix A and a (k, n)-matrix B, each given
 /// with its (row, column) strides; dst is row-major (m, n).
 #[allow(clippy::too_many_arguments)]
-fn product(
-    dst: &mut [f32],
+pub(crate) fn product<T: Copy + From<u8> + 'static>(
+    dst: &mut [T],
     (m, n, k): (usize, usize, usize),
-    a: &[f32],
+    a: &[T],
     (a_row, a_column): (usize, usize),
-    b: &[f32],
+    b: &[T],
     (b_row, b_column): (usize, usize),
     keep: bool,
-    scale: f32,
+    scale: T,
 ) {
     let last = |rows: usize, columns: usize, (row, column): (usize, usize)| match rows * columns {
         0 => 0,
@@ -28,6 +28,8 @@ fn product(
     assert!(dst.len() >= m * n);
     assert!(a.len() >= last(m, k, (a_row, a_column)));
     assert!(b.len() >= last(k, n, (b_row, b_column)));
+    let float = std::any::TypeId::of::<T>();
+    assert!(float == std::any::TypeId::of::<f32>() || float == std::any::TypeId::of::<f64>());
     // SAFETY: the assertions above keep every index (i·row + j·column) of the three
     // matrices inside its slice; dst is borrowed mutably and so overlaps neither.
     unsafe {
@@ -45,7 +47,7 @@ fn product(
             b.as_ptr(),
             b_column as isize,
             b_row as isize,
-            1.0f32,
+            T::from(1),
             scale,
             false,
             false,
