@@ -4,11 +4,13 @@ mod args;
 mod check;
 mod export;
 mod init;
+mod join;
 mod output;
 mod predict;
 mod progress;
 mod run;
 mod summary;
+mod theory;
 
 use std::process::ExitCode;
 
@@ -35,6 +37,8 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Check(args) => check::check(&args)?,
         Command::Export(args) => export::export(&args)?,
         Command::Predict(args) => predict::predict(&args)?,
+        Command::Join(args) => join::run(&args)?,
+        Command::Theory(args) => theory::run(&args)?,
         Command::Completions { shell } => args::completions(shell)?,
     }
     Ok(ExitCode::SUCCESS)

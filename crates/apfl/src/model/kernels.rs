@@ -11,15 +11,15 @@ use crate::data::{Batch, Rows};
 /// dst ← keep·dst + scale·A·B for an (m, k)-matrix A and a (k, n)-matrix B, each given
 /// with its (row, column) strides; dst is row-major (m, n).
 #[allow(clippy::too_many_arguments)]
-pub(crate) fn product<T: Copy + From<u8> + 'static>(
-    dst: &mut [T],
+fn product(
+    dst: &mut [f32],
     (m, n, k): (usize, usize, usize),
-    a: &[T],
+    a: &[f32],
     (a_row, a_column): (usize, usize),
-    b: &[T],
+    b: &[f32],
     (b_row, b_column): (usize, usize),
     keep: bool,
-    scale: T,
+    scale: f32,
 ) {
     let last = |rows: usize, columns: usize, (row, column): (usize, usize)| match rows * columns {
         0 => 0,
@@ -28,8 +28,6 @@ pub(crate) fn product<T: Copy + From<u8> + 'static>(
     assert!(dst.len() >= m * n);
     assert!(a.len() >= last(m, k, (a_row, a_column)));
     assert!(b.len() >= last(k, n, (b_row, b_column)));
-    let float = std::any::TypeId::of::<T>();
-    assert!(float == std::any::TypeId::of::<f32>() || float == std::any::TypeId::of::<f64>());
     // SAFETY: the assertions above keep every index (i·row + j·column) of the three
     // matrices inside its slice; dst is borrowed mutably and so overlaps neither.
     unsafe {
@@ -47,7 +45,7 @@ pub(crate) fn product<T: Copy + From<u8> + 'static>(
             b.as_ptr(),
             b_column as isize,
             b_row as isize,
-            T::from(1),
+            1.0f32,
             scale,
             false,
             false,

@@ -1,7 +1,6 @@
 //! fᵢ and its gradient in f64: what optima and diversities are measured on.
 
 use crate::data::{Examples, Features, Labels, Targets};
-use crate::model::kernels::product;
 use crate::model::{Loss, Model, Workspace};
 
 /// Rows that are converted to f64 at once.
@@ -73,43 +72,23 @@ impl<'a> Objective<'a> {
         let weights = inputs * outputs;
         let (mut loss, mut square) = (0.0, 0.0);
         let mut x = Vec::new();
-        let mut z = Vec::new();
+        let mut z = vec![0.0; outputs];
         for start in (0..m).step_by(ROWS) {
             let batch = self.examples.batch(start, ROWS);
             let n = batch.len();
             rows(self.examples, start, n, &mut x);
-            z.clear();
-            (0..n).for_each(|_| z.extend_from_slice(&at[weights..]));
-            let shape = (n, outputs, inputs);
-            product(
-                &mut z,
-                shape,
-                &x,
-                (inputs, 1),
-                at,
-                (outputs, 1),
-                true,
-                1.0f64,
-            );
-            for (r, z) in z.chunks_exact_mut(outputs).enumerate() {
-                loss += differentiate(self.model.loss(), z, &batch.targets, r);
-                let x = &x[r * inputs..(r + 1) * inputs];
-                square += (norm_squared(x) + 1.0) * norm_squared(z);
-            }
-            let shape = (inputs, outputs, n);
-            let (weight, bias) = grad.split_at_mut(weights);
-            product(
-                weight,
-                shape,
-                &x,
-                (1, inputs),
-                &z,
-                (outputs, 1),
-                true,
-                share,
-            );
-            for delta in z.chunks_exact(outputs) {
-                axpy(bias, share, delta);
+            for (r, x) in x.chunks_exact(inputs).enumerate() {
+                z.copy_from_slice(&at[weights..]);
+                for (x, w) in x.iter().zip(at.chunks_exact(outputs)) {
+                    axpy(&mut z, *x, w);
+                }
+                loss += differentiate(self.model.loss(), &mut z, &batch.targets, r);
+                square += (norm_squared(x) + 1.0) * norm_squared(&z);
+                z.iter_mut().for_each(|z| *z *= share);
+                for (x, g) in x.iter().zip(grad.chunks_exact_mut(outputs)) {
+                    axpy(g, *x, &z);
+                }
+                axpy(&mut grad[weights..], 1.0, &z);
             }
         }
         (loss * share, Some(square * share))
