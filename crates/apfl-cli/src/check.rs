@@ -70,7 +70,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         parameters: world.model.layout().len(),
         memory_bytes: met * per_client,
         seconds,
-        notes: world.dataset.notes(),
+        notes: setup.notes.clone(),
     };
     if args.json {
         return print_json(&report);

@@ -17,10 +17,10 @@ use crate::output::print;
 pub fn export(args: &args::Export) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
     let model = run.plan.architecture.build(&run.schema)?;
-    let params = read_model(&run, &*model, args.model, args.client.as_deref())?;
+    let (layout, params) = read_model(&run, &*model, args.model, args.client.as_deref())?;
     match args.out.extension().and_then(|e| e.to_str()) {
-        Some("safetensors") => tensors::write_one(&args.out, model.layout(), &params)?,
-        Some("npz") => write_npz(&args.out, model.layout(), &params)?,
+        Some("safetensors") => tensors::write_one(&args.out, &layout, &params)?,
+        Some("npz") => write_npz(&args.out, &layout, &params)?,
         _ => {
             return Err(Error::Request(format!(
                 "--out {}: the name must end in .safetensors or .npz",
@@ -31,18 +31,18 @@ pub fn export(args: &args::Export) -> Result<()> {
     print(&format!(
         "{}: {} tensors, {} parameters\n",
         args.out.display(),
-        model.layout().tensors.len(),
+        layout.tensors.len(),
         params.len()
     ))
 }
 
-/// A model of a run: the shared one, or one of a client's.
+/// A model of a run with its tensors' names: the shared one, or one of a client's.
 pub fn read_model(
     run: &FinishedRun,
     model: &dyn Model,
     which: Which,
     client: Option<&str>,
-) -> Result<Params> {
+) -> Result<(Layout, Params)> {
     let models = run.path.join("models");
     let (file, client) = match (which, client) {
         (Which::Shared, _) => ("shared.safetensors", ""),
@@ -65,7 +65,12 @@ pub fn read_model(
             )));
         }
     }
-    tensors::read_one(&file, model.layout(), client)
+    let layout = match which {
+        Which::Personal => run.personal_layout(model.layout()),
+        _ => model.layout().clone(),
+    };
+    let params = tensors::read_one(&file, &layout, client)?;
+    Ok((layout, params))
 }
 
 fn write_npz(path: &Path, layout: &Layout, params: &[f32]) -> Result<()> {

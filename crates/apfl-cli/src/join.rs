@@ -8,6 +8,8 @@ use apfl::data::{Shard, Source, newcomer};
 use apfl::error::{Error, Result};
 use apfl::join::{Epoch, Joined, Joining, join};
 use apfl::metrics::Score;
+use apfl::schedule::Schedule;
+use apfl::site::Pace;
 use apfl::store::run_dir::{Counts, FinishedRun};
 use apfl::store::{tensors, write_atomically};
 use serde::Serialize;
@@ -31,14 +33,21 @@ pub fn run(args: &args::Join) -> Result<()> {
     let model = run.plan.architecture.build(&run.schema)?;
     let shared = run.path.join("models").join("shared.safetensors");
     let shared = tensors::read_one(&shared, model.layout(), "")?;
-    let (shard, number) = data(&run, &args.data)?;
+    let shard = data(&run, &args.data)?;
     let joining = Joining {
         mixing: mixing(args.mixing.as_deref(), &run.plan.algorithm)?,
         epochs: args.epochs,
         running: args.running,
-        pace: run.plan.pace,
+        pace: Pace {
+            // A theorem's schedule is for the run's own steps: a newcomer keeps the rate.
+            schedule: match run.plan.theory {
+                Some(_) => Schedule::Constant,
+                None => run.plan.pace.schedule,
+            },
+            ..run.plan.pace
+        },
         seed: run.plan.seed,
-        number,
+        number: 0,
     };
     let regression = run.schema.task.classes() == 0;
     let joined = join(&*model, &shared, &shard, &joining, regression)?;
@@ -65,7 +74,7 @@ pub fn run(args: &args::Join) -> Result<()> {
 }
 
 /// `synthetic:K` is client K of the run's own generator, anything else a CSV file.
-fn data(run: &FinishedRun, from: &str) -> Result<(Shard, u64)> {
+fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
     if let Some(k) = from.strip_prefix("synthetic:") {
         let Source::Synthetic(settings) = &run.plan.data else {
             return Err(Error::Request(format!(
@@ -78,7 +87,7 @@ fn data(run: &FinishedRun, from: &str) -> Result<(Shard, u64)> {
                 settings.clients
             ))
         })?;
-        return Ok((newcomer::synthetic(settings, k)?, k as u64));
+        return newcomer::synthetic(settings, k);
     }
     let data = run.plan.resolved.get("data");
     let text = |key: &str| data.and_then(|d| d.get(key)?.as_str()).map(str::to_owned);
@@ -89,16 +98,14 @@ fn data(run: &FinishedRun, from: &str) -> Result<(Shard, u64)> {
         validation: validation.unwrap_or(0.2),
         seed: run.plan.seed,
     };
-    Ok((
-        newcomer::read_table(Path::new(from), &run.schema, &columns)?,
-        0,
-    ))
+    newcomer::read_table(Path::new(from), &run.schema, &columns)
 }
 
 /// `0.5`, `adaptive` or `adaptive:0.1`; by default what the run had, or 0.5.
 fn mixing(text: Option<&str>, algorithm: &Choice) -> Result<Mixing> {
     let of_run = match algorithm {
         Choice::Apfl(apfl) => Some(apfl.mixing),
+        Choice::Averaged(averaged) => Some(averaged.apfl.mixing),
         _ => None,
     };
     let Some(text) = text else {

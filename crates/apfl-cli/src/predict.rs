@@ -5,6 +5,7 @@ use apfl::data::{Examples, Features, Targets, Task};
 use apfl::error::Result;
 use apfl::model::Workspace;
 use apfl::model::loss::predicted;
+use apfl::site::Predictor;
 use apfl::store::run_dir::FinishedRun;
 
 use crate::args;
@@ -18,7 +19,8 @@ const ROWS: usize = 1024;
 pub fn predict(args: &args::Predict) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
     let model = run.plan.architecture.build(&run.schema)?;
-    let params = read_model(&run, &*model, args.model, args.client.as_deref())?;
+    let (_, params) = read_model(&run, &*model, args.model, args.client.as_deref())?;
+    let predictor = Predictor::of_flat(&params, model.layout().len());
     let x = read_features(&args.input, &run.schema)?;
     let width = run.schema.features.len();
     let rows = x.len() / width;
@@ -37,8 +39,8 @@ pub fn predict(args: &args::Predict) -> Result<()> {
     put(&mut out, &header);
     let mut ws = Workspace::default();
     for start in (0..rows).step_by(ROWS) {
-        model.forward(&params, &examples.batch(start, ROWS), &mut ws);
-        for z in ws.outputs.chunks_exact(model.outputs()) {
+        let outputs = predictor.outputs(&*model, &examples.batch(start, ROWS), &mut ws);
+        for z in outputs.chunks_exact(model.outputs()) {
             let scores = model.loss().present(z, classes.len());
             let mut row: Vec<String> = scores.iter().map(|s| format!("{s:.6}")).collect();
             if let Some(class) = classes.get(predicted(z) as usize) {

@@ -35,8 +35,8 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
 
     let progress = Progress::rounds(setup.rounds, 0, args.quiet);
     if !args.quiet {
-        for note in setup.world.dataset.notes() {
-            progress.say(&note);
+        for note in &setup.notes {
+            progress.say(note);
         }
     }
     while let Some(record) = training.next_round()? {

@@ -43,12 +43,14 @@
 //! | [`engine`] | where clients live and how they are reached |
 //! | [`training`] | the only round loop |
 //! | [`join`] | a client that was never in training |
+//! | [`curvature`] | L of the clients' objectives, for the theory's step sizes |
 //! | [`spec`] | what was written → what can run |
 //! | [`store`] | run directory, models on disk |
 //! | [`theory`] | ζᵢ, Δᵢ, σ², L, μ, κ, αᵢ*, the bound: measured on a run |
 
 pub mod algorithm;
 pub mod clients;
+pub mod curvature;
 pub mod data;
 pub mod digest;
 pub mod engine;

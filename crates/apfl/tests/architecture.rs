@@ -87,6 +87,7 @@ const ROOMS: [(&str, &[&str]); 22] = [
             "error",
             "metrics",
             "model",
+            "settings",
             "spec",
             "store::atomic",
             "store::tensors",

@@ -26,11 +26,11 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-/// Four significant digits, or a power of ten.
+/// A whole number, a few digits, or a power of ten.
 pub fn number(x: f64) -> String {
     let size = x.abs();
     match size {
-        0.0 => "0".into(),
+        s if s < 1e5 && s.fract() == 0.0 => format!("{x:.0}"),
         s if !(1e-3..1e5).contains(&s) => format!("{x:.2e}"),
         s if s >= 100.0 => format!("{x:.0}"),
         s if s >= 1.0 => format!("{x:.2}"),
@@ -273,7 +273,10 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let shown = [0.0, 1234.5, 1.2345, 0.5, 1e-7, -2e6].map(number);
-        assert_eq!(shown, ["0", "1234", "1.23", "0.5000", "1.00e-7", "-2.00e6"]);
+        let shown = [0.0, 40.0, 1234.5, 1.2345, 0.5, 1e-7, -2e6].map(number);
+        assert_eq!(
+            shown,
+            ["0", "40", "1234", "1.23", "0.5000", "1.00e-7", "-2.00e6"]
+        );
     }
 }

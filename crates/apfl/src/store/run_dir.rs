@@ -109,7 +109,10 @@ impl RunDir {
             )));
         }
         fs::create_dir_all(path.join("models")).map_err(at(path, "create"))?;
-        write_atomically(&path.join("spec.toml"), plan.to_toml())?;
+        // What was taken from the data stands above the spec, as comments.
+        let comment = |note: &String| format!("# {}\n", note.replace(char::is_control, " "));
+        let notes: String = setup.notes.iter().map(comment).collect();
+        write_atomically(&path.join("spec.toml"), notes + &plan.to_toml())?;
         write_json(&path.join("environment.json"), environment)?;
         write_json(&path.join("schema.json"), setup.world.dataset.schema())?;
         let rounds = path.join("rounds.jsonl");
@@ -161,10 +164,10 @@ impl RunDir {
         tensors::write_one(
             &models.join("shared.safetensors"),
             layout,
-            &training.shared(),
+            &training.output(),
         )?;
         let mut kept = match setup.keep_models && !names.is_empty() {
-            true => Some(KeptModels::create(&models, layout, &names)?),
+            true => Some(KeptModels::create(&models, training, &names)?),
             false => None,
         };
         let mut lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
@@ -223,11 +226,16 @@ struct KeptModels {
 }
 
 impl KeptModels {
-    fn create(directory: &Path, layout: &Layout, names: &[String]) -> Result<Self> {
-        let file = |name| ModelsFile::create(&directory.join(name), layout, names);
+    fn create(directory: &Path, training: &Training, names: &[String]) -> Result<Self> {
+        let layout = training.setup().world.model.layout();
+        let personal = match training.mixes_outputs() {
+            true => layout.mixture(),
+            false => layout.clone(),
+        };
+        let file = |name, layout| ModelsFile::create(&directory.join(name), layout, names);
         Ok(Self {
-            personal: file("personal.safetensors")?,
-            local: file("local.safetensors")?,
+            personal: file("personal.safetensors", &personal)?,
+            local: file("local.safetensors", layout)?,
         })
     }
 }
@@ -286,6 +294,15 @@ impl FinishedRun {
             plan,
             schema,
         })
+    }
+
+    /// The tensors of a personal model, where `layout` is the model's; a vector of them is
+    /// what [`Predictor::of_flat`](crate::site::Predictor::of_flat) takes.
+    pub fn personal_layout(&self, layout: &Layout) -> Layout {
+        match self.plan.algorithm.mixes_outputs() {
+            true => layout.mixture(),
+            false => layout.clone(),
+        }
     }
 
     /// The clients that delivery reached.

@@ -85,7 +85,8 @@ pub(super) fn look(
     let train = &federation.shard(client).train;
     let models = delivered.models.as_ref();
     let models = models.expect("delivery was asked to keep the models");
-    let (v, v_bar) = (widened(&models.local), widened(&models.personal));
+    let v = widened(&models.local);
+    let v_bar = personal(&models.personal, v.len());
     let mixing = delivered.mixing.map(f64::from);
     let optimum = match w_star {
         None => None,
@@ -118,6 +119,20 @@ pub(super) fn look(
         mean_norm: mean_norm(train),
         optimum,
     })
+}
+
+/// v̄ᵢ as parameters. A mixture of outputs, kept as (v, w, α), is that of parameters where
+/// the model is linear; nobody asks for it elsewhere.
+fn personal(kept: &[f32], size: usize) -> Vec<f64> {
+    if kept.len() == size {
+        return widened(kept);
+    }
+    assert_eq!(kept.len(), 2 * size + 1, "v, w and α");
+    let alpha = f64::from(kept[2 * size]);
+    let pairs = kept[..size].iter().zip(&kept[size..2 * size]);
+    pairs
+        .map(|(v, w)| alpha * f64::from(*v) + (1.0 - alpha) * f64::from(*w))
+        .collect()
 }
 
 /// h = argmin_h fᵢ(αh + (1−α)w*). As αh + (1−α)w* runs through all of ℝᵈ, it must be vᵢ*:

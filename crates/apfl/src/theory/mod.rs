@@ -135,7 +135,7 @@ pub fn measure(
         steps: inputs.steps,
     };
     let strongly_convex = linear && smoothness.mu > 0.0;
-    let shared = points.last().expect("w⁰ at least").clone();
+    let shared = widened(&training.output());
     let found = match strongly_convex {
         false => None,
         true => Some(federation.optimum(shared.clone(), accuracy, &mut |count| {

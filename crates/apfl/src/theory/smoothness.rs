@@ -5,10 +5,9 @@ use rand_distr::StandardNormal;
 use serde::Serialize;
 
 use super::federation::Federation;
-use super::objective::{Objective, axpy, dot, norm_squared, rows};
-use crate::data::Examples;
+use super::objective::{Objective, axpy, norm_squared};
+use crate::curvature::{bend, second_moment};
 use crate::error::Result;
-use crate::model::Loss;
 use crate::rng::{Purpose, Stream, stream};
 
 /// μ, L and κ = L/μ of all clients' objectives.
@@ -39,12 +38,12 @@ pub fn measure(
     let n = federation.clients();
     let rng = |place: u64, client: usize| stream(seed, Purpose::Theory, place, client as u64);
     if federation.linear() {
-        let c = curvature(model.loss());
+        let c = bend(model.loss());
         let mut l_i = Vec::with_capacity(n);
         federation.each(
             |client| {
                 let train = &federation.shard(client).train;
-                let moment = largest_second_moment(train, &mut rng(u64::MAX, client));
+                let moment = second_moment(train, rng(u64::MAX, client));
                 Ok(c * moment + l2)
             },
             |_, l| {
@@ -98,68 +97,6 @@ pub fn measure(
     Ok((l_i, smoothness))
 }
 
-/// The largest second derivative of a loss in its outputs: the eigenvalues of the
-/// Hessian ∂²ℓ/∂z² are at most this for every z.
-pub fn curvature(loss: Loss) -> f64 {
-    match loss {
-        Loss::Softmax => 0.5, // diag(p) − ppᵀ; ½ at p = (½, ½, 0, …)
-        Loss::Logistic => 0.25,
-        Loss::SquaredHinge => 2.0,
-        Loss::SquaredError => 1.0,
-    }
-}
-
-/// λ_max of (1/m) Σ x̃x̃ᵀ, x̃ = (x, 1), by power iteration. A linear model's fᵢ has
-/// L = c·λ_max + λ with c = [`curvature`] and μ = λ, the ℓ2 coefficient.
-pub fn largest_second_moment(examples: &Examples, rng: &mut Stream) -> f64 {
-    const ROWS: usize = 256;
-    let width = examples.width();
-    let m = examples.len();
-    let mut x = Vec::new();
-    let times = |u: &[f64], out: &mut [f64]| {
-        out.fill(0.0);
-        for start in (0..m).step_by(ROWS) {
-            let n = ROWS.min(m - start);
-            rows(examples, start, n, &mut x);
-            for x in x.chunks_exact(width) {
-                let along = (dot(x, &u[..width]) + u[width]) / m as f64;
-                axpy(&mut out[..width], along, x);
-                out[width] += along;
-            }
-        }
-    };
-    largest_eigenvalue(width + 1, times, 500, 1e-10, rng)
-}
-
-/// The largest eigenvalue of a symmetric positive matrix, given by its products.
-fn largest_eigenvalue(
-    size: usize,
-    mut times: impl FnMut(&[f64], &mut [f64]),
-    iterations: usize,
-    tolerance: f64,
-    rng: &mut Stream,
-) -> f64 {
-    let mut u: Vec<f64> = (0..size).map(|_| rng.sample(StandardNormal)).collect();
-    let mut out = vec![0.0; size];
-    let mut found = 0.0;
-    for _ in 0..iterations {
-        let norm = norm_squared(&u).sqrt();
-        if norm == 0.0 {
-            return 0.0;
-        }
-        u.iter_mut().for_each(|u| *u /= norm);
-        times(&u, &mut out);
-        let next = dot(&u, &out);
-        let close = (next - found).abs() <= tolerance * next.abs();
-        found = next;
-        if close {
-            break;
-        }
-        std::mem::swap(&mut u, &mut out);
-    }
-    found
-}
-
 /// An estimate of ‖∇²fᵢ(x)‖: power iteration on products with the Hessian, each a
 /// central difference of two gradients, (∇f(x + hu) − ∇f(x − hu))/2h.
 pub fn hessian_norm(f: &Objective<'_>, x: &[f64], iterations: usize, rng: &mut Stream) -> f64 {
@@ -196,7 +133,8 @@ pub fn hessian_norm(f: &Objective<'_>, x: &[f64], iterations: usize, rng: &mut S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Features, Targets};
+    use crate::data::{Examples, Features, Targets};
+    use crate::model::Loss;
     use crate::model::mlp::Mlp;
 
     /// x ∈ {3, −3}: the second moment of (x, 1) is diag(9, 1). x ∈ {0, 2}: it is
@@ -211,9 +149,9 @@ mod tests {
                 Targets::Values(vec![1.0, 2.0]),
             )
         };
-        let found = largest_second_moment(&two(3.0, -3.0), &mut rng());
+        let found = second_moment(&two(3.0, -3.0), rng());
         assert!((found - 9.0).abs() < 1e-8, "{found}");
-        let found = largest_second_moment(&two(0.0, 2.0), &mut rng());
+        let found = second_moment(&two(0.0, 2.0), rng());
         assert!((found - 0.5 * (3.0 + 5f64.sqrt())).abs() < 1e-8, "{found}");
 
         // Squared error: the Hessian is the second moment itself plus λ, at every point.
@@ -234,12 +172,12 @@ mod tests {
             let h = 1e-4;
             (f(z + h) - 2.0 * f(z) + f(z - h)) / (h * h)
         };
-        assert!((second(&logistic, 0.0) - curvature(Loss::Logistic)).abs() < 1e-6);
+        assert!((second(&logistic, 0.0) - bend(Loss::Logistic)).abs() < 1e-6);
         // (1, −1) has the squared norm 2.
-        assert!((second(&softmax, 0.0) / 2.0 - curvature(Loss::Softmax)).abs() < 1e-6);
+        assert!((second(&softmax, 0.0) / 2.0 - bend(Loss::Softmax)).abs() < 1e-6);
         for z in [-3.0, -0.4, 1.7] {
-            assert!(second(&logistic, z) < curvature(Loss::Logistic));
-            assert!(second(&softmax, z) / 2.0 < curvature(Loss::Softmax));
+            assert!(second(&logistic, z) < bend(Loss::Logistic));
+            assert!(second(&softmax, z) / 2.0 < bend(Loss::Softmax));
         }
     }
 }

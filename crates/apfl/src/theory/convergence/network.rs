@@ -50,6 +50,8 @@ pub struct NetworkRow {
     pub rate: f64,
     /// (1/T) Σ ‖∇F(w⁽ᵗ⁾)‖², over evenly spaced steps.
     pub gradient: f64,
+    /// Theorem 5's first term with the proof's constant: 2F(w⁽¹⁾)/(ηT) = 4√5·L·F(w⁽¹⁾)/√T.
+    pub leading: f64,
     /// (α, (1/T) Σ ‖∇fᵢ(v̂ᵢ⁽ᵗ⁾)‖², mean over clients).
     pub personal: Vec<(f64, f64)>,
 }
@@ -173,12 +175,15 @@ fn run(
     let mut ws = Workspace::default();
     let mut mixed: Params = start.to_vec();
     let mut batch = federation.shard(0).train.empty_like();
+    let mut first = vec![0.0; start.len()];
     let mut path = Path {
         row: NetworkRow {
             steps,
             tau,
             rate,
             gradient: 0.0,
+            leading: 2.0 * federation.evaluate(&widened(start), &mut first)?.0
+                / (rate * steps as f64),
             personal: ALPHAS.iter().map(|a| (f64::from(*a), 0.0)).collect(),
         },
         end: Vec::new(),
