@@ -19,6 +19,7 @@ pub mod idx;
 pub mod images;
 pub mod leaf;
 pub mod mnist;
+pub mod newcomer;
 mod parquet;
 pub mod partition;
 pub mod qmnist;
