@@ -7,6 +7,7 @@ mod init;
 mod output;
 mod predict;
 mod progress;
+mod resume;
 mod run;
 mod summary;
 

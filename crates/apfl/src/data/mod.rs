@@ -371,6 +371,11 @@ pub trait Dataset: Send + Sync {
     /// synthetic.
     fn shard(&self, client: usize) -> Result<Arc<Shard>>;
 
+    /// Whether `shard` makes the data afresh every time.
+    fn is_generated(&self) -> bool {
+        false
+    }
+
     /// The files it was read from.
     fn files(&self) -> Vec<SourceFile> {
         Vec::new()
