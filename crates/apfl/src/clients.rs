@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::algorithm::Algorithm;
 use crate::data::{Dataset, Examples, Shard};
+use crate::digest::digest_of;
 use crate::error::{Error, Result};
 use crate::memories::{DiskMemories, Memories};
 use crate::metrics::{Tallies, Three};
@@ -314,6 +315,12 @@ impl<A: Algorithm> Clients<A> {
     /// Looks at a client's memory; `None` for one that was never drawn.
     pub fn memory<T>(&self, client: usize, look: impl FnOnce(&A::Local) -> T) -> Result<Option<T>> {
         self.memories.look(client, look)
+    }
+
+    /// The digest of a client's memory; one that has none is as if it had just joined.
+    pub fn digest(&self, client: usize) -> Result<[u8; 32]> {
+        let digest = self.memories.look(client, digest_of)?;
+        Ok(digest.unwrap_or_else(|| digest_of(&self.algorithm.join(&self.world.w0))))
     }
 
     /// Gives a client the memory of those arrays, which must have the fields of any

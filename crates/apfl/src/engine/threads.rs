@@ -14,7 +14,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use super::Engine;
 use crate::algorithm::Algorithm;
 use crate::clients::{Clients, Delivered, Home, Reply, World};
-use crate::digest::digest_of;
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
 use crate::pack::{Arrays, Pack};
@@ -104,10 +103,7 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         self.crew.in_order(
             clients.len(),
             |k| self.name(clients[k]),
-            |k, _| {
-                let digest = self.clients.memory(clients[k], digest_of)?;
-                Ok(digest.unwrap_or_default())
-            },
+            |k, _| self.clients.digest(clients[k]),
             |_, digest| {
                 digests.push(digest);
                 Ok(())
