@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 20] = [
+const ROOMS: [(&str, &[&str]); 22] = [
     ("params", &[]),
     ("rng", &[]),
     ("schedule", &[]),
@@ -97,6 +97,25 @@ const ROOMS: [(&str, &[&str]); 20] = [
     (
         "store",
         &["store::atomic", "store::run_dir", "store::tensors"],
+    ),
+    (
+        "join",
+        &[
+            "algorithm",
+            "data",
+            "error",
+            "metrics",
+            "model",
+            "params",
+            "rng",
+            "site",
+        ],
+    ),
+    (
+        "theory",
+        &[
+            "clients", "data", "engine", "error", "model", "params", "rng", "spec", "training",
+        ],
     ),
 ];
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 
+pub mod augment;
 pub mod cifar10;
 pub mod deal;
 pub mod femnist;
@@ -18,6 +19,7 @@ pub mod idx;
 pub mod images;
 pub mod leaf;
 pub mod mnist;
+pub mod newcomer;
 mod parquet;
 pub mod partition;
 pub mod qmnist;
@@ -52,6 +54,7 @@ impl Scaling {
     }
 
     /// Writes the numbers of `rows` bytes rows of `width` into `out`.
+    #[inline(always)]
     pub fn apply(&self, bytes: &[u8], width: usize, out: &mut [f32]) {
         assert_eq!(bytes.len(), out.len());
         let plane = width / self.channels.len();
