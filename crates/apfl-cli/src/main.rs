@@ -1,2 +1,41 @@
-//! x
-fn main() {}
+//! `apfl`: personalized federated learning from the command line.
+
+mod args;
+mod check;
+mod export;
+mod init;
+mod output;
+mod predict;
+mod progress;
+mod run;
+mod summary;
+
+use std::process::ExitCode;
+
+use apfl::error::Result;
+use clap::Parser;
+
+use args::{Args, Command};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match dispatch(args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn dispatch(args: Args) -> Result<ExitCode> {
+    match args.command {
+        Command::Run(args) => return run::run(&args),
+        Command::Init(args) => init::init(&args)?,
+        Command::Check(args) => check::check(&args)?,
+        Command::Export(args) => export::export(&args)?,
+        Command::Predict(args) => predict::predict(&args)?,
+        Command::Completions { shell } => args::completions(shell)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

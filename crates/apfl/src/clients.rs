@@ -62,7 +62,7 @@ pub struct Delivered {
 /// The models a client ends with.
 #[derive(Clone, Debug)]
 pub struct ClientModels {
-    /// The model it serves.
+    /// The model it serves, as [`Predictor::flat`] gives it.
     pub personal: Params,
     /// vᵢ where there is one, else its copy of the shared model.
     pub local: Params,
@@ -222,9 +222,13 @@ impl<A: Algorithm> Clients<A> {
             None => algorithm.join(&self.world.w0),
         };
         let mut site = self.site(&shard.train, Purpose::Delivery, round, client, desk);
+        let concluded = algorithm.conclude(&local, shared, &site);
         let update = algorithm.local_round(sent, &mut local, &mut site);
         self.checked(&site, &shard.name, round)?;
-        let personal = algorithm.personal(&local, &update, &mut site);
+        let personal = match concluded {
+            Some(personal) => Predictor::Own(personal),
+            None => algorithm.personal(&local, &update, &mut site),
+        };
         let localized = Predictor::At(algorithm.localized(&local, &update));
         let tallies = Three {
             shared: self.tallies(&Predictor::At(shared), &shard, "at delivery", desk)?,
@@ -236,11 +240,7 @@ impl<A: Algorithm> Clients<A> {
             .class_counts(self.world.dataset.schema().task.classes());
         let majority = majority_accuracy(&classes, &shard.valid);
         let models = keep.then(|| ClientModels {
-            personal: match personal {
-                Predictor::At(at) => at.to_vec(),
-                Predictor::Own(at) => at,
-                Predictor::MixedOutputs { w, .. } => w.to_vec(),
-            },
+            personal: personal.flat(),
             local: algorithm.own(&local, &update).to_vec(),
         });
         Ok(Delivered {

@@ -42,11 +42,13 @@
 //! | [`clients`] | the clients of this process: their data and memories |
 //! | [`engine`] | where clients live and how they are reached |
 //! | [`training`] | the only round loop |
+//! | [`curvature`] | L of the clients' objectives, for the theory's step sizes |
 //! | [`spec`] | what was written → what can run |
 //! | [`store`] | run directory, models on disk |
 
 pub mod algorithm;
 pub mod clients;
+pub mod curvature;
 pub mod data;
 pub mod digest;
 pub mod engine;

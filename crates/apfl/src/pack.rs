@@ -118,11 +118,32 @@ impl Arrays {
         }
     }
 
+    /// Takes an `f64` array of a given length.
+    pub fn f64_of(&mut self, name: &str, len: usize) -> Result<Vec<f64>, PackError> {
+        let a = self.f64(name)?;
+        if a.len() == len {
+            Ok(a)
+        } else {
+            Err(wrong(
+                name,
+                format!("has {} values, {len} expected", a.len()),
+            ))
+        }
+    }
+
     /// Takes a `u64` array.
     pub fn u64(&mut self, name: &str) -> Result<Vec<u64>, PackError> {
         match self.take(name)? {
             Array::U64(a) => Ok(a),
             _ => Err(wrong(name, "is not of type u64".into())),
+        }
+    }
+
+    /// Takes a single `u64`.
+    pub fn count(&mut self, name: &str) -> Result<u64, PackError> {
+        match self.u64(name)?[..] {
+            [count] => Ok(count),
+            ref a => Err(wrong(name, format!("has {} values, 1 expected", a.len()))),
         }
     }
 }

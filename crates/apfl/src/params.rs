@@ -80,6 +80,15 @@ pub fn distance_squared(a: &[f32], b: &[f32]) -> f64 {
     })
 }
 
+/// x ← the nearest point to x with ‖x‖ ≤ radius
+pub fn project(x: &mut [f32], radius: f64) {
+    let norm = norm_squared(x).sqrt();
+    if norm > radius {
+        let shrink = (radius / norm) as f32;
+        x.iter_mut().for_each(|x| *x *= shrink);
+    }
+}
+
 /// A weighted mean of vectors that arrive one by one, summed in `f64`.
 ///
 /// ```
@@ -117,6 +126,28 @@ impl Mean {
     }
 }
 
+/// A sum of vectors that arrive one by one, taken in `f64`.
+#[derive(Clone, Debug, Default)]
+pub struct Sum(Vec<f64>);
+
+impl Sum {
+    /// Adds `x`.
+    pub fn add(&mut self, x: &[f32]) {
+        if self.0.is_empty() {
+            self.0 = vec![0.0; x.len()];
+        }
+        assert_eq!(self.0.len(), x.len());
+        for (sum, x) in self.0.iter_mut().zip(x) {
+            *sum += f64::from(*x);
+        }
+    }
+
+    /// The sum; empty while nothing came in.
+    pub fn value(&self) -> &[f64] {
+        &self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +164,11 @@ mod tests {
         assert_eq!(norm_squared(&a), 22140.0); // 40·41·81/6
         assert_eq!(dot_difference(&a, &[1.0; 40], &[2.0; 40]), 1560.0); // 2·(820 − 40)
         assert_eq!(distance_squared(&a, &[0.0; 40]), 22140.0);
+        let mut x = vec![3.0, -4.0];
+        project(&mut x, 5.0);
+        assert_eq!(x, [3.0, -4.0]);
+        project(&mut x, 2.5);
+        assert_eq!(x, [1.5, -2.0]);
     }
 
     #[test]

@@ -68,7 +68,8 @@ impl<'a> Section<'a> {
     }
 
     /// Drops keys that nobody asks for instead of calling them problems, but for those
-    /// named: for a table whose `kind` was changed by an override.
+    /// named, or with a named key inside (`mixing.fixed` names `mixing`): for a table
+    /// whose `kind` was changed by an override.
     pub fn forgive_unknown(&mut self, but: Vec<String>) {
         self.forgiving = Some(but);
     }
@@ -263,7 +264,9 @@ impl<'a> Section<'a> {
         };
         let path = self.full(key);
         let mut inner = Section::new(&path, given, self.problems);
-        inner.forgiving = self.forgiving.as_ref().map(|_| Vec::new());
+        let within = |set: &String| set.strip_prefix(&format!("{key}.")).map(str::to_owned);
+        let but = |set: &Vec<String>| set.iter().filter_map(within).collect();
+        inner.forgiving = self.forgiving.as_ref().map(but);
         let value = read(&mut inner);
         let resolved = inner.finish();
         self.resolve(key, resolved);
@@ -280,7 +283,10 @@ impl<'a> Section<'a> {
             problems,
             path,
         } = self;
-        let reported = |key: &&String| forgiving.as_ref().is_none_or(|but| but.contains(*key));
+        let reported = |key: &&String| {
+            let names = |set: &String| set.split('.').next() == Some(key.as_str());
+            forgiving.as_ref().is_none_or(|but| but.iter().any(names))
+        };
         for key in given.keys().filter(reported) {
             let full = match path.as_str() {
                 "" => key.clone(),

@@ -3,15 +3,19 @@
 //! A [`Site`] gives batches, gradients and rates. It knows no names, no files, no clock
 //! and no other client.
 
-use rand::seq::SliceRandom;
-
 use crate::data::augment::Augmentation;
 use crate::data::{Batch, Examples, Features, Targets};
 use crate::metrics::Tally;
-use crate::model::{Model, Workspace};
+use crate::model::{Model, Step, Workspace};
 use crate::params::Params;
 use crate::rng::Stream;
 use crate::schedule::{Clock, Schedule};
+
+mod predictor;
+mod sampler;
+
+pub use predictor::Predictor;
+use sampler::Sampler;
 
 /// How much a client works in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +59,9 @@ impl Pace {
 pub struct Desk {
     workspace: Workspace,
     batch: Examples,
-    order: Vec<u32>,
+    whole: Sampler,
+    rest: Sampler,
+    aside: Sampler,
     spare: Vec<Params>,
 }
 
@@ -68,7 +74,9 @@ impl Default for Desk {
                 Features::Floats(Vec::new()),
                 Targets::Classes(Vec::new()),
             ),
-            order: Vec::new(),
+            whole: Sampler::default(),
+            rest: Sampler::default(),
+            aside: Sampler::default(),
             spare: Vec::new(),
         }
     }
@@ -95,48 +103,6 @@ impl Desk {
     }
 }
 
-/// A model that can be asked for outputs.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Predictor<'a> {
-    /// Parameters, borrowed.
-    At(&'a [f32]),
-    /// Parameters, made for the occasion.
-    Own(Params),
-    /// α·(outputs at v) + (1−α)·(outputs at w).
-    MixedOutputs {
-        /// α
-        alpha: f32,
-        /// v
-        v: &'a [f32],
-        /// w
-        w: &'a [f32],
-    },
-}
-
-impl Predictor<'_> {
-    /// The outputs for a batch.
-    pub fn outputs<'w>(
-        &self,
-        model: &dyn Model,
-        batch: &Batch<'_>,
-        ws: &'w mut Workspace,
-    ) -> &'w [f32] {
-        match self {
-            Predictor::At(at) => model.forward(at, batch, ws),
-            Predictor::Own(at) => model.forward(at, batch, ws),
-            Predictor::MixedOutputs { alpha, v, w } => {
-                model.forward(w, batch, ws);
-                let of_w = ws.outputs.clone();
-                model.forward(v, batch, ws);
-                for (out, of_w) in ws.outputs.iter_mut().zip(&of_w) {
-                    *out = alpha * *out + (1.0 - alpha) * of_w;
-                }
-            }
-        }
-        &ws.outputs
-    }
-}
-
 /// A loss that is not a finite number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trouble {
@@ -144,6 +110,17 @@ pub struct Trouble {
     pub step: u64,
     /// inf or NaN.
     pub loss: f64,
+}
+
+/// Which of a client's training examples a batch is drawn from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of them.
+    Whole,
+    /// Those that [`Site::set_aside`] put aside.
+    Aside,
+    /// The others.
+    Rest,
 }
 
 /// A client in a round, as an algorithm sees it.
@@ -155,7 +132,8 @@ pub struct Site<'a> {
     steps: u64,
     rng: Stream,
     desk: &'a mut Desk,
-    at: usize,
+    /// Whether the batch is all examples as they lie, so that none was gathered.
+    whole: bool,
     batches: u64,
     trouble: Option<Trouble>,
     augmentation: Option<Augmentation>,
@@ -171,7 +149,9 @@ impl<'a> Site<'a> {
         rng: Stream,
         desk: &'a mut Desk,
     ) -> Self {
-        desk.order.clear();
+        desk.whole.clear();
+        desk.rest.clear();
+        desk.aside.clear();
         Self {
             model,
             train,
@@ -180,7 +160,7 @@ impl<'a> Site<'a> {
             steps: pace.steps(train.len()),
             rng,
             desk,
-            at: 0,
+            whole: false,
             batches: 0,
             trouble: None,
             augmentation: None,
@@ -204,10 +184,25 @@ impl<'a> Site<'a> {
     pub fn rate(&self, s: u64) -> f32 {
         let clock = Clock {
             round: self.round,
-            step: (self.round - 1) * self.steps + s,
+            step: self.steps_before() + s,
             steps_per_epoch: self.pace.steps_per_epoch(self.train.len()),
         };
         self.pace.schedule.rate(self.pace.learning_rate, clock) as f32
+    }
+
+    /// The local steps before this round of a client that took part in all of them.
+    pub fn steps_before(&self) -> u64 {
+        (self.round - 1) * self.steps
+    }
+
+    /// a of a theory schedule, where there is one.
+    pub fn shift(&self) -> Option<f64> {
+        self.pace.schedule.shift()
+    }
+
+    /// `training.learning_rate`, whatever the schedule made of it.
+    pub fn learning_rate(&self) -> f32 {
+        self.pace.learning_rate as f32
     }
 
     /// The model.
@@ -218,50 +213,79 @@ impl<'a> Site<'a> {
     /// Moves on to the next mini-batch ξ: a fresh permutation of the examples a round,
     /// another when it is used up, the last short batch kept.
     pub fn next_batch(&mut self) {
+        self.next_batch_of(Part::Whole);
+    }
+
+    /// The next mini-batch of a part of the examples; every part has an order of its own.
+    pub fn next_batch_of(&mut self, part: Part) {
         self.batches += 1;
-        if self.sees_all() && self.augmentation.is_none() {
+        let m = self.train.len();
+        let size = self.pace.batch;
+        self.whole =
+            part == Part::Whole && size.is_none_or(|size| size >= m) && self.augmentation.is_none();
+        if self.whole {
             return;
         }
-        let m = self.train.len();
-        let size = self.pace.batch.unwrap_or(m);
-        let Desk { order, batch, .. } = &mut *self.desk;
-        if self.at >= order.len() {
-            order.clear();
-            order.extend(0..m as u32);
-            order.shuffle(&mut self.rng);
-            self.at = 0;
+        let Desk {
+            whole,
+            rest,
+            aside,
+            batch,
+            ..
+        } = &mut *self.desk;
+        let sampler = match part {
+            Part::Whole => whole,
+            Part::Rest => rest,
+            Part::Aside => aside,
+        };
+        if sampler.len() == 0 {
+            assert_eq!(part, Part::Whole, "set_aside comes first");
+            sampler.fill(0..m as u32);
         }
-        let end = (self.at + size).min(m);
-        self.train.gather_into(&order[self.at..end], batch);
-        self.at = end;
+        let rows = sampler.draw(size, &mut self.rng);
+        self.train.gather_into(rows, batch);
         if let Some(augmentation) = &mut self.augmentation {
             augmentation.apply(batch);
         }
     }
 
-    /// Whether every batch is the whole of the examples.
-    fn sees_all(&self) -> bool {
-        self.pace.batch.is_none_or(|size| size >= self.train.len())
+    /// Puts `count` of the training examples aside (at least one): evenly spaced ones,
+    /// the same in every round. Of a single example both parts are that one.
+    pub fn set_aside(&mut self, count: usize) {
+        let m = self.train.len();
+        let count = count.clamp(1, m);
+        // ⌊(2j+1)·m/2k⌋ for j = 0 … k−1: strictly increasing, as k ≤ m.
+        let chosen: Vec<u32> = (0..count)
+            .map(|j| ((2 * j + 1) * m / (2 * count)) as u32)
+            .collect();
+        let others = (0..m as u32).filter(|row| chosen.binary_search(row).is_err());
+        self.desk.rest.fill(others);
+        if self.desk.rest.len() == 0 {
+            self.desk.rest.fill(0..m as u32);
+        }
+        self.desk.aside.fill(chosen);
     }
 
-    fn with_batch<T>(
+    /// The training examples of this client.
+    pub fn examples(&self) -> usize {
+        self.train.len()
+    }
+
+    /// Does `work` with the model and the batch ξ.
+    pub fn on_batch<T>(
         &mut self,
         work: impl FnOnce(&dyn Model, &Batch<'_>, &mut Workspace) -> T,
     ) -> T {
         assert!(self.batches > 0, "next_batch comes first");
-        let untouched = self.sees_all() && self.augmentation.is_none();
         let Desk {
             batch, workspace, ..
         } = &mut *self.desk;
-        let batch = if untouched {
-            self.train.all()
-        } else {
-            batch.all()
-        };
-        work(self.model, &batch, workspace)
+        let examples = if self.whole { self.train } else { batch };
+        work(self.model, &examples.all(), workspace)
     }
 
-    fn watch(&mut self, loss: f64) -> f64 {
+    /// Takes note of a loss that is not finite; [`Site::trouble`] tells of the first.
+    pub fn watch(&mut self, loss: f64) -> f64 {
         if !loss.is_finite() && self.trouble.is_none() {
             self.trouble = Some(Trouble {
                 step: self.batches,
@@ -273,20 +297,41 @@ impl<'a> Site<'a> {
 
     /// grad ← ∇f(at; ξ). Gives the loss without its ℓ2 term.
     pub fn gradient(&mut self, at: &[f32], grad: &mut [f32]) -> f64 {
-        let loss = self.with_batch(|model, batch, ws| model.gradient(at, batch, ws, grad));
+        let loss = self.on_batch(|model, batch, ws| model.gradient(at, batch, ws, grad));
         self.watch(loss)
     }
 
     /// x ← x − rate·∇f(x; ξ). Gives the loss at the old x.
     pub fn descend(&mut self, x: &mut [f32], rate: f32) -> f64 {
-        let loss = self.with_batch(|model, batch, ws| model.descend(None, x, rate, batch, ws));
+        let loss = self.on_batch(|model, batch, ws| model.descend(None, x, rate, batch, ws));
         self.watch(loss)
     }
 
     /// x ← x − rate·∇f(at; ξ). Gives the loss at `at`.
     pub fn descend_at(&mut self, at: &[f32], x: &mut [f32], rate: f32) -> f64 {
-        let loss = self.with_batch(|model, batch, ws| model.descend(Some(at), x, rate, batch, ws));
+        let loss = self.on_batch(|model, batch, ws| model.descend(Some(at), x, rate, batch, ws));
         self.watch(loss)
+    }
+
+    /// grad ← ∇fᵢ(at) over all training examples, whatever the batch.
+    pub fn full_gradient(&mut self, at: &[f32], grad: &mut [f32]) {
+        let m = self.train.len();
+        let mut sum = 0.0;
+        let mut decay = -self.model.l2();
+        grad.fill(0.0);
+        for start in (0..m).step_by(EVALUATION_ROWS) {
+            let batch = self.train.batch(start, EVALUATION_ROWS);
+            let ws = &mut self.desk.workspace;
+            let share = batch.len() as f32 / m as f32;
+            self.model.forward(at, &batch, ws);
+            sum += self.model.differentiate(&batch, ws);
+            let step = Step {
+                scale: share,
+                decay: std::mem::take(&mut decay),
+            };
+            self.model.backward(Some(at), grad, step, &batch, ws);
+        }
+        self.watch(sum);
     }
 
     /// The first loss of this round that was not finite.

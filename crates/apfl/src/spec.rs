@@ -12,11 +12,13 @@ use crate::error::{Error, Result};
 use crate::model::{Architecture, Model};
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
-use crate::schedule::{Per, Schedule};
+use crate::schedule::{Per, Schedule, Theory};
 use crate::settings::{Problems, Section, shown};
 use crate::site::{LocalWork, Pace};
 use crate::store::tensors;
 use crate::training::{DeliverTo, Setup, Weights};
+
+mod theory;
 
 /// A spec as it was written, with overrides applied.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -124,9 +126,9 @@ impl Spec {
                 s.choice("weights", "uniform", &weights),
             )
         });
-        let (rounds, pace) = s.section("training", |s| {
+        let (rounds, (pace, theory)) = s.section("training", |s| {
             let rounds = s.integer("rounds", 100, 1..=most, "at least 1");
-            (rounds, self.read_pace(s))
+            (rounds, self.read_pace(s, &algorithm))
         });
         let evaluate_every = s.section("evaluation", |s| {
             s.integer("every", 1, 1..=most, "at least 1")
@@ -147,7 +149,7 @@ impl Spec {
             s.choice("memory", "ram", &[("ram", ())]);
             s.integer("threads", 0, 0..=4096, "0 (all cores) to 4096") as usize
         });
-        Plan {
+        let plan = Plan {
             resolved: Table::new(),
             seed,
             data,
@@ -157,15 +159,18 @@ impl Spec {
             weights,
             rounds,
             pace,
+            theory,
             evaluate_every,
             deliver_to,
             keep_models,
             checkpoint_every,
             threads,
-        }
+        };
+        theory::check(&plan, s);
+        plan
     }
 
-    fn read_pace(&self, s: &mut Section<'_>) -> Pace {
+    fn read_pace(&self, s: &mut Section<'_>, algorithm: &Choice) -> (Pace, Option<Theory>) {
         let most = 1u64 << 40;
         let work = if s.has("local_epochs") {
             if s.has("local_steps") {
@@ -179,42 +184,53 @@ impl Spec {
         } else {
             LocalWork::Steps(s.integer("local_steps", 10, 1..=most, "at least 1"))
         };
-        Pace {
+        let batch = read_batch(s);
+        let positive = f64::MIN_POSITIVE..;
+        let learning_rate = s.float("learning_rate", 0.1, positive, "a number above 0");
+        let (schedule, theory) = self.read_schedule(s, algorithm.usual_decay());
+        let pace = Pace {
             work,
-            batch: read_batch(s),
-            learning_rate: s.float(
-                "learning_rate",
-                0.1,
-                f64::MIN_POSITIVE..,
-                "a number above 0",
-            ),
-            schedule: self.read_schedule(s),
-        }
+            batch,
+            learning_rate,
+            schedule,
+        };
+        (pace, theory)
     }
 
-    fn read_schedule(&self, s: &mut Section<'_>) -> Schedule {
+    fn read_schedule(
+        &self,
+        s: &mut Section<'_>,
+        (factor, per): (f64, &str),
+    ) -> (Schedule, Option<Theory>) {
         #[derive(Clone, Copy)]
         enum Kind {
             Constant,
             Geometric,
+            Theory,
         }
         // `schedule = "constant"` is short for `schedule = { kind = "constant" }`.
         s.expand_kind("schedule");
         s.section("schedule", |s| {
             self.forgive("training.schedule", s);
-            let kinds = [("constant", Kind::Constant), ("geometric", Kind::Geometric)];
-            match s.choice("kind", "geometric", &kinds) {
-                Kind::Constant => Schedule::Constant,
+            let kinds = [
+                ("constant", Kind::Constant),
+                ("geometric", Kind::Geometric),
+                ("theory", Kind::Theory),
+            ];
+            let kind = s.choice("kind", "geometric", &kinds);
+            let theory = matches!(kind, Kind::Theory).then(|| theory::read(s));
+            let schedule = match kind {
+                Kind::Constant | Kind::Theory => Schedule::Constant,
                 Kind::Geometric => Schedule::Geometric {
                     factor: s.float(
                         "factor",
-                        0.99,
+                        factor,
                         f64::MIN_POSITIVE..=1.0,
                         "above 0, at most 1",
                     ),
                     per: s.choice(
                         "per",
-                        "round",
+                        per,
                         &[
                             ("round", Per::Round),
                             ("epoch", Per::Epoch),
@@ -222,7 +238,8 @@ impl Spec {
                         ],
                     ),
                 },
-            }
+            };
+            (schedule, theory)
         })
     }
 }
@@ -273,6 +290,8 @@ pub struct Plan {
     pub rounds: u64,
     /// How clients train.
     pub pace: Pace,
+    /// A theorem's schedule, which takes the place of the pace's once the data is there.
+    pub theory: Option<Theory>,
     /// Rounds between evaluations.
     pub evaluate_every: u64,
     /// Who gets a model at the end.
@@ -291,12 +310,19 @@ impl Plan {
         let dataset = self.data.load()?;
         let model = self.architecture.build(dataset.schema())?;
         let w0 = self.initial(&*model)?;
+        let mut pace = self.pace;
+        let mut notes = dataset.notes();
+        if let Some(theory) = &self.theory {
+            let (schedule, said) = theory::resolve(self, theory, &*dataset, &*model, &w0)?;
+            pace.schedule = schedule;
+            notes.push(said);
+        }
         Ok(Setup {
             world: World {
                 seed: self.seed,
                 model: Arc::from(model),
                 w0: Arc::new(w0),
-                pace: self.pace,
+                pace,
                 dataset,
             },
             rounds: self.rounds,
@@ -306,6 +332,7 @@ impl Plan {
             deliver_to: self.deliver_to,
             keep_models: self.keep_models,
             threads: self.threads,
+            notes,
         })
     }
 

@@ -58,6 +58,8 @@ pub struct Setup {
     pub keep_models: bool,
     /// Threads; 0: one per core.
     pub threads: usize,
+    /// What a user should be told, such as numbers that were taken from the data.
+    pub notes: Vec<String>,
 }
 
 impl Setup {
@@ -124,7 +126,11 @@ impl Training {
     pub fn new(setup: Setup, algorithm: &Choice) -> Result<Self> {
         match algorithm.clone() {
             Choice::Apfl(a) => Self::of(setup, a),
+            Choice::Averaged(a) => Self::of(setup, a),
             Choice::FedAvg(a) => Self::of(setup, a),
+            Choice::Scaffold(a) => Self::of(setup, a),
+            Choice::PerFedAvg(a) => Self::of(setup, a),
+            Choice::PFedMe(a) => Self::of(setup, a),
             Choice::Local(a) => Self::of(setup, a),
         }
     }
@@ -190,11 +196,26 @@ impl Training {
         self.rounds.shared()
     }
 
+    /// The shared model that the run ends with: the last one, or the average of all.
+    pub fn output(&self) -> Params {
+        self.rounds.output()
+    }
+
+    /// Whether personal models are mixtures of two models' outputs.
+    pub fn mixes_outputs(&self) -> bool {
+        self.rounds.mixes_outputs()
+    }
+
     /// A hash of the shared model, of what the server remembers and of every client's
     /// memory. Equal fingerprints mean equal bits.
     pub fn fingerprint(&mut self) -> Result<String> {
         let drawn: Vec<usize> = self.drawn().into_keys().collect();
         self.rounds.fingerprint(&drawn)
+    }
+
+    /// Bytes that one client remembers.
+    pub fn client_bytes(&self) -> usize {
+        self.rounds.client_bytes()
     }
 
     /// What the run is.
@@ -213,6 +234,9 @@ trait Rounds: Send {
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()>;
     fn shared(&self) -> Params;
+    fn output(&self) -> Params;
+    fn mixes_outputs(&self) -> bool;
+    fn client_bytes(&self) -> usize;
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String>;
 }
 
@@ -299,7 +323,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()> {
         let sent = self.algorithm.broadcast(&self.server);
-        let shared = self.algorithm.shared(&self.server);
+        let shared = &*self.algorithm.output(&self.server);
         let keep = self.setup.keep_models;
         // The round after the last: its rate, with a random stream of its own.
         let round = self.round + 1;
@@ -309,6 +333,18 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
 
     fn shared(&self) -> Params {
         self.algorithm.shared(&self.server).to_vec()
+    }
+
+    fn output(&self) -> Params {
+        self.algorithm.output(&self.server).into_owned()
+    }
+
+    fn mixes_outputs(&self) -> bool {
+        self.algorithm.mixes_outputs()
+    }
+
+    fn client_bytes(&self) -> usize {
+        self.algorithm.join(&self.setup.world.w0).bytes()
     }
 
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String> {

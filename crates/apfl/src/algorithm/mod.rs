@@ -4,17 +4,28 @@
 //! and what happens in a round. Where clients live, in which order they are processed
 //! and how often they are scored is not its business.
 
+use std::borrow::Cow;
+
 use crate::pack::Pack;
+use crate::params::Params;
 use crate::settings::Section;
 use crate::site::{Predictor, Site};
+
+use self::apfl::options::Preset;
 
 pub mod apfl;
 pub mod fedavg;
 pub mod local;
+pub mod perfedavg;
+pub mod pfedme;
+pub mod scaffold;
 
-pub use apfl::Apfl;
+pub use apfl::{Apfl, Averaged};
 pub use fedavg::FedAvg;
 pub use local::LocalOnly;
+pub use perfedavg::PerFedAvg;
+pub use pfedme::PFedMe;
+pub use scaffold::Scaffold;
 
 /// Where an update comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,6 +81,17 @@ pub trait Algorithm: Send + Sync + 'static {
     /// The shared model.
     fn shared<'a>(&self, server: &'a Self::Server) -> &'a [f32];
 
+    /// The shared model that a run ends with, where it is not the last one.
+    fn output<'a>(&self, server: &'a Self::Server) -> Cow<'a, [f32]> {
+        Cow::Borrowed(self.shared(server))
+    }
+
+    /// The personal model that a client ends with, where it is made of what training left
+    /// there and not by delivery's last local round. `output` is the run's shared model.
+    fn conclude(&self, _local: &Self::Local, _output: &[f32], _site: &Site<'_>) -> Option<Params> {
+        None
+    }
+
     /// wᵢ after the local steps and before aggregation.
     fn localized<'a>(&self, local: &'a Self::Local, update: &'a Self::Update) -> &'a [f32];
 
@@ -86,6 +108,11 @@ pub trait Algorithm: Send + Sync + 'static {
         self.localized(local, update)
     }
 
+    /// Whether the personal model is a mixture of two models' outputs.
+    fn mixes_outputs(&self) -> bool {
+        false
+    }
+
     /// αᵢ, where there is one.
     fn mixing(&self, _local: &Self::Local) -> Option<f32> {
         None
@@ -97,8 +124,16 @@ pub trait Algorithm: Send + Sync + 'static {
 pub enum Choice {
     /// Adaptive personalized federated learning.
     Apfl(Apfl),
+    /// The same, ending with the averages of Algorithm 1.
+    Averaged(Averaged),
     /// Federated averaging.
     FedAvg(FedAvg),
+    /// Control variates against the clients' drift.
+    Scaffold(Scaffold),
+    /// A shared model from which one step personalizes well.
+    PerFedAvg(PerFedAvg),
+    /// Personal models held near the shared one.
+    PFedMe(PFedMe),
     /// Every client alone.
     Local(LocalOnly),
 }
@@ -107,13 +142,74 @@ impl Choice {
     /// Reads `[algorithm]`.
     pub fn read(s: &mut Section<'_>) -> Self {
         type Read = fn(&mut Section<'_>) -> Choice;
-        let kinds: [(&str, Read); 3] = [
-            ("apfl", |s| Choice::Apfl(Apfl::read(s))),
+        let kinds: [(&str, Read); 6] = [
+            ("apfl", read_apfl),
             ("fedavg", |_| Choice::FedAvg(FedAvg)),
+            ("scaffold", |s| Choice::Scaffold(Scaffold::read(s))),
+            ("perfedavg", |s| Choice::PerFedAvg(PerFedAvg::read(s))),
+            ("pfedme", |s| Choice::PFedMe(PFedMe::read(s))),
             ("local", |_| Choice::Local(LocalOnly)),
         ];
         let read = s.choice("kind", "apfl", &kinds);
         read(s)
+    }
+
+    /// Whether the personal model is a mixture of two models' outputs.
+    pub fn mixes_outputs(&self) -> bool {
+        matches!(self, Choice::Apfl(a) if a.mixes_outputs())
+    }
+
+    /// The geometric schedule that a spec has where it does not say: (factor, per what).
+    pub fn usual_decay(&self) -> (f64, &'static str) {
+        match self {
+            Choice::Apfl(a) | Choice::Averaged(Averaged { apfl: a, .. })
+                if a.options.preset == Preset::FedTorch =>
+            {
+                (1.0 / 1.01, "epoch")
+            }
+            _ => (0.99, "round"),
+        }
+    }
+
+    /// Its kind, as a spec writes it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Choice::Apfl(_) | Choice::Averaged(_) => "apfl",
+            Choice::FedAvg(_) => "fedavg",
+            Choice::Scaffold(_) => "scaffold",
+            Choice::PerFedAvg(_) => "perfedavg",
+            Choice::PFedMe(_) => "pfedme",
+            Choice::Local(_) => "local",
+        }
+    }
+
+    /// Its kind and what stands out, in a few words.
+    pub fn describe(&self) -> String {
+        match self {
+            Choice::Apfl(apfl) => apfl.describe(),
+            Choice::Averaged(averaged) => format!("{}, averaged", averaged.apfl.describe()),
+            other => other.kind().into(),
+        }
+    }
+}
+
+/// APFL with `output = "last"` (the experiments') or `"averaged"` (Algorithm 1's own). The
+/// latter's weights are (t+a)²; a is `averaging_shift` (0 to 1e15), or the schedule's.
+fn read_apfl(s: &mut Section<'_>) -> Choice {
+    let apfl = Apfl::read(s);
+    let averaged = s.choice("output", "last", &[("last", false), ("averaged", true)]);
+    let shift = s.optional_float("averaging_shift", 0.0..=1e15, "0 to 1e15");
+    match averaged {
+        true => Choice::Averaged(Averaged { apfl, shift }),
+        false => {
+            if shift.is_some() {
+                s.problem(
+                    "averaging_shift",
+                    "is for output = \"averaged\" only; leave it out, or ask for that output",
+                );
+            }
+            Choice::Apfl(apfl)
+        }
     }
 }
 
@@ -123,7 +219,22 @@ pub fn every_algorithm() -> Vec<&'static str> {
     vec![
         "{ kind = 'apfl', mixing = { fixed = 0.25 } }",
         "{ kind = 'apfl', mixing = { adaptive = 0.5 } }",
+        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, preset = 'fedtorch' }",
+        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, mix = 'logits', alpha_every = 'step' }",
+        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, order = 'sequential', alpha_rate = 0.05, \
+         alpha_l2 = 0.02, alpha_gradient = 'blended' }",
+        "{ kind = 'apfl', mixing = { fixed = 0.5 }, projection = 0.1, v_rate = 0.2, l2_on_v = true }",
+        "{ kind = 'apfl', mixing = { fixed = 0.5 }, output = 'averaged', averaging_shift = 20 }",
+        "{ kind = 'apfl', mixing = { fixed = 0.5 }, output = 'averaged', averaging_shift = 0, \
+         projection = 0.1 }",
         "{ kind = 'fedavg' }",
+        "{ kind = 'scaffold' }",
+        "{ kind = 'scaffold', control = 'fresh' }",
+        "{ kind = 'perfedavg', outer_rate = 0.05 }",
+        "{ kind = 'perfedavg', variant = 'hf', outer_rate = 0.05 }",
+        "{ kind = 'perfedavg', variant = 'sequential', outer_rate = 0.05 }",
+        "{ kind = 'pfedme' }",
+        "{ kind = 'pfedme', variant = 'fedtorch', server = 0.5 }",
         "{ kind = 'local' }",
     ]
 }

@@ -1,6 +1,7 @@
 //! A user's own table: one row an example, with a client, a label and numbers.
 
 use std::collections::HashMap;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ impl Table {
     pub fn load(&self) -> Result<InMemory> {
         let columns = self.columns()?;
         let mut records = self.records(&columns)?;
-        if records.lines.is_empty() {
+        if records.starts.is_empty() {
             return Err(self.error("there is a header but not one row"));
         }
         if self.client.is_empty() {
@@ -133,7 +134,7 @@ impl Table {
         let header = open(&self.path)?
             .headers()
             .map(header_of)
-            .map_err(|e| self.error(e))?;
+            .map_err(|e| self.error(unreadable(&self.path, &e)))?;
         if header.is_empty() || header.iter().all(String::is_empty) {
             return Err(self.error("the file is empty; its first line must name the columns"));
         }
@@ -189,7 +190,9 @@ impl Table {
     }
 
     fn records(&self, columns: &Columns) -> Result<Records> {
+        let wrong = |e: csv::Error| self.error(unreadable(&self.path, &e));
         let mut reader = open(&self.path)?;
+        reader.headers().map_err(wrong)?; // else a bad first row is placed on line 1
         let mut records = Records::default();
         let mut index: HashMap<String, usize> = HashMap::new();
         let mut row = csv::StringRecord::new();
@@ -197,12 +200,14 @@ impl Table {
             match reader.read_record(&mut row) {
                 Ok(false) => break,
                 Ok(true) => {}
-                Err(e) => return Err(self.error(e)),
+                Err(e) => return Err(wrong(e)),
             }
-            let line = row.position().map_or(0, csv::Position::line);
+            let start = row.position().map_or(0, csv::Position::byte);
+            let line = || line_at(&self.path, start);
             if row.len() != columns.count {
                 return Err(self.error(format!(
-                    "line {line} has {} fields, the header has {}",
+                    "line {} has {} fields, the header has {}",
+                    line(),
                     row.len(),
                     columns.count
                 )));
@@ -212,7 +217,7 @@ impl Table {
                 Some(k) => {
                     let name = row[k].trim();
                     if name.is_empty() {
-                        return Err(self.error(format!("line {line}: the client is empty")));
+                        return Err(self.error(format!("line {}: the client is empty", line())));
                     }
                     match index.get(name) {
                         Some(client) => *client,
@@ -231,22 +236,23 @@ impl Table {
                 Some("valid") => Some(true),
                 Some(other) => {
                     return Err(self.error(format!(
-                        "line {line}, column '{}': found '{other}', allowed is train or valid",
+                        "line {}, column '{}': found '{other}', allowed is train or valid",
+                        line(),
                         self.split
                     )));
                 }
             };
             let label = row[columns.label].trim();
             if label.is_empty() {
-                return Err(self.error(format!("line {line}: the label is empty")));
+                return Err(self.error(format!("line {}: the label is empty", line())));
             }
             for (k, name) in &columns.features {
                 let number = number(&row[*k]).map_err(|found| {
-                    self.error(format!("line {line}, column '{name}': {found}"))
+                    self.error(format!("line {}, column '{name}': {found}", line()))
                 })?;
                 records.features.push(number);
             }
-            records.lines.push(line);
+            records.starts.push(start);
             records.client.push(client);
             records.held.push(held);
             records.labels.push(label.to_owned());
@@ -256,7 +262,7 @@ impl Table {
 
     /// Deals the rows of a table without client column.
     fn deal(&self, records: &mut Records) -> Result<()> {
-        let rows = records.lines.len();
+        let rows = records.starts.len();
         if self.clients > rows {
             return Err(self.error(format!(
                 "{rows} rows cannot be dealt to {} clients (data.clients)",
@@ -364,12 +370,13 @@ impl Table {
 
     fn targets(&self, records: &Records, task: &Task, parts: &[Part]) -> Result<Targets> {
         let Task::Classification { classes } = task else {
-            let value = |(label, line): (&String, &u64)| {
+            let value = |(label, start): (&String, &u64)| {
                 number(label).map_err(|found| {
+                    let line = line_at(&self.path, *start);
                     self.error(format!("line {line}, column '{}': {found}", self.label))
                 })
             };
-            let rows = records.labels.iter().zip(&records.lines);
+            let rows = records.labels.iter().zip(&records.starts);
             return Ok(Targets::Values(rows.map(value).collect::<Result<_>>()?));
         };
         let index: HashMap<&str, u32> = classes
@@ -384,7 +391,9 @@ impl Table {
                         "line {}: the label '{}' of client '{}' is in its validation rows but in \
                          no client's training rows; move such a row to training \
                          or remove it",
-                        records.lines[row], records.labels[row], records.clients[part.client]
+                        line_at(&self.path, records.starts[row]),
+                        records.labels[row],
+                        records.clients[part.client]
                     )));
                 }
             }
@@ -403,7 +412,7 @@ pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
     let header = reader
         .headers()
         .map(header_of)
-        .map_err(|e| error(e.to_string()))?;
+        .map_err(|e| error(unreadable(path, &e)))?;
     let mut columns = Vec::with_capacity(schema.features.len());
     for name in &schema.features {
         match header.iter().position(|column| column == name) {
@@ -419,18 +428,21 @@ pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
     }
     let mut x = Vec::new();
     for row in reader.records() {
-        let row = row.map_err(|e| error(e.to_string()))?;
-        let line = row.position().map_or(0, csv::Position::line);
+        let row = row.map_err(|e| error(unreadable(path, &e)))?;
+        let start = row.position().map_or(0, csv::Position::byte);
+        let line = || line_at(path, start);
         if row.len() != header.len() {
             return Err(error(format!(
-                "line {line} has {} fields, the header has {}",
+                "line {} has {} fields, the header has {}",
+                line(),
                 row.len(),
                 header.len()
             )));
         }
         for (j, k) in columns.iter().enumerate() {
-            let raw = number(&row[*k])
-                .map_err(|found| error(format!("line {line}, column '{}': {found}", header[*k])))?;
+            let raw = number(&row[*k]).map_err(|found| {
+                error(format!("line {}, column '{}': {found}", line(), header[*k]))
+            })?;
             x.push(match &schema.normalization {
                 Normalization::None => raw,
                 Normalization::Standardized { mean, deviation } => {
@@ -457,7 +469,8 @@ struct Columns {
 #[derive(Default)]
 struct Records {
     clients: Vec<String>,
-    lines: Vec<u64>,
+    /// Where the rows start in the file, in bytes.
+    starts: Vec<u64>,
     client: Vec<usize>,
     held: Vec<Option<bool>>,
     labels: Vec<String>,
@@ -473,6 +486,35 @@ struct Part {
 fn open(path: &Path) -> Result<csv::Reader<std::fs::File>> {
     let file = std::fs::File::open(path).map_err(crate::error::at(path, "read"))?;
     Ok(csv::ReaderBuilder::new().flexible(true).from_reader(file))
+}
+
+/// The line of the row that starts at that byte, as an editor counts: the reader's own
+/// count stays behind where lines end in \r\n, and at empty lines. Called on errors only.
+fn line_at(path: &Path, start: u64) -> u64 {
+    let Ok(file) = std::fs::File::open(path) else {
+        return 0; // it was there a moment ago
+    };
+    let mut line = 1;
+    let bytes = BufReader::new(file).bytes().map_while(std::io::Result::ok);
+    for (at, byte) in (0u64..).zip(bytes) {
+        if at >= start && byte != b'\n' && byte != b'\r' {
+            break;
+        }
+        line += u64::from(byte == b'\n');
+    }
+    line
+}
+
+/// Why the reader gave up, with the line.
+fn unreadable(path: &Path, error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Utf8 { pos, err } => format!(
+            "line {}, field {} is not UTF-8 text; save the file as UTF-8",
+            line_at(path, pos.as_ref().map_or(0, csv::Position::byte)),
+            err.field() + 1
+        ),
+        _ => error.to_string(),
+    }
 }
 
 fn header_of(record: &csv::StringRecord) -> Vec<String> {

@@ -74,6 +74,15 @@ impl Architecture {
         }
     }
 
+    /// Its kind, as a spec writes it.
+    pub fn kind(&self) -> &'static str {
+        match self.shape {
+            Shape::Logistic => "logistic",
+            Shape::Mlp(_) => "mlp",
+            Shape::Cnn { .. } => "cnn",
+        }
+    }
+
     /// The model for data of that schema.
     pub fn build(&self, schema: &Schema) -> Result<Box<dyn Model>> {
         let loss = self.loss_for(&schema.task)?;

@@ -4,5 +4,5 @@ pub mod atomic;
 pub mod run_dir;
 pub mod tensors;
 
-pub use atomic::write_atomically;
+pub use atomic::{AtomicFile, write_atomically};
 pub use run_dir::RunDir;

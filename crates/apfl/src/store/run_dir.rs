@@ -13,6 +13,7 @@ use crate::data::{Schema, SourceFile};
 use crate::error::{Error, Result, at};
 use crate::metrics::{OverClients, Scores, Spread, Tallies, Three};
 use crate::model::Layout;
+use crate::settings::nearest;
 use crate::spec::Plan;
 use crate::training::{RoundRecord, Setup, Training};
 
@@ -75,7 +76,7 @@ pub struct Summary {
     /// The three models over those clients; absent where there are none.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub models: Option<Three<OverClients>>,
-    /// Mean over clients of the majority-class baseline.
+    /// Validation accuracy of always answering a client's commonest training class, pooled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub majority: Option<f64>,
     /// αᵢ over those clients.
@@ -103,12 +104,15 @@ impl RunDir {
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(Error::Request(format!(
                 "--out {}: the directory is there already and not empty; \
-                 give another one, or continue that run with --resume",
+                 give another one",
                 path.display()
             )));
         }
         fs::create_dir_all(path.join("models")).map_err(at(path, "create"))?;
-        write_atomically(&path.join("spec.toml"), plan.to_toml())?;
+        // What was taken from the data stands above the spec, as comments.
+        let comment = |note: &String| format!("# {}\n", note.replace(char::is_control, " "));
+        let notes: String = setup.notes.iter().map(comment).collect();
+        write_atomically(&path.join("spec.toml"), notes + &plan.to_toml())?;
         write_json(&path.join("environment.json"), environment)?;
         write_json(&path.join("schema.json"), setup.world.dataset.schema())?;
         let rounds = path.join("rounds.jsonl");
@@ -160,10 +164,10 @@ impl RunDir {
         tensors::write_one(
             &models.join("shared.safetensors"),
             layout,
-            &training.shared(),
+            &training.output(),
         )?;
         let mut kept = match setup.keep_models && !names.is_empty() {
-            true => Some(KeptModels::create(&models, layout, &names)?),
+            true => Some(KeptModels::create(&models, training, &names)?),
             false => None,
         };
         let mut lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
@@ -180,7 +184,8 @@ impl RunDir {
             line.push(b'\n');
             lines.write(&line)?;
             mixing.extend(delivered.mixing.map(f64::from));
-            majority.extend(delivered.majority);
+            let valid = delivered.examples.1 as f64;
+            majority.extend(delivered.majority.map(|share| (share * valid, valid)));
             tallies.push(delivered.tallies);
             progress(tallies.len() as u64);
             Ok(())
@@ -203,8 +208,10 @@ impl RunDir {
                 localized: over(|t| t.localized).expect("as many as shared"),
                 personal: over(|t| t.personal).expect("as many as shared"),
             }),
-            majority: (!majority.is_empty())
-                .then(|| majority.iter().sum::<f64>() / majority.len() as f64),
+            majority: (!majority.is_empty()).then(|| {
+                let sum = |pick: fn(&(f64, f64)) -> f64| majority.iter().map(pick).sum::<f64>();
+                sum(|(hits, _)| *hits) / sum(|(_, valid)| *valid)
+            }),
             mixing: Spread::of(&mixing),
             seconds: self.seconds,
         };
@@ -219,11 +226,16 @@ struct KeptModels {
 }
 
 impl KeptModels {
-    fn create(directory: &Path, layout: &Layout, names: &[String]) -> Result<Self> {
-        let file = |name| ModelsFile::create(&directory.join(name), layout, names);
+    fn create(directory: &Path, training: &Training, names: &[String]) -> Result<Self> {
+        let layout = training.setup().world.model.layout();
+        let personal = match training.mixes_outputs() {
+            true => layout.mixture(),
+            false => layout.clone(),
+        };
+        let file = |name, layout| ModelsFile::create(&directory.join(name), layout, names);
         Ok(Self {
-            personal: file("personal.safetensors")?,
-            local: file("local.safetensors")?,
+            personal: file("personal.safetensors", &personal)?,
+            local: file("local.safetensors", layout)?,
         })
     }
 }
@@ -282,5 +294,48 @@ impl FinishedRun {
             plan,
             schema,
         })
+    }
+
+    /// The tensors of a personal model, where `layout` is the model's; a vector of them is
+    /// what [`Predictor::of_flat`](crate::site::Predictor::of_flat) takes.
+    pub fn personal_layout(&self, layout: &Layout) -> Layout {
+        match self.plan.algorithm.mixes_outputs() {
+            true => layout.mixture(),
+            false => layout.clone(),
+        }
+    }
+
+    /// The clients that delivery reached.
+    pub fn clients(&self) -> Result<Vec<String>> {
+        #[derive(Deserialize)]
+        struct Named {
+            client: String,
+        }
+        let file = self.path.join("clients.jsonl");
+        let text = fs::read_to_string(&file).map_err(at(&file, "read"))?;
+        let name = |(k, line): (usize, &str)| {
+            serde_json::from_str(line)
+                .map(|Named { client }| client)
+                .map_err(|e| Error::Data(format!("{}: line {}: {e}", file.display(), k + 1)))
+        };
+        text.lines().enumerate().map(name).collect()
+    }
+
+    /// An error where delivery did not reach a client of that name.
+    pub fn require_client(&self, client: &str) -> Result<()> {
+        let clients = self.clients()?;
+        if clients.iter().any(|c| c == client) {
+            return Ok(());
+        }
+        let near = nearest(client, clients.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |near| format!(" (did you mean '{near}'?)"));
+        let few: Vec<&str> = clients.iter().take(10).map(String::as_str).collect();
+        let more = if clients.len() > 10 { ", …" } else { "" };
+        Err(Error::Request(format!(
+            "--client {client}: the run delivered to no client of that name{near}; \
+             there are {} of them: {}{more}",
+            clients.len(),
+            few.join(", ")
+        )))
     }
 }

@@ -16,6 +16,7 @@ pub mod rows;
 mod tile;
 
 pub use dense::Dense;
+pub use rows::numbers;
 
 /// dst ← keep·dst + scale·A·B for an (m, k)-matrix A and a (k, n)-matrix B, each given
 /// with its (row, column) strides; dst is row-major (m, n).

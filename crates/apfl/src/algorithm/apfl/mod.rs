@@ -1,8 +1,19 @@
 //! Adaptive personalized federated learning: Algorithm 1 of the paper, with the learned
 //! mixing of its section 4.2.
+//!
+//! The paper's own round is in this file. Departures from it are [`options`], and their
+//! round is in `variant.rs`.
 
 use toml::{Table, Value};
 
+pub mod averaged;
+pub mod options;
+mod variant;
+
+pub use averaged::Averaged;
+pub use options::Options;
+
+use self::options::Mix;
 use super::{Algorithm, Sender};
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
 use crate::params::{Mean, Params, axpy, dot_difference, mix};
@@ -23,6 +34,8 @@ pub enum Mixing {
 pub struct Apfl {
     /// Fixed or learned αᵢ.
     pub mixing: Mixing,
+    /// Departures from the paper.
+    pub options: Options,
 }
 
 /// What client i remembers: vᵢ and αᵢ.
@@ -48,15 +61,89 @@ impl Pack for Memory {
 }
 
 impl Apfl {
+    /// The paper's.
+    pub fn paper(mixing: Mixing) -> Self {
+        Self {
+            mixing,
+            options: Options::PAPER,
+        }
+    }
+
     /// Reads `[algorithm]`.
     pub fn read(s: &mut Section<'_>) -> Self {
         Self {
             mixing: read_mixing(s),
+            options: Options::read(s),
+        }
+    }
+
+    /// A few words: `apfl (adaptive α from 0.01)`.
+    pub fn describe(&self) -> String {
+        match self.mixing {
+            Mixing::Fixed(alpha) => format!("apfl (α = {alpha})"),
+            Mixing::Adaptive(alpha) => format!("apfl (adaptive α from {alpha})"),
         }
     }
 
     fn adaptive(&self) -> bool {
         matches!(self.mixing, Mixing::Adaptive(_))
+    }
+
+    /// The local steps of a round; `after` sees wᵢ and vᵢ after each.
+    fn round(
+        &self,
+        w: &mut [f32],
+        local: &mut Memory,
+        site: &mut Site<'_>,
+        after: impl FnMut(&[f32], &[f32]),
+    ) {
+        match self.options {
+            Options::PAPER => self.paper_round(w, local, site, after),
+            _ => variant::round(self, w, local, site, after),
+        }
+    }
+
+    /// With every right-hand side at the values before the step:
+    ///
+    /// ```text
+    /// wᵢ ← w                v̄ᵢ ← αᵢvᵢ + (1−αᵢ)wᵢ
+    /// τ times:
+    ///   wᵢ ← wᵢ − η ∇fᵢ(wᵢ; ξ)
+    ///   vᵢ ← vᵢ − η αᵢ ∇fᵢ(v̄ᵢ; ξ)                   the chain rule through v̄ᵢ
+    ///   αᵢ ← clip₀₁(αᵢ − η ⟨vᵢ − wᵢ, ∇fᵢ(v̄ᵢ; ξ)⟩)   adaptive: at a round's first step
+    ///   v̄ᵢ ← αᵢvᵢ + (1−αᵢ)wᵢ
+    /// ```
+    fn paper_round(
+        &self,
+        w: &mut [f32],
+        local: &mut Memory,
+        site: &mut Site<'_>,
+        mut after: impl FnMut(&[f32], &[f32]),
+    ) {
+        let Memory { v, alpha } = local;
+        let mut v_bar = site.borrow();
+        let mut g = site.borrow();
+        mix(&mut v_bar, *alpha, v, w);
+        for s in 0..site.steps() {
+            let eta = site.rate(s);
+            site.next_batch();
+            if self.adaptive() && s == 0 {
+                site.gradient(&v_bar, &mut g);
+                let slope = dot_difference(v, w, &g);
+                site.descend(w, eta);
+                axpy(v, -eta * *alpha, &g);
+                *alpha = (f64::from(*alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
+            } else {
+                site.descend(w, eta);
+                if *alpha > 0.0 {
+                    site.descend_at(&v_bar, v, eta * *alpha);
+                }
+            }
+            mix(&mut v_bar, *alpha, v, w);
+            after(w, v);
+        }
+        site.give_back(v_bar);
+        site.give_back(g);
     }
 }
 
@@ -126,41 +213,9 @@ impl Algorithm for Apfl {
         }
     }
 
-    /// With every right-hand side at the values before the step:
-    ///
-    /// ```text
-    /// wᵢ ← w                v̄ᵢ ← αᵢvᵢ + (1−αᵢ)wᵢ
-    /// τ times:
-    ///   wᵢ ← wᵢ − η ∇fᵢ(wᵢ; ξ)
-    ///   vᵢ ← vᵢ − η αᵢ ∇fᵢ(v̄ᵢ; ξ)                   the chain rule through v̄ᵢ
-    ///   αᵢ ← clip₀₁(αᵢ − η ⟨vᵢ − wᵢ, ∇fᵢ(v̄ᵢ; ξ)⟩)   adaptive: at a round's first step
-    ///   v̄ᵢ ← αᵢvᵢ + (1−αᵢ)wᵢ
-    /// ```
     fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
-        let Memory { v, alpha } = local;
         let mut w = sent.model.clone();
-        let mut v_bar = site.borrow();
-        let mut g = site.borrow();
-        mix(&mut v_bar, *alpha, v, &w);
-        for s in 0..site.steps() {
-            let eta = site.rate(s);
-            site.next_batch();
-            if self.adaptive() && s == 0 {
-                site.gradient(&v_bar, &mut g);
-                let slope = dot_difference(v, &w, &g);
-                site.descend(&mut w, eta);
-                axpy(v, -eta * *alpha, &g);
-                *alpha = (f64::from(*alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
-            } else {
-                site.descend(&mut w, eta);
-                if *alpha > 0.0 {
-                    site.descend_at(&v_bar, v, eta * *alpha);
-                }
-            }
-            mix(&mut v_bar, *alpha, v, &w);
-        }
-        site.give_back(v_bar);
-        site.give_back(g);
+        self.round(&mut w, local, site, |_, _| ());
         ModelOnly { model: w }
     }
 
@@ -183,13 +238,20 @@ impl Algorithm for Apfl {
         &update.model
     }
 
-    /// v̄ᵢ = αᵢvᵢ + (1−αᵢ)wᵢ
+    /// v̄ᵢ = αᵢvᵢ + (1−αᵢ)wᵢ, or that mixture of outputs.
     fn personal<'a>(
         &self,
         local: &'a Memory,
         update: &'a ModelOnly,
         _: &mut Site<'_>,
     ) -> Predictor<'a> {
+        if self.options.mix == Mix::Logits {
+            return Predictor::MixedOutputs {
+                alpha: local.alpha,
+                v: &local.v,
+                w: &update.model,
+            };
+        }
         let mut v_bar = vec![0.0; local.v.len()];
         mix(&mut v_bar, local.alpha, &local.v, &update.model);
         Predictor::Own(v_bar)
@@ -197,6 +259,10 @@ impl Algorithm for Apfl {
 
     fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
         &local.v
+    }
+
+    fn mixes_outputs(&self) -> bool {
+        self.options.mix == Mix::Logits
     }
 
     fn mixing(&self, local: &Memory) -> Option<f32> {

@@ -1,0 +1,199 @@
+//! What was typed.
+
+use std::path::PathBuf;
+
+use apfl::error::{Error, Result};
+use apfl::spec::Spec;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// Personalized federated learning: one shared model, and one for each client.
+#[derive(Debug, Parser)]
+#[command(version, about, after_help = EXAMPLES, propagate_version = true)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  apfl run                                 train the built-in example; needs no files
+  apfl init my.toml                        a commented spec to start from
+  apfl check my.toml                       what it would do, and whether it can
+  apfl run my.toml --set training.rounds=20
+  apfl predict runs/my-… --client hospital-3 --input new.csv
+
+Exit status: 0 done; 1 it could not be done (a file, the data, a loss that is not finite);
+2 the request was wrong.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train: one run, from a spec or the built-in example
+    Run(Run),
+    /// Write a commented spec to start from
+    Init(Init),
+    /// Say what a spec would do: problems, clients, sizes, memory and time
+    Check(Check),
+    /// Write a trained model to a .safetensors or .npz file
+    Export(Export),
+    /// Apply a client's model to the rows of a CSV file
+    Predict(Predict),
+    /// Print a completion script for your shell
+    #[command(
+        after_help = "Example:\n  apfl completions bash > ~/.local/share/bash-completion/completions/apfl"
+    )]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `apfl run`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl run                                   adaptive APFL on synthetic(1, 1), 100 clients
+  apfl run my.toml --out runs/first
+  apfl run my.toml --set algorithm.kind=fedavg --set seed=2
+  apfl run --set 'algorithm.mixing={ fixed = 0.5 }' --set training.rounds=20
+  apfl run my.toml --json | jq .personal.pooled.valid.accuracy
+
+The result goes to stdout, progress and diagnostics to stderr, everything else to the run
+directory: spec.toml, environment.json, schema.json, rounds.jsonl, clients.jsonl, models/
+and, when the run is finished, summary.json.")]
+pub struct Run {
+    /// The spec, a TOML file; without one, the built-in example
+    pub spec: Option<PathBuf>,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// The run directory [default: runs/<name>-<UTC time>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Threads; 0 for all cores. Never changes the result
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// No progress and no table; errors are still told
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the summary as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Overrides of a spec's keys.
+#[derive(Debug, clap::Args)]
+pub struct Overrides {
+    /// Override a key of the spec, such as training.rounds=5; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// `apfl init`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl init                      print a commented spec
+  apfl init my.toml              write it to my.toml")]
+pub struct Init {
+    /// Where to write it; without a file it goes to stdout
+    pub file: Option<PathBuf>,
+}
+
+/// `apfl check`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl check my.toml
+  apfl check my.toml --set model.kind=mlp --json")]
+pub struct Check {
+    /// The spec
+    pub spec: PathBuf,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// One of the models of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Which {
+    /// The server's model
+    Shared,
+    /// The client's local model v (where the algorithm has none: its copy of the shared one)
+    Local,
+    /// The model the client serves
+    Personal,
+}
+
+/// `apfl export`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl export runs/a --model shared --out shared.safetensors
+  apfl export runs/a --client hospital-3 --model personal --out hospital-3.npz
+
+A dense layer's weight has the shape (inputs, outputs): y = x·W + b.")]
+pub struct Export {
+    /// The run directory
+    pub run: PathBuf,
+    /// The client; not needed for the shared model
+    #[arg(long, value_name = "ID")]
+    pub client: Option<String>,
+    /// Which model
+    #[arg(long, value_enum)]
+    pub model: Which,
+    /// The file; its ending decides: .safetensors or .npz
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// `apfl predict`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  apfl predict runs/a --client hospital-3 --input new.csv > answers.csv
+
+The input needs the training table's feature columns, by name; other columns are ignored.
+The output has a line for each row: the class and a score for every class.")]
+pub struct Predict {
+    /// The run directory
+    pub run: PathBuf,
+    /// The client whose model to use; not needed for the shared model
+    #[arg(long, value_name = "ID")]
+    pub client: Option<String>,
+    /// A CSV file with the feature columns
+    #[arg(long, value_name = "FILE")]
+    pub input: PathBuf,
+    /// Which model
+    #[arg(long, value_enum, default_value = "personal")]
+    pub model: Which,
+}
+
+/// Reads a spec file and applies overrides; no file is the built-in example.
+pub fn read_spec(path: Option<&PathBuf>, overrides: &Overrides) -> Result<Spec> {
+    let text = match path {
+        None => String::new(),
+        Some(path) => std::fs::read_to_string(path).map_err(|source| Error::File {
+            path: path.clone(),
+            action: "read",
+            source,
+        })?,
+    };
+    let mut spec = Spec::parse(&text).map_err(|e| match (e, path) {
+        (Error::Request(message), Some(path)) => {
+            Error::Request(format!("{}: {message}", path.display()))
+        }
+        (e, _) => e,
+    })?;
+    overrides.set.iter().try_for_each(|pair| spec.set(pair))?;
+    Ok(spec)
+}
+
+/// Prints a completion script.
+pub fn completions(shell: clap_complete::Shell) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "apfl", &mut script);
+    crate::output::print(&String::from_utf8_lossy(&script))
+}

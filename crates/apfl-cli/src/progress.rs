@@ -1,0 +1,87 @@
+//! Progress on stderr, where stderr is a terminal.
+
+use std::time::Duration;
+
+use apfl::training::RoundRecord;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar of rounds, then one of deliveries.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// A bar of `rounds`, the first `done` of them behind us; hidden if `quiet` or if
+    /// stderr is not a terminal.
+    pub fn rounds(rounds: u64, done: u64, quiet: bool) -> Self {
+        let bar = new_bar(
+            rounds,
+            quiet,
+            "training  {bar:30} round {pos}/{len}  {per_sec}  {eta} left  {msg}",
+        );
+        bar.set_position(done);
+        bar.reset_eta();
+        Self { bar }
+    }
+
+    /// A bar of clients that get their models.
+    pub fn deliveries(clients: u64, quiet: bool) -> Self {
+        Self {
+            bar: new_bar(
+                clients,
+                quiet,
+                "delivery  {bar:30} client {pos}/{len}  {eta} left",
+            ),
+        }
+    }
+
+    /// A round is done.
+    pub fn round(&self, record: &RoundRecord) {
+        self.bar.set_position(record.round);
+        if let Some(scores) = &record.scores {
+            let score = |s: &apfl::metrics::Score| match (s.accuracy, s.rmse) {
+                (Some(accuracy), _) => format!("{:.1}%", 100.0 * accuracy),
+                (None, Some(rmse)) => format!("rmse {rmse:.4}"),
+                (None, None) => format!("loss {:.4}", s.loss),
+            };
+            self.bar.set_message(format!(
+                "personal {} · shared {}",
+                score(&scores.personal.valid),
+                score(&scores.shared.valid)
+            ));
+        }
+    }
+
+    /// That many deliveries are done.
+    pub fn delivered(&self, clients: u64) {
+        self.bar.set_position(clients);
+    }
+
+    /// A line above the bar, also where there is no bar.
+    pub fn say(&self, line: &str) {
+        if self.bar.is_hidden() {
+            eprintln!("{line}");
+        } else {
+            self.bar.suspend(|| eprintln!("{line}"));
+        }
+    }
+
+    /// Removes the bar.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn new_bar(length: u64, quiet: bool, template: &str) -> ProgressBar {
+    let target = match quiet {
+        true => ProgressDrawTarget::hidden(),
+        false => ProgressDrawTarget::stderr(), // hides itself where it is not a terminal
+    };
+    let bar = ProgressBar::with_draw_target(Some(length), target);
+    let style = ProgressStyle::with_template(template).expect("a template of ours");
+    bar.set_style(style.progress_chars("━╸ "));
+    if !quiet {
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+    bar
+}

@@ -1,0 +1,164 @@
+//! `apfl run`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use apfl::error::{Error, Result};
+use apfl::spec::Plan;
+use apfl::store::RunDir;
+use apfl::store::run_dir::{Environment, Summary};
+use apfl::training::{Setup, Training};
+use serde::Serialize;
+
+use crate::args::{self, read_spec};
+use crate::output::{counted, duration, print, print_json};
+use crate::progress::Progress;
+use crate::summary;
+
+/// Trains, delivers and shows the result.
+pub fn run(args: &args::Run) -> Result<ExitCode> {
+    let mut spec = read_spec(args.spec.as_ref(), &args.overrides)?;
+    if let Some(threads) = args.threads {
+        spec.set(&format!("engine.threads={threads}"))?;
+    }
+    let plan = spec.plan()?;
+    let setup = plan.setup()?;
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => default_directory(&plan, args.spec.as_deref()),
+    };
+    let mut training = Training::new(setup.clone(), &plan.algorithm)?;
+    let mut directory = RunDir::create(&out, &plan, &setup, &environment(&setup))?;
+    let stop = stop_on_signal()?;
+
+    let progress = Progress::rounds(setup.rounds, 0, args.quiet);
+    if !args.quiet {
+        for note in &setup.notes {
+            progress.say(note);
+        }
+    }
+    while let Some(record) = training.next_round()? {
+        directory.append(&record)?;
+        progress.round(&record);
+        if stop.load(Ordering::Relaxed) && record.round < setup.rounds {
+            progress.clear();
+            eprintln!(
+                "stopped after round {} of {}; what was recorded is in {}",
+                record.round,
+                setup.rounds,
+                out.display()
+            );
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    progress.clear();
+
+    let progress = Progress::deliveries(training.receivers().len() as u64, args.quiet);
+    let summary = directory.finish(&mut training, |n| progress.delivered(n))?;
+    progress.clear();
+    show(args, &plan, &setup, &summary, &out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(args: &args::Run, plan: &Plan, setup: &Setup, summary: &Summary, out: &Path) -> Result<()> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        run: String,
+        #[serde(flatten)]
+        summary: &'a Summary,
+    }
+    if args.json {
+        return print_json(&Document {
+            run: out.display().to_string(),
+            summary,
+        });
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    print(&format!(
+        "{}\n\n{}\n{} in {}; run directory: {}\n",
+        headline(plan, setup),
+        summary::table(summary),
+        counted(summary.rounds as usize, "round"),
+        duration(summary.seconds),
+        out.display()
+    ))
+}
+
+/// One line that says what is being trained.
+fn headline(plan: &Plan, setup: &Setup) -> String {
+    let world = &setup.world;
+    let n = world.dataset.clients();
+    let k = setup.cohort_size();
+    let cohort = match k == n {
+        true => String::new(),
+        false => format!(", {k} a round"),
+    };
+    format!(
+        "{} · {} ({} parameters) · {} · {}{cohort} · seed {}",
+        plan.algorithm.describe(),
+        plan.architecture.kind(),
+        world.model.layout().len(),
+        plan.data.kind(),
+        counted(n, "client"),
+        plan.seed
+    )
+}
+
+/// Where and by what a run is made.
+pub fn environment(setup: &Setup) -> Environment {
+    Environment {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: env!("APFL_COMMIT").into(),
+        cpu: cpu(),
+        engine: "threads".into(),
+        threads: match setup.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        },
+        data: setup.world.dataset.files(),
+    }
+}
+
+fn cpu() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    name.and_then(|line| line.split_once(':'))
+        .map_or(std::env::consts::ARCH.into(), |(_, name)| {
+            name.trim().into()
+        })
+}
+
+/// `runs/<name>-<UTC time>`, with a number behind where that is taken.
+fn default_directory(plan: &Plan, spec: Option<&Path>) -> PathBuf {
+    let name = match spec.and_then(Path::file_stem) {
+        Some(stem) => stem.to_string_lossy().into_owned(),
+        None => format!("{}-{}", plan.algorithm.kind(), plan.data.kind()),
+    };
+    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let first = PathBuf::from(format!("runs/{name}-{time}"));
+    let next = (2..).map(|k| PathBuf::from(format!("runs/{name}-{time}-{k}")));
+    std::iter::once(first)
+        .chain(next)
+        .find(|path| !path.exists())
+        .expect("some number is free")
+}
+
+/// A flag that Ctrl-C and a termination signal raise; a second signal ends at once.
+fn stop_on_signal() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raised = stop.clone();
+    ctrlc::set_handler(move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        eprintln!("\nstopping after this round; once more to stop at once");
+    })
+    .map_err(|e| Error::Data(format!("cannot listen for Ctrl-C: {e}")))?;
+    Ok(stop)
+}

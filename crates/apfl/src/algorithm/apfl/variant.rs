@@ -1,0 +1,221 @@
+//! A client's round under options that are not all the paper's.
+
+use super::options::{AlphaGradient, Every, Mix, Options, Order, Rate};
+use super::{Apfl, Memory};
+use crate::model::Step;
+use crate::params::{axpy, dot_difference, mix, project};
+use crate::site::Site;
+
+impl Rate {
+    fn at(self, eta: f32, site: &Site<'_>) -> f32 {
+        match self {
+            Rate::Schedule => eta,
+            Rate::Constant => site.learning_rate(),
+            Rate::Number(rate) => rate as f32,
+        }
+    }
+}
+
+impl Options {
+    /// w ← w − η∇f(w; ξ), within the ball: the same step as FedAvg's.
+    fn move_w(&self, w: &mut [f32], eta: f32, site: &mut Site<'_>) {
+        site.descend(w, eta);
+        if let Some(radius) = self.projection {
+            project(w, radius);
+        }
+    }
+
+    /// g ← ∂ᵥ of the mixed loss, but for its factor α, and δ ← ∂(mean loss)/∂outputs:
+    ///
+    /// ```text
+    /// parameters:  δ at z(v̄)               g = J(v̄)ᵀδ
+    /// logits:      δ at αz(v) + (1−α)z(w)   g = J(v)ᵀδ
+    /// ```
+    ///
+    /// with J = ∂z/∂parameters, and + λv̄ where the ℓ2 term goes through v̄.
+    fn mixed_gradient(
+        &self,
+        Memory { v, alpha }: &Memory,
+        w: &[f32],
+        v_bar: &[f32],
+        g: &mut [f32],
+        delta: &mut Vec<f32>,
+        site: &mut Site<'_>,
+    ) {
+        g.fill(0.0);
+        let plain = Step {
+            scale: 1.0,
+            decay: 0.0,
+        };
+        let loss = site.on_batch(|model, batch, ws| {
+            let at = match self.mix {
+                Mix::Parameters => {
+                    model.forward(v_bar, batch, ws);
+                    v_bar
+                }
+                Mix::Logits => {
+                    model.forward(w, batch, ws);
+                    let of_w = ws.outputs.clone();
+                    model.forward(v, batch, ws);
+                    let of_v = ws.outputs.clone();
+                    mix(&mut ws.outputs, *alpha, &of_v, &of_w);
+                    v
+                }
+            };
+            let loss = model.differentiate(batch, ws);
+            delta.clone_from(&ws.delta);
+            model.backward(Some(at), g, plain, batch, ws);
+            loss
+        });
+        site.watch(loss);
+        if !self.l2_on_v {
+            axpy(g, site.model().l2(), v_bar);
+        }
+    }
+
+    /// h ← α∂ᵥ + (1−α)∂_w of the mixed loss, where ∂ᵥ is what moves v:
+    ///
+    /// ```text
+    /// ℓ2 through v̄:  ∂ᵥ = αg            ∂_w = (1−α)(J(w)ᵀδ + λv̄)
+    /// ℓ2 on v:       ∂ᵥ = αg + λv       ∂_w = (1−α)J(w)ᵀδ
+    /// ```
+    #[allow(clippy::too_many_arguments)]
+    fn blend(
+        &self,
+        Memory { v, alpha }: &Memory,
+        w: &[f32],
+        v_bar: &[f32],
+        g: &[f32],
+        delta: &[f32],
+        h: &mut [f32],
+        site: &mut Site<'_>,
+    ) {
+        let lambda = site.model().l2();
+        match self.mix {
+            Mix::Parameters => h.copy_from_slice(g),
+            Mix::Logits => {
+                h.fill(0.0);
+                let plain = Step {
+                    scale: 1.0,
+                    decay: 0.0,
+                };
+                site.on_batch(|model, batch, ws| {
+                    model.forward(w, batch, ws);
+                    ws.delta.clear();
+                    ws.delta.extend_from_slice(delta);
+                    model.backward(Some(w), h, plain, batch, ws);
+                });
+                if !self.l2_on_v {
+                    axpy(h, lambda, v_bar);
+                }
+            }
+        }
+        let rest = 1.0 - alpha;
+        let on_v = if self.l2_on_v { lambda } else { 0.0 };
+        for ((h, g), v) in h.iter_mut().zip(g).zip(v) {
+            *h = alpha * (alpha * g + on_v * v) + rest * rest * *h;
+        }
+    }
+
+    /// What α descends along, at v and w as they are now, with the gradients given.
+    #[allow(clippy::too_many_arguments)]
+    fn slope(
+        &self,
+        v: &[f32],
+        w: &[f32],
+        v_bar: &[f32],
+        g: &[f32],
+        delta: &[f32],
+        h: &[f32],
+        site: &mut Site<'_>,
+    ) -> f64 {
+        match (self.alpha_gradient, self.mix) {
+            (AlphaGradient::Blended, _) => dot_difference(v, w, h),
+            (AlphaGradient::Slope, Mix::Parameters) => dot_difference(v, w, g),
+            // Σ (z(v) − z(w))·δ, and the ℓ2 term's part.
+            (AlphaGradient::Slope, Mix::Logits) => {
+                let along_outputs = site.on_batch(|model, batch, ws| {
+                    model.forward(w, batch, ws);
+                    let of_w = ws.outputs.clone();
+                    model.forward(v, batch, ws);
+                    dot_difference(&ws.outputs, &of_w, delta)
+                });
+                match self.l2_on_v {
+                    true => along_outputs,
+                    false => {
+                        let lambda = f64::from(site.model().l2());
+                        along_outputs + lambda * dot_difference(v, w, v_bar)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// With f the mixed loss, η, η_v, η_α the step sizes, Π the projection:
+///
+/// ```text
+/// wᵢ ← w;   τ times:
+///   w ← Π(w − η∇f(w; ξ))                  sequential: now, else after v
+///   v ← Π(v − η_v ∂ᵥf)                    ∂ᵥf = α(…) of the mixture, see above
+///   α ← clip₀₁(α − η_α (slope + alpha_l2·α))   adaptive, at a round's first step or at
+///                                         every one; the slope at the old v and w, or
+///                                         at the new ones where sequential
+/// ```
+pub(super) fn round(
+    apfl: &Apfl,
+    w: &mut [f32],
+    local: &mut Memory,
+    site: &mut Site<'_>,
+    mut after: impl FnMut(&[f32], &[f32]),
+) {
+    let options = &apfl.options;
+    let sequential = options.order == Order::Sequential;
+    let lambda = site.model().l2();
+    let (mut v_bar, mut g, mut h) = (site.borrow(), site.borrow(), site.borrow());
+    let mut delta = Vec::new();
+    for s in 0..site.steps() {
+        let eta = site.rate(s);
+        let eta_v = options.v_rate.at(eta, site);
+        let eta_alpha = options.alpha_rate.at(eta, site);
+        let learns = apfl.adaptive() && (s == 0 || options.alpha_every == Every::Step);
+        site.next_batch();
+        if sequential {
+            options.move_w(w, eta, site);
+        }
+        mix(&mut v_bar, local.alpha, &local.v, w);
+        options.mixed_gradient(local, w, &v_bar, &mut g, &mut delta, site);
+        if learns && options.alpha_gradient == AlphaGradient::Blended {
+            options.blend(local, w, &v_bar, &g, &delta, &mut h, site);
+        }
+        let mut slope = 0.0;
+        if learns && !sequential {
+            slope = options.slope(&local.v, w, &v_bar, &g, &delta, &h, site);
+        }
+
+        if options.l2_on_v {
+            let decay = eta_v * lambda;
+            local.v.iter_mut().for_each(|v| *v -= decay * *v);
+        }
+        axpy(&mut local.v, -eta_v * local.alpha, &g);
+        if let Some(radius) = options.projection {
+            project(&mut local.v, radius);
+        }
+        if !sequential {
+            options.move_w(w, eta, site);
+        }
+
+        if learns {
+            if sequential {
+                slope = options.slope(&local.v, w, &v_bar, &g, &delta, &h, site);
+            }
+            let alpha = f64::from(local.alpha);
+            let step = f64::from(eta_alpha) * (slope + options.alpha_l2 * alpha);
+            local.alpha = (alpha - step).clamp(0.0, 1.0) as f32;
+        }
+        after(w, &local.v);
+    }
+    site.give_back(v_bar);
+    site.give_back(g);
+    site.give_back(h);
+}

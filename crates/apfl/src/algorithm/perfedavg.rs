@@ -1,0 +1,161 @@
+//! perFedAvg (Fallah et al., 2020): a shared model from which one step personalizes well.
+
+use super::{Algorithm, Sender};
+use crate::pack::ModelOnly;
+use crate::params::{Mean, axpy};
+use crate::settings::Section;
+use crate::site::{Part, Predictor, Site};
+
+/// How the gradient of f(w − α∇f(w)) is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// First order: the second derivative is left out.
+    FirstOrder,
+    /// The second derivative by a difference of gradients.
+    HessianFree,
+    /// Two steps of SGD without going back to w between them (the APFL authors' code).
+    Sequential,
+}
+
+/// perFedAvg's settings.
+///
+/// | key | symbol | default | allowed |
+/// |---|---|---|---|
+/// | `variant` | how second derivatives are taken | `"fo"` | `"fo"`, `"hf"`, `"sequential"` |
+/// | `inner_rate` | α, the personal step | 0.01 | 0 to 1e6 |
+/// | `outer_rate` | β, the step of w | 0.001 | above 0, at most 1e6 |
+/// | `delta` | δ, the half width of `hf`'s difference | 1e-3 | 1e-6 to 1 |
+///
+/// `training.learning_rate` and its schedule do not apply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PerFedAvg {
+    /// The variant.
+    pub variant: Variant,
+    /// α
+    pub inner_rate: f32,
+    /// β
+    pub outer_rate: f32,
+    /// δ
+    pub delta: f32,
+}
+
+impl PerFedAvg {
+    /// Reads `[algorithm]`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let variants = [
+            ("fo", Variant::FirstOrder),
+            ("hf", Variant::HessianFree),
+            ("sequential", Variant::Sequential),
+        ];
+        let rate = 1e-30..=1e6;
+        Self {
+            variant: s.choice("variant", "fo", &variants),
+            inner_rate: s.float("inner_rate", 0.01, 0.0..=1e6, "0 to 1e6") as f32,
+            outer_rate: s.float("outer_rate", 0.001, rate, "above 0, at most 1e6") as f32,
+            delta: s.float("delta", 1e-3, 1e-6..=1.0, "1e-6 to 1") as f32,
+        }
+    }
+}
+
+impl Algorithm for PerFedAvg {
+    type Server = ModelOnly;
+    type Broadcast = ModelOnly;
+    type Local = ();
+    type Update = ModelOnly;
+    type Fold = Mean;
+
+    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
+        ModelOnly { model: w0.to_vec() }
+    }
+
+    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
+        server.clone()
+    }
+
+    fn join(&self, _w0: &[f32]) {}
+
+    /// The meta set is max(1, ⌊m/10⌋) of the training examples; B₁ is a batch of the
+    /// others, B₂ and B₃ of the meta set. τ times:
+    ///
+    /// ```text
+    /// θ = w − α∇f(w; B₁)          g₂ = ∇f(θ; B₂)
+    /// fo:          w ← w − βg₂
+    /// hf:          w ← w − β[g₂ − (α/2δ)(∇f(w+δg₂; B₃) − ∇f(w−δg₂; B₃))]
+    /// sequential:  w ← θ − βg₂
+    /// ```
+    fn local_round(&self, sent: &ModelOnly, _: &mut (), site: &mut Site<'_>) -> ModelOnly {
+        let Self {
+            inner_rate: alpha,
+            outer_rate: beta,
+            delta,
+            ..
+        } = *self;
+        let mut w = sent.model.clone();
+        let mut theta = site.borrow();
+        let mut g2 = site.borrow();
+        site.set_aside(site.examples() / 10);
+        for _ in 0..site.steps() {
+            site.next_batch_of(Part::Rest);
+            match self.variant {
+                Variant::FirstOrder => {
+                    theta.copy_from_slice(&w);
+                    site.descend(&mut theta, alpha);
+                    site.next_batch_of(Part::Aside);
+                    site.descend_at(&theta, &mut w, beta);
+                }
+                Variant::Sequential => {
+                    site.descend(&mut w, alpha);
+                    site.next_batch_of(Part::Aside);
+                    site.descend(&mut w, beta);
+                }
+                Variant::HessianFree => {
+                    theta.copy_from_slice(&w);
+                    site.descend(&mut theta, alpha);
+                    site.next_batch_of(Part::Aside);
+                    site.gradient(&theta, &mut g2);
+                    site.next_batch_of(Part::Aside);
+                    // Both points are made from the old w before w moves.
+                    let mut beyond = site.borrow();
+                    beyond.copy_from_slice(&w);
+                    axpy(&mut beyond, delta, &g2);
+                    theta.copy_from_slice(&w);
+                    axpy(&mut theta, -delta, &g2);
+                    axpy(&mut w, -beta, &g2);
+                    let curvature = beta * alpha / (2.0 * delta);
+                    site.descend_at(&beyond, &mut w, -curvature);
+                    site.descend_at(&theta, &mut w, curvature);
+                    site.give_back(beyond);
+                }
+            }
+        }
+        site.give_back(theta);
+        site.give_back(g2);
+        ModelOnly { model: w }
+    }
+
+    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
+        fold.add(from.weight, &update.model);
+    }
+
+    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
+        if let Some(w) = fold.value() {
+            server.model = w;
+        }
+    }
+
+    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
+        &server.model
+    }
+
+    fn localized<'a>(&self, _: &'a (), update: &'a ModelOnly) -> &'a [f32] {
+        &update.model
+    }
+
+    /// One step of rate α from wᵢ, on a batch of the training examples.
+    fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, site: &mut Site<'_>) -> Predictor<'a> {
+        let mut theta = update.model.clone();
+        site.next_batch();
+        site.descend(&mut theta, self.inner_rate);
+        Predictor::Own(theta)
+    }
+}

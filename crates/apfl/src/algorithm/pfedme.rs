@@ -1,0 +1,189 @@
+//! pFedMe (Dinh et al., 2020): personal models held near the shared one by a proximal
+//! term, its Moreau envelope.
+
+use super::{Algorithm, Sender};
+use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
+use crate::params::{Mean, Params};
+use crate::settings::Section;
+use crate::site::{Predictor, Site};
+
+/// Whose loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// pFedMe's own: one batch for all inner steps, θ starts at w in every round.
+    Reference,
+    /// The APFL authors' code: a new batch for every step, θ persists over rounds.
+    FedTorch,
+}
+
+/// pFedMe's settings.
+///
+/// | key | symbol | default | allowed |
+/// |---|---|---|---|
+/// | `variant` | whose loop | `"reference"` | `"reference"`, `"fedtorch"` |
+/// | `lambda` | λ, the pull of θ to w | 15 | 0 to 1e6 |
+/// | `rate` | η, the step of w | 0.01 | above 0, at most 1e6 |
+/// | `inner_rate` | p, the step of θ | 0.01 (the pFedMe authors' code: 0.09) | above 0, at most 1e6 |
+/// | `inner_steps` | K, steps of θ for one of w | 5 | 1 to 1000000 |
+/// | `server` | β, the server's share of the new mean | 1 | above 0, at most 100 |
+///
+/// `training.learning_rate` and its schedule do not apply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PFedMe {
+    /// The variant.
+    pub variant: Variant,
+    /// λ
+    pub lambda: f32,
+    /// η
+    pub rate: f32,
+    /// p
+    pub inner_rate: f32,
+    /// K
+    pub inner_steps: u64,
+    /// β
+    pub server: f32,
+}
+
+/// θᵢ: what a client remembers, in a buffer of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// θᵢ, the personal model.
+    pub theta: Params,
+}
+
+impl Pack for Memory {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("theta", View::F32(&self.theta));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            theta: arrays.f32("theta")?,
+        })
+    }
+}
+
+impl PFedMe {
+    /// Reads `[algorithm]`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let variants = [
+            ("reference", Variant::Reference),
+            ("fedtorch", Variant::FedTorch),
+        ];
+        let mut rate = |key: &str, default: f64, most: f64| {
+            let allowed = format!("above 0, at most {most}");
+            s.float(key, default, 1e-30..=most, &allowed) as f32
+        };
+        Self {
+            rate: rate("rate", 0.01, 1e6),
+            inner_rate: rate("inner_rate", 0.01, 1e6),
+            server: rate("server", 1.0, 100.0),
+            variant: s.choice("variant", "reference", &variants),
+            lambda: s.float("lambda", 15.0, 0.0..=1e6, "0 to 1e6") as f32,
+            inner_steps: s.integer("inner_steps", 5, 1..=1_000_000, "1 to 1000000"),
+        }
+    }
+
+    /// θ ← θ − p(∇f(θ; ξ) + λ(θ − w))
+    fn inner_step(&self, theta: &mut [f32], w: &[f32], g: &mut [f32], site: &mut Site<'_>) {
+        site.gradient(theta, g);
+        for ((theta, w), g) in theta.iter_mut().zip(w).zip(g) {
+            *theta -= self.inner_rate * (*g + self.lambda * (*theta - w));
+        }
+    }
+
+    /// w ← w − ηλ(w − θ)
+    fn outer_step(&self, w: &mut [f32], theta: &[f32]) {
+        let share = self.rate * self.lambda;
+        for (w, theta) in w.iter_mut().zip(theta) {
+            *w -= share * (*w - theta);
+        }
+    }
+}
+
+impl Algorithm for PFedMe {
+    type Server = ModelOnly;
+    type Broadcast = ModelOnly;
+    type Local = Memory;
+    type Update = ModelOnly;
+    type Fold = Mean;
+
+    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
+        ModelOnly { model: w0.to_vec() }
+    }
+
+    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
+        server.clone()
+    }
+
+    fn join(&self, w0: &[f32]) -> Memory {
+        Memory { theta: w0.to_vec() }
+    }
+
+    /// ```text
+    /// reference:  wᵢ ← w; θ ← w
+    ///             τ times, one batch each:
+    ///               θ ← θ − p(∇f(θ; ξ) + λ(θ − wᵢ))   K times
+    ///               wᵢ ← wᵢ − ηλ(wᵢ − θ)
+    /// fedtorch:   wᵢ ← w; θ is the last round's
+    ///             τ times, one batch each:
+    ///               θ ← θ − p(∇f(θ; ξ) + λ(θ − wᵢ))
+    ///               wᵢ ← wᵢ − ηλ(wᵢ − θ)              every Kth step and at the last one
+    /// ```
+    fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
+        let theta = &mut local.theta;
+        let mut w = sent.model.clone();
+        let mut g = site.borrow();
+        let steps = site.steps();
+        if self.variant == Variant::Reference {
+            theta.copy_from_slice(&w);
+        }
+        for s in 1..=steps {
+            site.next_batch();
+            match self.variant {
+                Variant::Reference => {
+                    for _ in 0..self.inner_steps {
+                        self.inner_step(theta, &w, &mut g, site);
+                    }
+                    self.outer_step(&mut w, theta);
+                }
+                Variant::FedTorch => {
+                    self.inner_step(theta, &w, &mut g, site);
+                    if s.is_multiple_of(self.inner_steps) || s == steps {
+                        self.outer_step(&mut w, theta);
+                    }
+                }
+            }
+        }
+        site.give_back(g);
+        ModelOnly { model: w }
+    }
+
+    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
+        fold.add(from.weight, &update.model);
+    }
+
+    /// w ← (1−β)w + β·mean wᵢ
+    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
+        let Some(mean) = fold.value() else { return };
+        for (w, mean) in server.model.iter_mut().zip(&mean) {
+            *w = (1.0 - self.server) * *w + self.server * mean;
+        }
+    }
+
+    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
+        &server.model
+    }
+
+    fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
+        &update.model
+    }
+
+    /// θᵢ
+    fn personal<'a>(&self, local: &'a Memory, _: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
+        Predictor::At(&local.theta)
+    }
+
+    fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
+        &local.theta
+    }
+}

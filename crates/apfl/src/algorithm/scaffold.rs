@@ -1,0 +1,220 @@
+//! SCAFFOLD (Karimireddy et al., 2020): control variates against the clients' drift.
+
+use super::{Algorithm, Sender};
+use crate::pack::{Arrays, Pack, PackError, View};
+use crate::params::{Mean, Params, Sum, axpy};
+use crate::settings::Section;
+use crate::site::{Predictor, Site};
+
+/// How a client renews its control cᵢ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Option II: cᵢ⁺ = cᵢ − c + (x − y)/Σ(step sizes used).
+    Drift,
+    /// Option I: cᵢ⁺ = ∇fᵢ(x), over all of the client's training examples.
+    Fresh,
+}
+
+/// SCAFFOLD's settings.
+///
+/// | key | symbol | default | allowed |
+/// |---|---|---|---|
+/// | `control` | cᵢ⁺, a client's new control | `"drift"` (option II) | `"drift"`, `"fresh"` (option I) |
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scaffold {
+    /// How controls are renewed.
+    pub control: Control,
+}
+
+/// A model and a control: what travels, down (x and c) and back (y and cᵢ⁺ − cᵢ).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Controlled {
+    /// x or y.
+    pub model: Params,
+    /// c, the mean of all clients' controls, or how the client's has changed.
+    pub control: Params,
+}
+
+/// What the server remembers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// x and c.
+    pub sent: Controlled,
+    /// n: all clients, drawn or not.
+    pub clients: u64,
+}
+
+/// cᵢ: what a client remembers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// cᵢ
+    pub control: Params,
+}
+
+impl Pack for Controlled {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("model", View::F32(&self.model));
+        see("control", View::F32(&self.control));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        let model = arrays.f32("model")?;
+        Ok(Self {
+            control: arrays.f32_of("control", model.len())?,
+            model,
+        })
+    }
+}
+
+impl Pack for Server {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        self.sent.visit(see);
+        see("clients", View::U64(&[self.clients]));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            sent: Controlled::unpack(arrays)?,
+            clients: arrays.count("clients")?,
+        })
+    }
+}
+
+impl Pack for Memory {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("control", View::F32(&self.control));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            control: arrays.f32("control")?,
+        })
+    }
+}
+
+impl Scaffold {
+    /// Reads `[algorithm]`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let controls = [("drift", Control::Drift), ("fresh", Control::Fresh)];
+        Self {
+            control: s.choice("control", "drift", &controls),
+        }
+    }
+}
+
+impl Algorithm for Scaffold {
+    type Server = Server;
+    type Broadcast = Controlled;
+    type Local = Memory;
+    type Update = Controlled;
+    type Fold = (Mean, Sum);
+
+    fn start(&self, w0: &[f32], clients: usize) -> Server {
+        Server {
+            sent: Controlled {
+                model: w0.to_vec(),
+                control: vec![0.0; w0.len()],
+            },
+            clients: clients as u64,
+        }
+    }
+
+    fn broadcast(&self, server: &Server) -> Controlled {
+        server.sent.clone()
+    }
+
+    fn join(&self, w0: &[f32]) -> Memory {
+        Memory {
+            control: vec![0.0; w0.len()],
+        }
+    }
+
+    /// ```text
+    /// y ← x;   y ← y − η(∇fᵢ(y; ξ) + c − cᵢ)   τ times
+    /// cᵢ⁺ = cᵢ − c + (x − y)/Σ(step sizes used)     option II
+    /// cᵢ⁺ = ∇fᵢ(x)                                  option I
+    /// ```
+    fn local_round(
+        &self,
+        sent: &Controlled,
+        local: &mut Memory,
+        site: &mut Site<'_>,
+    ) -> Controlled {
+        let Controlled { model: x, control } = sent;
+        let mut y = x.clone();
+        let mut correction = site.borrow(); // c − cᵢ
+        for (d, (c, c_i)) in correction
+            .iter_mut()
+            .zip(control.iter().zip(&local.control))
+        {
+            *d = c - c_i;
+        }
+        let mut distance = 0.0f64;
+        for s in 0..site.steps() {
+            let eta = site.rate(s);
+            site.next_batch();
+            site.descend(&mut y, eta);
+            axpy(&mut y, -eta, &correction);
+            distance += f64::from(eta);
+        }
+        let mut change = match self.control {
+            Control::Fresh => {
+                let mut fresh = vec![0.0; x.len()];
+                site.full_gradient(x, &mut fresh);
+                fresh
+            }
+            Control::Drift => {
+                let drift = |(x, y): (&f32, &f32)| (f64::from(*x) - f64::from(*y)) / distance;
+                let pairs = x.iter().zip(&y).map(drift).zip(&correction);
+                pairs.map(|(d, c)| (d - f64::from(*c)) as f32).collect()
+            }
+        };
+        // From here on `change` turns from what cᵢ is to become into cᵢ⁺ − cᵢ.
+        for (change, c_i) in change.iter_mut().zip(&mut local.control) {
+            let next = *change;
+            *change = next - *c_i;
+            *c_i = next;
+        }
+        site.give_back(correction);
+        Controlled {
+            model: y,
+            control: change,
+        }
+    }
+
+    fn fold(
+        &self,
+        _: &Server,
+        (model, control): &mut (Mean, Sum),
+        from: Sender,
+        update: Controlled,
+    ) {
+        model.add(from.weight, &update.model);
+        control.add(&update.control);
+    }
+
+    /// x ← x + mean(y − x) = mean y;   c ← c + (1/n) Σ_{i∈U} (cᵢ⁺ − cᵢ), n being **all**
+    /// clients: then c stays the mean of all controls whoever takes part.
+    fn finish(&self, server: &mut Server, (model, control): (Mean, Sum)) {
+        if let Some(x) = model.value() {
+            server.sent.model = x;
+        }
+        for (c, change) in server.sent.control.iter_mut().zip(control.value()) {
+            *c = (f64::from(*c) + change / server.clients as f64) as f32;
+        }
+    }
+
+    fn shared<'a>(&self, server: &'a Server) -> &'a [f32] {
+        &server.sent.model
+    }
+
+    fn localized<'a>(&self, _: &'a Memory, update: &'a Controlled) -> &'a [f32] {
+        &update.model
+    }
+
+    fn personal<'a>(
+        &self,
+        _: &'a Memory,
+        update: &'a Controlled,
+        _: &mut Site<'_>,
+    ) -> Predictor<'a> {
+        Predictor::At(&update.model)
+    }
+}

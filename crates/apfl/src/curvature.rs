@@ -1,0 +1,165 @@
+//! L, the smoothness of the clients' objectives: what the theory's step sizes need.
+
+use rand::RngExt;
+use rand_distr::StandardNormal;
+use rayon::prelude::*;
+
+use crate::data::{Dataset, Examples};
+use crate::error::Result;
+use crate::model::kernels::numbers;
+use crate::model::{Loss, Model};
+use crate::params::Params;
+use crate::rng::{Purpose, Stream, stream};
+use crate::schedule::Schedule;
+use crate::site::{Desk, LocalWork, Pace, Site};
+
+/// The largest second derivative of a loss over the outputs: ∇²ℓ ≤ bend·I.
+///
+/// Softmax: the eigenvalues of diag(p) − ppᵀ are at most its largest sum of a row's
+/// magnitudes, 2p(1−p) ≤ ½; logistic: p(1−p) ≤ ¼; squared hinge: 2 or 0; squared error: 1.
+pub fn bend(loss: Loss) -> f64 {
+    match loss {
+        Loss::Softmax => 0.5,
+        Loss::Logistic => 0.25,
+        Loss::SquaredHinge => 2.0,
+        Loss::SquaredError => 1.0,
+    }
+}
+
+/// L of a linear model over all clients:
+///
+/// ```text
+/// ∇²fᵢ = mean ∇²ℓ ⊗ x̃x̃ᵀ + λI ≤ (bend·λ_max(mean x̃x̃ᵀ) + λ)·I        x̃ = (x, 1)
+/// ```
+///
+/// A bound from the data's second moments, valid at every point.
+pub fn of_linear(dataset: &dyn Dataset, model: &dyn Model, seed: u64) -> Result<f64> {
+    let largest = over_clients(0..dataset.clients(), |client| {
+        let shard = dataset.shard(client)?;
+        let rng = stream(seed, Purpose::Theory, 0, client as u64);
+        Ok(second_moment(&shard.train, rng))
+    })?;
+    Ok(bend(model.loss()) * largest + f64::from(model.l2()))
+}
+
+/// How many clients an estimate looks at.
+const ESTIMATED_CLIENTS: usize = 20;
+
+/// An estimate of L for any model: the largest |eigenvalue| of ∇²fᵢ(w) over at most 20
+/// evenly spaced clients, by power iteration on differences of gradients.
+pub fn estimated(
+    dataset: &dyn Dataset,
+    model: &dyn Model,
+    w: &Params,
+    seed: u64,
+) -> Result<(f64, usize)> {
+    let n = dataset.clients();
+    let looked = n.min(ESTIMATED_CLIENTS);
+    let clients = (0..looked).map(|k| (2 * k + 1) * n / (2 * looked));
+    let largest = over_clients(clients, |client| {
+        let shard = dataset.shard(client)?;
+        let rng = stream(seed, Purpose::Theory, 0, client as u64);
+        Ok(sharpest(&shard.train, model, w, rng))
+    })?;
+    Ok((largest, looked))
+}
+
+/// The maximum over clients; which thread looks at whom changes nothing.
+fn over_clients(
+    clients: impl Iterator<Item = usize>,
+    of: impl Fn(usize) -> Result<f64> + Sync + Send,
+) -> Result<f64> {
+    let clients: Vec<usize> = clients.collect();
+    clients
+        .into_par_iter()
+        .map(of)
+        .try_reduce(|| 0.0, |a, b| Ok(a.max(b)))
+}
+
+/// u of length 1, in a random direction.
+fn direction(len: usize, rng: &mut Stream) -> Vec<f64> {
+    let mut u: Vec<f64> = (0..len).map(|_| rng.sample(StandardNormal)).collect();
+    normalize(&mut u);
+    u
+}
+
+/// u ← u/‖u‖; gives ‖u‖.
+fn normalize(u: &mut [f64]) -> f64 {
+    let norm = u.iter().map(|x| x * x).sum::<f64>().sqrt();
+    if norm > 0.0 {
+        u.iter_mut().for_each(|x| *x /= norm);
+    }
+    norm
+}
+
+/// The largest |eigenvalue| of a symmetric matrix: u ← Au/‖Au‖, ‖Au‖ → |λ|.
+fn power_iteration(
+    mut u: Vec<f64>,
+    most: usize,
+    close: f64,
+    mut apply: impl FnMut(&[f64]) -> Vec<f64>,
+) -> f64 {
+    let mut last = 0.0;
+    for _ in 0..most {
+        u = apply(&u);
+        let norm = normalize(&mut u);
+        if (norm - last).abs() <= close * norm {
+            return norm;
+        }
+        last = norm;
+    }
+    last
+}
+
+/// λ_max(mean x̃x̃ᵀ), x̃ = (x, 1), over some examples.
+pub fn second_moment(examples: &Examples, mut rng: Stream) -> f64 {
+    let d = examples.width();
+    let mut buffer = Vec::new();
+    let batch = examples.all();
+    let x = numbers(&batch, &mut buffer);
+    let m = examples.len() as f64;
+    power_iteration(direction(d + 1, &mut rng), 2000, 1e-10, |u| {
+        let mut sum = vec![0.0; d + 1];
+        let (u, shift) = (&u[..d], u[d]);
+        for row in x.chunks_exact(d) {
+            let along = row.iter().zip(u).map(|(x, u)| f64::from(*x) * u);
+            let along = (along.sum::<f64>() + shift) / m;
+            for (sum, x) in sum.iter_mut().zip(row) {
+                *sum += along * f64::from(*x);
+            }
+            sum[d] += along;
+        }
+        sum
+    })
+}
+
+/// The largest |eigenvalue| of ∇²f(w), with ∇²f(w)·u ≈ (∇f(w+εu) − ∇f(w−εu))/2ε.
+fn sharpest(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream) -> f64 {
+    // Long against the rounding of f32 gradients, short against the change of ∇²f.
+    const EPSILON: f64 = 1e-2;
+    let pace = Pace {
+        work: LocalWork::Steps(1),
+        batch: None,
+        learning_rate: 0.0,
+        schedule: Schedule::Constant,
+    };
+    let mut desk = Desk::default();
+    let start = direction(w.len(), &mut rng);
+    let mut site = Site::new(model, examples, pace, 1, rng, &mut desk);
+    let mut gradient = |u: &[f64], by: f64| {
+        let at: Params = w
+            .iter()
+            .zip(u)
+            .map(|(w, u)| (f64::from(*w) + by * u) as f32)
+            .collect();
+        let mut g = vec![0.0; at.len()];
+        site.full_gradient(&at, &mut g);
+        g
+    };
+    power_iteration(start, 50, 1e-3, |u| {
+        let (ahead, behind) = (gradient(u, EPSILON), gradient(u, -EPSILON));
+        let pairs = ahead.iter().zip(&behind);
+        let bent = pairs.map(|(a, b)| (f64::from(*a) - f64::from(*b)) / (2.0 * EPSILON));
+        bent.collect()
+    })
+}

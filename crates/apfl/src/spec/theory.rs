@@ -1,0 +1,151 @@
+//! The theory's schedules and outputs: their keys, and what they ask of the rest.
+
+use crate::algorithm::apfl::Mixing;
+use crate::algorithm::apfl::options::Mix;
+use crate::algorithm::{Apfl, Choice};
+use crate::curvature;
+use crate::error::{Error, Result};
+use crate::model::{Model, Shape};
+use crate::schedule::{Constants, Schedule, Theory};
+use crate::settings::Section;
+use crate::site::LocalWork;
+
+use super::Plan;
+
+/// Reads what `{ kind = "theory" }` has beside its kind.
+pub(super) fn read(s: &mut Section<'_>) -> Theory {
+    let number = f64::MIN_POSITIVE..=1e15;
+    let allowed = "above 0, at most 1e15";
+    let theorem = s.integer("theorem", 2, 2..=6, "2, 3, 4, 5 or 6") as u8;
+    let smoothness = s.optional_float("smoothness", number.clone(), allowed);
+    let mut theory = Theory {
+        theorem,
+        smoothness,
+        mu: None,
+        a: None,
+    };
+    if theory.convex() {
+        theory.mu = s.optional_float("mu", number.clone(), allowed);
+        theory.a = s.optional_float("a", number, allowed);
+    }
+    theory
+}
+
+/// What the theory asks of the rest of a spec.
+pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
+    if let Some(theory) = &plan.theory {
+        check_schedule(plan, theory, s);
+    }
+    if let Choice::Averaged(averaged) = &plan.algorithm {
+        let Apfl { mixing, options } = averaged.apfl;
+        let mut refuse = |why: &str| {
+            s.problem(
+                "algorithm.output",
+                format!("found \"averaged\", which {why}"),
+            );
+        };
+        if matches!(mixing, Mixing::Adaptive(_)) {
+            refuse("needs a fixed α: with a learned one the sum does not factor; use mixing.fixed");
+        }
+        if options.mix == Mix::Logits {
+            refuse("averages parameters; use mix = \"parameters\"");
+        }
+        if matches!(plan.pace.work, LocalWork::Epochs(_)) {
+            refuse("needs the same steps at every client; use training.local_steps");
+        }
+        if averaged.shift.is_none() && !plan.theory.as_ref().is_some_and(Theory::convex) {
+            refuse(
+                "needs a of its weights (t+a)²; give algorithm.averaging_shift, or a theory \
+                 schedule of Theorem 2, 3 or 4",
+            );
+        }
+    }
+}
+
+fn check_schedule(plan: &Plan, theory: &Theory, s: &mut Section<'_>) {
+    let theorem = theory.theorem;
+    if matches!(plan.pace.work, LocalWork::Epochs(_)) {
+        s.problem(
+            "training.schedule",
+            "the theory counts steps that all clients take: use local_steps, not local_epochs",
+        );
+    }
+    let strongly_convex = plan.architecture.shape == Shape::Logistic && plan.architecture.l2 > 0.0;
+    if theory.convex() && theory.mu.is_none() && !strongly_convex {
+        s.problem(
+            "training.schedule.mu",
+            format!(
+                "is missing: Theorem {theorem} is for strongly convex objectives, and only a \
+                 logistic model with l2 above 0 is known to be one (μ = l2)"
+            ),
+        );
+    }
+    let projected = match &plan.algorithm {
+        Choice::Apfl(apfl) => apfl.options.projection.is_some(),
+        Choice::Averaged(averaged) => averaged.apfl.options.projection.is_some(),
+        _ => true,
+    };
+    if theorem == 4 && !projected {
+        s.problem(
+            "algorithm.projection",
+            "is missing: Theorem 4 needs bounded gradients, so give a radius",
+        );
+    }
+    if !theory.convex() && plan.participation != 1.0 {
+        s.problem(
+            "federation.participation",
+            format!(
+                "found {}, but Theorem {theorem} needs K = n: participation = 1",
+                plan.participation
+            ),
+        );
+    }
+}
+
+/// The schedule with its constants, those that were not given taken from the data, and a
+/// sentence that says them.
+pub(super) fn resolve(
+    plan: &Plan,
+    theory: &Theory,
+    dataset: &dyn crate::data::Dataset,
+    model: &dyn Model,
+    w0: &crate::params::Params,
+) -> Result<(Schedule, String)> {
+    let LocalWork::Steps(tau) = plan.pace.work else {
+        unreachable!("the plan refuses local_epochs with a theory schedule")
+    };
+    let mu = theory.mu.unwrap_or(f64::from(model.l2()));
+    let (smoothness, whence) = match theory.smoothness {
+        Some(given) => (given, "given".to_string()),
+        // η_t of Theorems 2 to 4 has L in a alone.
+        None if theory.a.is_some() => (f64::NAN, "not needed".to_string()),
+        None if plan.architecture.shape == Shape::Logistic => {
+            let bound = curvature::of_linear(dataset, model, plan.seed)?;
+            (bound, "a bound from the data".to_string())
+        }
+        None => {
+            let (estimate, clients) = curvature::estimated(dataset, model, w0, plan.seed)?;
+            let whence = format!("an estimate from the curvature at w⁰ of {clients} clients");
+            (estimate, whence)
+        }
+    };
+    if theory.smoothness.is_none()
+        && theory.a.is_none()
+        && !(smoothness > 0.0 && smoothness.is_finite())
+    {
+        return Err(Error::Data(format!(
+            "training.schedule: the smoothness L of the data came out as {smoothness}; \
+             give training.schedule.smoothness"
+        )));
+    }
+    let constants = Constants {
+        mu,
+        smoothness,
+        tau,
+        steps: plan.rounds.saturating_mul(tau),
+        clients: dataset.clients() as u64,
+    };
+    let schedule = theory.schedule(&constants);
+    let said = theory.say(&constants, &schedule, &whence);
+    Ok((schedule, said))
+}

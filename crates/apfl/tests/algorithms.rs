@@ -1,0 +1,149 @@
+//! What holds for every algorithm there is.
+
+mod small;
+
+use apfl::algorithm::{Algorithm, Choice, every_algorithm};
+use apfl::pack::{Arrays, Pack};
+use apfl::rng::{Purpose, stream};
+use apfl::site::{Desk, Part, Site};
+use apfl::training::Training;
+use small::{Hand, classes, full, synthetic};
+
+const TRAINING: &str = "training = { rounds = 4, local_steps = 3, batch = 16 }
+     federation = { participation = 0.6 }";
+
+#[test]
+fn threads_change_nothing() {
+    for algorithm in every_algorithm() {
+        let run = |threads: usize| {
+            let plan = synthetic(
+                algorithm,
+                &format!("{TRAINING}\nengine.threads = {threads}"),
+            );
+            let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
+            let mut records = Vec::new();
+            while let Some(mut record) = training.next_round().unwrap() {
+                record.seconds = 0.0;
+                records.push(record);
+            }
+            let mut delivered = Vec::new();
+            training
+                .deliver(&training.receivers(), &mut |d| {
+                    delivered.push((d.name, d.tallies, d.models.unwrap().personal));
+                    Ok(())
+                })
+                .unwrap();
+            (training.fingerprint().unwrap(), records, delivered)
+        };
+        let one = run(1);
+        assert_eq!(one, run(2), "{algorithm}");
+        assert_eq!(one, run(5), "{algorithm}");
+    }
+}
+
+#[test]
+fn a_resolved_spec_runs_again_to_the_same_result() {
+    for algorithm in every_algorithm() {
+        let plan = synthetic(algorithm, TRAINING);
+        let again = apfl::spec::Spec::parse(&plan.to_toml()).unwrap().plan();
+        let again = again.unwrap_or_else(|e| panic!("{algorithm}: {e}"));
+        assert_eq!(again.algorithm, plan.algorithm);
+        assert_eq!(again.resolved, plan.resolved);
+        let run = |plan: &apfl::spec::Plan| {
+            let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
+            while training.next_round().unwrap().is_some() {}
+            training.fingerprint().unwrap()
+        };
+        assert_eq!(run(&plan), run(&again), "{algorithm}");
+    }
+}
+
+/// What comes back from a value's arrays has the same arrays; one that is missing is named.
+fn comes_back<T: Pack>(value: &T) -> T {
+    let arrays = value.pack();
+    let again = T::unpack(&mut arrays.clone()).unwrap();
+    assert_eq!(again.pack(), arrays);
+    for name in arrays.0.keys() {
+        let mut fewer = Arrays(arrays.0.clone());
+        fewer.0.remove(name);
+        let error = T::unpack(&mut fewer).err().expect("one array is missing");
+        assert_eq!(&error.name, name);
+    }
+    again
+}
+
+/// Packs and unpacks everything between the steps of a round.
+fn packed_on_the_way<A: Algorithm + Clone>(algorithm: A) {
+    let small = classes(4, 4, 3, &[3], 1e-3);
+    let mut pace = full(3, 0.2);
+    pace.batch = Some(8);
+    let setup = small.setup(pace, 4, 0.6, true);
+    let mut plain = Hand::new(algorithm.clone(), setup.clone());
+    let mut packed = Hand::new(algorithm, setup);
+    for _ in 0..3 {
+        plain.step();
+        packed.step();
+        packed.server = comes_back(&packed.server);
+        packed.locals = packed.locals.iter().map(comes_back).collect();
+        comes_back(&packed.algorithm.broadcast(&packed.server));
+        assert_eq!(plain.shared(), packed.shared());
+        assert_eq!(plain.server.pack(), packed.server.pack());
+    }
+    // An update, too.
+    let sent = plain.algorithm.broadcast(&plain.server);
+    let train = &small.shards[0].train;
+    let mut desk = Desk::default();
+    let rng = stream(3, Purpose::Batches, 4, 0);
+    let mut site = Site::new(&*small.model, train, pace, 4, rng, &mut desk);
+    comes_back(
+        &plain
+            .algorithm
+            .local_round(&sent, &mut plain.locals[0], &mut site),
+    );
+}
+
+#[test]
+fn everything_remembered_or_sent_survives_packing() {
+    for algorithm in every_algorithm() {
+        match synthetic(algorithm, "").algorithm {
+            Choice::Apfl(a) => packed_on_the_way(a),
+            Choice::Averaged(a) => packed_on_the_way(a),
+            Choice::FedAvg(a) => packed_on_the_way(a),
+            Choice::Scaffold(a) => packed_on_the_way(a),
+            Choice::PerFedAvg(a) => packed_on_the_way(a),
+            Choice::PFedMe(a) => packed_on_the_way(a),
+            Choice::Local(a) => packed_on_the_way(a),
+        }
+    }
+}
+
+#[test]
+fn examples_put_aside_are_drawn_apart_from_the_rest() {
+    // 26 examples, two of them aside: rows ⌊26/4⌋ = 6 and ⌊3·26/4⌋ = 19. A bias of an
+    // all-zero softmax model has gradient ⅓ − (share of its class), so one look at the
+    // gradient says which classes a batch has.
+    let small = classes(3, 4, 3, &[], 0.0);
+    let train = &small.shards[2].train;
+    assert_eq!(train.len(), 26);
+    let rest: Vec<u32> = (0..26).filter(|r| ![6, 19].contains(r)).collect();
+    let mut desk = Desk::default();
+    let mut site = Site::new(
+        &*small.model,
+        train,
+        full(1, 0.1),
+        1,
+        stream(1, Purpose::Batches, 1, 2),
+        &mut desk,
+    );
+    site.set_aside(2);
+    for (part, rows) in [(Part::Aside, vec![6, 19]), (Part::Rest, rest)] {
+        site.next_batch_of(part);
+        let mut g = vec![0.0; 15];
+        site.gradient(&[0.0; 15], &mut g);
+        let counts = train.gathered(&rows).class_counts(3);
+        for class in 0..3 {
+            let share = counts[class] as f32 / rows.len() as f32;
+            assert!((g[12 + class] - (1.0 / 3.0 - share)).abs() < 1e-6);
+        }
+    }
+}

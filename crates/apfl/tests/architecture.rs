@@ -1,0 +1,271 @@
+//! Who may know whom: reads the source of the library and fails on a forbidden arrow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every room and the rooms it may use. A room is a file or a folder of `src`; the
+/// files of `store` are rooms of their own, for tensors are below the spec and the run
+/// directory above it. Each room stands below those it uses, so there is no cycle.
+const ROOMS: [(&str, &[&str]); 20] = [
+    ("params", &[]),
+    ("rng", &[]),
+    ("schedule", &[]),
+    ("metrics", &[]),
+    ("settings", &[]),
+    ("error", &["settings"]),
+    ("pack", &["params"]),
+    ("digest", &["error", "pack"]),
+    ("store::atomic", &["error"]),
+    ("data", &["digest", "error", "rng", "settings"]),
+    (
+        "model",
+        &["data", "error", "metrics", "params", "rng", "settings"],
+    ),
+    (
+        "store::tensors",
+        &["error", "model", "params", "store::atomic"],
+    ),
+    (
+        "site",
+        &["data", "metrics", "model", "params", "rng", "schedule"],
+    ),
+    ("algorithm", &["pack", "params", "settings", "site"]),
+    (
+        "clients",
+        &[
+            "algorithm",
+            "data",
+            "error",
+            "metrics",
+            "model",
+            "params",
+            "rng",
+            "site",
+        ],
+    ),
+    (
+        "engine",
+        &["algorithm", "clients", "digest", "error", "metrics", "site"],
+    ),
+    (
+        "training",
+        &[
+            "algorithm",
+            "clients",
+            "digest",
+            "engine",
+            "error",
+            "metrics",
+            "pack",
+            "params",
+            "rng",
+        ],
+    ),
+    (
+        "spec",
+        &[
+            "algorithm",
+            "clients",
+            "data",
+            "error",
+            "model",
+            "params",
+            "rng",
+            "schedule",
+            "settings",
+            "site",
+            "store::tensors",
+            "training",
+        ],
+    ),
+    (
+        "store::run_dir",
+        &[
+            "clients",
+            "data",
+            "error",
+            "metrics",
+            "model",
+            "settings",
+            "spec",
+            "store::atomic",
+            "store::tensors",
+            "training",
+        ],
+    ),
+    (
+        "store",
+        &["store::atomic", "store::run_dir", "store::tensors"],
+    ),
+];
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// Every source file of the library with its path within `src`, parts joined by `/`.
+fn files() -> BTreeMap<String, String> {
+    fn collect(directory: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() {
+                collect(&path, &format!("{prefix}{name}/"), files);
+            } else if name.ends_with(".rs") {
+                files.insert(
+                    format!("{prefix}{name}"),
+                    fs::read_to_string(&path).unwrap(),
+                );
+            }
+        }
+    }
+    let mut files = BTreeMap::new();
+    collect(&source(), "", &mut files);
+    assert!(files.contains_key("lib.rs") && files.len() > 20);
+    files
+}
+
+/// The room of a module path such as `store::tensors::read_one` or `data::Batch`.
+fn room_of(parts: &[&str]) -> String {
+    let file = parts.iter().take(2).copied().collect::<Vec<_>>().join("::");
+    match ROOMS.iter().any(|(room, _)| *room == file) {
+        true => file,
+        false => parts[0].to_string(),
+    }
+}
+
+/// The code of a file: without comments, and without its tests, which may look around.
+fn code(text: &str) -> String {
+    let body = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let line = |line: &str| line.split("//").next().unwrap_or_default().to_string();
+    body.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The rooms that the code names: `crate::a::b`, `super::b` within a folder of rooms,
+/// and each entry of `crate::{a::b, c}`.
+fn uses(module: &[&str], code: &str) -> BTreeSet<String> {
+    let path = |text: &str| -> Vec<String> {
+        let end = text
+            .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
+            .unwrap_or(text.len());
+        text[..end].split("::").map(str::to_owned).collect()
+    };
+    let mut found = BTreeSet::new();
+    for (start, prefix) in code.match_indices("crate::") {
+        let rest = &code[start + prefix.len()..];
+        let entries = match rest.strip_prefix('{') {
+            None => vec![path(rest)],
+            Some(group) => {
+                let group = group.split(';').next().unwrap_or_default();
+                group.split(',').map(|entry| path(entry.trim())).collect()
+            }
+        };
+        for entry in entries.iter().filter(|entry| !entry[0].is_empty()) {
+            found.insert(room_of(
+                &entry.iter().map(String::as_str).collect::<Vec<_>>(),
+            ));
+        }
+    }
+    // super:: leaves a file for its folder; one that is deeper stays in its room.
+    if module.len() == 2 && module[1] != "mod" {
+        for (start, prefix) in code.match_indices("super::") {
+            let entry = path(&code[start + prefix.len()..]);
+            found.insert(room_of(&[module[0], &entry[0]]));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_room_knows_only_whom_it_may() {
+    let rooms: BTreeMap<&str, &[&str]> = ROOMS.into_iter().collect();
+    let mut forbidden = Vec::new();
+    for (name, text) in files() {
+        if name == "lib.rs" {
+            continue; // the map of the house
+        }
+        let module: Vec<&str> = name.trim_end_matches(".rs").split('/').collect();
+        let room = room_of(&module);
+        let Some(allowed) = rooms.get(room.as_str()) else {
+            forbidden.push(format!(
+                "{name}: a new room; give '{room}' its place in ROOMS"
+            ));
+            continue;
+        };
+        for used in uses(&module, &code(&text)) {
+            if used != room && !allowed.contains(&used.as_str()) {
+                forbidden.push(format!("{name}: '{room}' may not use '{used}'"));
+            }
+        }
+    }
+    assert!(forbidden.is_empty(), "\n{}", forbidden.join("\n"));
+}
+
+#[test]
+fn the_table_itself_has_no_cycle() {
+    let mut below = BTreeSet::new();
+    for (room, uses) in ROOMS {
+        for used in uses {
+            assert!(
+                below.contains(used),
+                "'{room}' uses '{used}', which stands above it"
+            );
+        }
+        assert!(below.insert(room), "'{room}' stands twice");
+    }
+}
+
+#[test]
+fn arrows_are_seen_however_they_are_written() {
+    let seen = |module: &[&str], text: &str| {
+        uses(module, &code(text))
+            .into_iter()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(seen(&["site"], "use crate::data::{Batch, Rows};"), "data");
+    assert_eq!(
+        seen(&["site"], "use crate::{data::Batch,\n rng};"),
+        "data rng"
+    );
+    assert_eq!(
+        seen(&["site"], "let x = crate::store::tensors::read();"),
+        "store::tensors"
+    );
+    assert_eq!(
+        seen(&["store", "run_dir"], "use super::atomic::X;"),
+        "store::atomic"
+    );
+    assert_eq!(
+        seen(&["data", "table"], "use super::partition::iid;"),
+        "data"
+    );
+    let hidden = "// crate::spec\nfn f() {}\n#[cfg(test)]\nuse crate::spec::Spec;";
+    assert_eq!(seen(&["site"], hidden), "");
+}
+
+#[test]
+fn the_library_never_prints() {
+    for (name, text) in files() {
+        for word in ["println!", "eprintln!", "print!", "eprint!", "dbg!"] {
+            assert!(!code(&text).contains(word), "{name} has {word}");
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_is_in_the_kernels_alone() {
+    let mut kernels = 0;
+    for (name, text) in files() {
+        let code = code(&text);
+        let words = code.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        let count = words.filter(|word| *word == "unsafe").count();
+        if name.starts_with("model/kernels") {
+            kernels += count;
+        } else {
+            assert_eq!(count, 0, "{name} has unsafe code");
+        }
+    }
+    assert!(kernels > 0, "the search finds what is there");
+}

@@ -1,0 +1,62 @@
+//! The example of an algorithm in one file does what it says.
+
+use apfl::algorithm::{Algorithm, FedAvg, Sender};
+use apfl::pack::{ModelOnly, Pack};
+use apfl::training::Training;
+
+#[path = "../examples/own_algorithm.rs"]
+mod example;
+
+use example::{Memory, Momentum};
+
+#[test]
+fn it_runs() {
+    example::main().unwrap();
+}
+
+#[test]
+fn without_momentum_it_is_fedavg() {
+    let trained = |beta| {
+        let mut training = Training::of(example::setup().unwrap(), Momentum { beta }).unwrap();
+        while training.next_round().unwrap().is_some() {}
+        training.shared()
+    };
+    let mut fedavg = Training::of(example::setup().unwrap(), FedAvg).unwrap();
+    while fedavg.next_round().unwrap().is_some() {}
+    assert_eq!(trained(0.0), fedavg.shared());
+    assert_ne!(trained(0.5), fedavg.shared());
+}
+
+/// β = ½. Round 1: w = 0, mean wᵢ = ½(1 + 3) = 2, so w = 2 and d = 2.
+/// Round 2: mean wᵢ = ½(4 + 2) = 3, so w = 3 + ½·2 = 4 and d = 4 − 2 = 2.
+#[test]
+fn two_rounds_by_hand() {
+    let momentum = Momentum { beta: 0.5 };
+    let mut server = momentum.start(&[0.0], 2);
+    for (sent, expected) in [([1.0, 3.0], (2.0, 2.0)), ([4.0, 2.0], (4.0, 2.0))] {
+        let mut fold = Default::default();
+        for (client, w) in sent.into_iter().enumerate() {
+            let from = Sender {
+                client,
+                weight: 1.0,
+            };
+            momentum.fold(&server, &mut fold, from, ModelOnly { model: vec![w] });
+        }
+        momentum.finish(&mut server, fold);
+        assert_eq!((server.w[0], server.d[0]), expected);
+    }
+    assert_eq!(momentum.broadcast(&server).model, [4.0]);
+    let again = Memory::unpack(&mut server.pack()).unwrap();
+    assert_eq!((again.w, again.d), (vec![4.0], vec![2.0]));
+}
+
+#[test]
+fn it_has_a_fingerprint_like_any_other() {
+    let run = |beta| {
+        let training = Training::of(example::setup().unwrap(), Momentum { beta }).unwrap();
+        example::finish(training).unwrap()
+    };
+    let (first, second) = (run(0.5), run(0.5));
+    assert_eq!(first, second);
+    assert_ne!(first.2, run(0.4).2);
+}
