@@ -42,6 +42,10 @@ pub enum Command {
     Export(Export),
     /// Apply a client's model to the rows of a CSV file
     Predict(Predict),
+    /// Personalize a trained shared model for a client that was never in training
+    Join(Join),
+    /// Measure the paper's quantities on a run, or check its theorems
+    Theory(Theory),
     /// Print a completion script for your shell
     #[command(
         after_help = "Example:\n  apfl completions bash > ~/.local/share/bash-completion/completions/apfl"
@@ -60,6 +64,7 @@ Examples:
   apfl run my.toml --out runs/first
   apfl run my.toml --set algorithm.kind=fedavg --set seed=2
   apfl run --set 'algorithm.mixing={ fixed = 0.5 }' --set training.rounds=20
+  apfl run --resume --out runs/first         go on after an interruption
   apfl run my.toml --json | jq .personal.pooled.valid.accuracy
 
 The result goes to stdout, progress and diagnostics to stderr, everything else to the run
@@ -76,6 +81,12 @@ pub struct Run {
     /// Threads; 0 for all cores. Never changes the result
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Continue the run in --out from its last checkpoint
+    #[arg(long, requires = "out")]
+    pub resume: bool,
+    /// With --resume: go on although the run was begun by another version of the program
+    #[arg(long, requires = "resume")]
+    pub force: bool,
     /// No progress and no table; errors are still told
     #[arg(long, short)]
     pub quiet: bool,
@@ -238,6 +249,89 @@ pub struct Predict {
     /// Which model
     #[arg(long, value_enum, default_value = "personal")]
     pub model: Which,
+}
+
+/// `apfl join`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl join runs/a --data newcomer.csv
+  apfl join runs/a --data newcomer.csv --mixing adaptive --running --epochs 10
+  apfl join runs/synthetic --data synthetic:100 --out joined
+
+The newcomer starts at the run's shared model w and trains v in αv + (1−α)w; beside it stands
+fine-tuning w at the same rate on the same batches (FedAvg's way). The table needs the training
+table's feature columns and its label column; a client column is ignored, a split column
+(train / valid) is used. synthetic:K is client K of a synthetic run's generator.")]
+pub struct Join {
+    /// The run directory
+    pub run: PathBuf,
+    /// A CSV file with the newcomer's data, or synthetic:K
+    #[arg(long, value_name = "FILE")]
+    pub data: String,
+    /// α: a number from 0 to 1, adaptive, or adaptive:0.1 [default: the run's own]
+    #[arg(long, value_name = "A")]
+    pub mixing: Option<String>,
+    /// Passes over its training examples
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub epochs: u64,
+    /// Let w take local steps too; otherwise it stays frozen
+    #[arg(long)]
+    pub running: bool,
+    /// Write join.json and the models (and a synthetic newcomer's data.csv) there
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `apfl theory`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl theory runs/a                         the run is replayed and measured
+  apfl theory my.toml --set data.iid=true --picture iid.svg
+  apfl theory runs/a --constant B=2 --constant d=61 --json
+  apfl theory --convergence                  the theorems' rates against simulations
+
+Measured are μ, L, κ, ζᵢ, Γ and σ² at visited points, the optima w* and vᵢ*, Δᵢ, Theorem 1's bound
+and its αᵢ*, Theorem 3's condition, and the α that training learned beside the α of a line search.
+The bound's constants default to B = G = C = C2 = 1, delta = 0.05, d = the number of parameters,
+R = the largest norm among w* and all vᵢ*.")]
+pub struct Theory {
+    /// A finished run's directory, or a spec
+    #[arg(
+        required_unless_present = "convergence",
+        conflicts_with = "convergence"
+    )]
+    pub target: Option<PathBuf>,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Visited points to look at, evenly spaced over the rounds
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..=1000))]
+    pub points: usize,
+    /// A constant of the bound: B, G, C, C2, d, delta or R; may be repeated
+    #[arg(long = "constant", value_name = "NAME=NUMBER")]
+    pub constants: Vec<String>,
+    /// Where the picture goes [default: theory.svg in the run directory]
+    #[arg(long, value_name = "FILE")]
+    pub picture: Option<PathBuf>,
+    /// Check Theorems 2, 3, 5, 6 and the lemma on problems with known optimum
+    #[arg(long)]
+    pub convergence: bool,
+    /// With --convergence: repetitions whose mean stands for an expectation
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub seeds: u64,
+    /// With --convergence: a tenth of the steps
+    #[arg(long)]
+    pub quick: bool,
+    /// No progress
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Reads a spec file and applies overrides; no file is the built-in example.

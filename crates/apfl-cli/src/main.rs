@@ -5,11 +5,14 @@ mod check;
 mod data;
 mod export;
 mod init;
+mod join;
 mod output;
 mod predict;
 mod progress;
+mod resume;
 mod run;
 mod summary;
+mod theory;
 
 use std::process::ExitCode;
 
@@ -37,6 +40,8 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Data(command) => data::data(&command)?,
         Command::Export(args) => export::export(&args)?,
         Command::Predict(args) => predict::predict(&args)?,
+        Command::Join(args) => join::run(&args)?,
+        Command::Theory(args) => theory::run(&args)?,
         Command::Completions { shell } => args::completions(shell)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -35,6 +35,21 @@ impl Progress {
         }
     }
 
+    /// A line that says what is being done, for work of several stages.
+    pub fn stages(quiet: bool) -> Self {
+        Self {
+            bar: new_bar(0, quiet, "{spinner} {msg}"),
+        }
+    }
+
+    /// What is being done, and how much of it; `of` = 0 where nobody knows.
+    pub fn stage(&self, what: &str, done: u64, of: u64) {
+        self.bar.set_message(match of {
+            0 => format!("{what} ({done})"),
+            of => format!("{what} {done}/{of}"),
+        });
+    }
+
     /// A round is done.
     pub fn round(&self, record: &RoundRecord) {
         self.bar.set_position(record.round);

@@ -39,12 +39,15 @@
 //! | [`model`] | forward and backward passes over flat parameters |
 //! | [`site`] | what an algorithm may see at a client |
 //! | [`algorithm`] | APFL and what it is compared with, one file each |
+//! | [`memories`] | where clients' memories live: RAM, or a file |
 //! | [`clients`] | the clients of this process: their data and memories |
 //! | [`engine`] | where clients live and how they are reached |
 //! | [`training`] | the only round loop |
+//! | [`join`] | a client that was never in training |
 //! | [`curvature`] | L of the clients' objectives, for the theory's step sizes |
 //! | [`spec`] | what was written → what can run |
 //! | [`store`] | run directory, models on disk |
+//! | [`theory`] | ζᵢ, Δᵢ, σ², L, μ, κ, αᵢ*, the bound: measured on a run |
 
 pub mod algorithm;
 pub mod clients;
@@ -53,6 +56,8 @@ pub mod data;
 pub mod digest;
 pub mod engine;
 pub mod error;
+pub mod join;
+pub mod memories;
 pub mod metrics;
 pub mod model;
 pub mod pack;
@@ -63,4 +68,5 @@ pub mod settings;
 pub mod site;
 pub mod spec;
 pub mod store;
+pub mod theory;
 pub mod training;

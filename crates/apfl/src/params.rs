@@ -2,7 +2,10 @@
 //!
 //! w, v, v̄, SCAFFOLD's c and every gradient are all [`Params`], so an algorithm
 //! is a few lines of vector arithmetic. Long sums are taken in `f64` and in a
-//! fixed order: the same numbers give the same bits, whoever computes them.
+//! fixed order: the same numbers give the same bits, whoever computes them. The loops
+//! are compiled for the vectors of several kinds of CPU, and the one at hand chooses.
+
+use pulp::Arch;
 
 /// A model's parameters, or anything of their shape, as one flat vector.
 pub type Params = Vec<f32>;
@@ -10,18 +13,22 @@ pub type Params = Vec<f32>;
 /// y ← y + a·x
 pub fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
     assert_eq!(y.len(), x.len());
-    for (y, x) in y.iter_mut().zip(x) {
-        *y += a * x;
-    }
+    Arch::new().dispatch(|| {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y += a * x;
+        }
+    });
 }
 
 /// out ← α·v + (1 − α)·w
 pub fn mix(out: &mut [f32], alpha: f32, v: &[f32], w: &[f32]) {
     assert!(out.len() == v.len() && v.len() == w.len());
     let rest = 1.0 - alpha;
-    for ((out, v), w) in out.iter_mut().zip(v).zip(w) {
-        *out = alpha * v + rest * w;
-    }
+    Arch::new().dispatch(|| {
+        for ((out, v), w) in out.iter_mut().zip(v).zip(w) {
+            *out = alpha * v + rest * w;
+        }
+    });
 }
 
 const LANES: usize = 16;
@@ -29,15 +36,17 @@ const LANES: usize = 16;
 /// Σ f(j) over `len` terms in f64: sixteen interleaved partial sums, then those
 /// in order. The order depends on `len` alone.
 fn sum_in_lanes(len: usize, term: impl Fn(usize) -> f64) -> f64 {
-    let mut lanes = [0.0f64; LANES];
-    let whole = len - len % LANES;
-    for start in (0..whole).step_by(LANES) {
-        for (k, lane) in lanes.iter_mut().enumerate() {
-            *lane += term(start + k);
+    Arch::new().dispatch(|| {
+        let mut lanes = [0.0f64; LANES];
+        let whole = len - len % LANES;
+        for start in (0..whole).step_by(LANES) {
+            for (k, lane) in lanes.iter_mut().enumerate() {
+                *lane += term(start + k);
+            }
         }
-    }
-    let tail: f64 = (whole..len).map(&term).sum();
-    lanes.iter().sum::<f64>() + tail
+        let tail: f64 = (whole..len).map(&term).sum();
+        lanes.iter().sum::<f64>() + tail
+    })
 }
 
 /// ⟨a, b⟩
@@ -119,9 +128,12 @@ impl Mean {
             self.sum = vec![0.0; x.len()];
         }
         assert_eq!(self.sum.len(), x.len());
-        for (sum, x) in self.sum.iter_mut().zip(x) {
-            *sum += weight * f64::from(*x);
-        }
+        let sum = &mut self.sum;
+        Arch::new().dispatch(|| {
+            for (sum, x) in sum.iter_mut().zip(x) {
+                *sum += weight * f64::from(*x);
+            }
+        });
         self.weight += weight;
     }
 

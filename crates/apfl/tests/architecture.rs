@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 20] = [
+const ROOMS: [(&str, &[&str]); 22] = [
     ("params", &[]),
     ("rng", &[]),
     ("schedule", &[]),
@@ -24,21 +24,25 @@ const ROOMS: [(&str, &[&str]); 20] = [
     ),
     (
         "store::tensors",
-        &["error", "model", "params", "store::atomic"],
+        &["error", "model", "pack", "params", "store::atomic"],
     ),
     (
         "site",
         &["data", "metrics", "model", "params", "rng", "schedule"],
     ),
     ("algorithm", &["pack", "params", "settings", "site"]),
+    ("memories", &["error", "pack"]),
     (
         "clients",
         &[
             "algorithm",
             "data",
+            "digest",
             "error",
+            "memories",
             "metrics",
             "model",
+            "pack",
             "params",
             "rng",
             "site",
@@ -46,7 +50,15 @@ const ROOMS: [(&str, &[&str]); 20] = [
     ),
     (
         "engine",
-        &["algorithm", "clients", "digest", "error", "metrics", "site"],
+        &[
+            "algorithm",
+            "clients",
+            "digest",
+            "error",
+            "metrics",
+            "pack",
+            "site",
+        ],
     ),
     (
         "training",
@@ -95,8 +107,43 @@ const ROOMS: [(&str, &[&str]); 20] = [
         ],
     ),
     (
+        "store::checkpoint",
+        &[
+            "digest",
+            "error",
+            "pack",
+            "store::atomic",
+            "store::tensors",
+            "training",
+        ],
+    ),
+    (
         "store",
-        &["store::atomic", "store::run_dir", "store::tensors"],
+        &[
+            "store::atomic",
+            "store::checkpoint",
+            "store::run_dir",
+            "store::tensors",
+        ],
+    ),
+    (
+        "join",
+        &[
+            "algorithm",
+            "data",
+            "error",
+            "metrics",
+            "model",
+            "params",
+            "rng",
+            "site",
+        ],
+    ),
+    (
+        "theory",
+        &[
+            "clients", "data", "engine", "error", "model", "params", "rng", "spec", "training",
+        ],
     ),
 ];
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 
+pub mod augment;
 pub mod cifar10;
 pub mod deal;
 pub mod femnist;
@@ -18,6 +19,7 @@ pub mod idx;
 pub mod images;
 pub mod leaf;
 pub mod mnist;
+pub mod newcomer;
 mod parquet;
 pub mod partition;
 pub mod qmnist;
@@ -52,6 +54,7 @@ impl Scaling {
     }
 
     /// Writes the numbers of `rows` bytes rows of `width` into `out`.
+    #[inline(always)]
     pub fn apply(&self, bytes: &[u8], width: usize, out: &mut [f32]) {
         assert_eq!(bytes.len(), out.len());
         let plane = width / self.channels.len();
@@ -275,7 +278,19 @@ pub struct Batch<'a> {
     pub targets: Labels<'a>,
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
+    /// The features as numbers: the batch's own where they are, else made in `buffer`.
+    pub fn numbers(&self, buffer: &'a mut Vec<f32>) -> &'a [f32] {
+        match self.rows {
+            Rows::Floats(x) => x,
+            Rows::Bytes(bytes, scaling) => {
+                buffer.resize(bytes.len(), 0.0);
+                scaling.apply(bytes, self.width, buffer);
+                buffer
+            }
+        }
+    }
+
     /// How many examples.
     pub fn len(&self) -> usize {
         match self.targets {
@@ -384,6 +399,11 @@ pub trait Dataset: Send + Sync {
     /// A client's data. Cheap where the data is in memory, made afresh where it is
     /// synthetic.
     fn shard(&self, client: usize) -> Result<Arc<Shard>>;
+
+    /// Whether `shard` makes the data afresh every time.
+    fn is_generated(&self) -> bool {
+        false
+    }
 
     /// The files it was read from.
     fn files(&self) -> Vec<SourceFile> {

@@ -1,0 +1,201 @@
+//! `apfl join`: a client that was never in training.
+
+use std::path::Path;
+
+use apfl::algorithm::Choice;
+use apfl::algorithm::apfl::Mixing;
+use apfl::data::{Shard, Source, newcomer};
+use apfl::error::{Error, Result};
+use apfl::join::{Epoch, Joined, Joining, join};
+use apfl::metrics::Score;
+use apfl::schedule::Schedule;
+use apfl::site::Pace;
+use apfl::store::run_dir::{Counts, FinishedRun};
+use apfl::store::{tensors, write_atomically};
+use serde::Serialize;
+
+use crate::args;
+use crate::output::{columns, print, print_json};
+
+/// What joining gave: `--json`, and `join.json` with `--out`.
+#[derive(Serialize)]
+struct Document<'a> {
+    client: &'a str,
+    examples: Counts,
+    mixing: &'static str,
+    running: bool,
+    epochs: &'a [Epoch],
+}
+
+/// Personalizes a run's shared model for new data and shows every epoch.
+pub fn run(args: &args::Join) -> Result<()> {
+    let run = FinishedRun::open(&args.run)?;
+    let model = run.plan.architecture.build(&run.schema)?;
+    let shared = run.path.join("models").join("shared.safetensors");
+    let shared = tensors::read_one(&shared, model.layout(), "")?;
+    let shard = data(&run, &args.data)?;
+    let joining = Joining {
+        mixing: mixing(args.mixing.as_deref(), &run.plan.algorithm)?,
+        epochs: args.epochs,
+        running: args.running,
+        pace: Pace {
+            // A theorem's schedule is for the run's own steps: a newcomer keeps the rate.
+            schedule: match run.plan.theory {
+                Some(_) => Schedule::Constant,
+                None => run.plan.pace.schedule,
+            },
+            ..run.plan.pace
+        },
+        seed: run.plan.seed,
+        number: 0,
+    };
+    let regression = run.schema.task.classes() == 0;
+    let joined = join(&*model, &shared, &shard, &joining, regression)?;
+    let document = Document {
+        client: &shard.name,
+        examples: Counts {
+            train: shard.train.len(),
+            valid: shard.valid.len(),
+        },
+        mixing: match joining.mixing {
+            Mixing::Fixed(_) => "fixed",
+            Mixing::Adaptive(_) => "adaptive",
+        },
+        running: joining.running,
+        epochs: &joined.epochs,
+    };
+    if let Some(out) = &args.out {
+        write(out, &run, &shard, &joined, &document, model.layout())?;
+    }
+    match args.json {
+        true => print_json(&document),
+        false => print(&text(&document, regression)),
+    }
+}
+
+/// `synthetic:K` is client K of the run's own generator, anything else a CSV file.
+fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
+    if let Some(k) = from.strip_prefix("synthetic:") {
+        let Source::Synthetic(settings) = &run.plan.data else {
+            return Err(Error::Request(format!(
+                "--data {from}: the run's data is not synthetic; give a CSV file"
+            )));
+        };
+        let k = k.parse().map_err(|_| {
+            Error::Request(format!(
+                "--data {from}: expected synthetic: and a client's number, such as synthetic:{}",
+                settings.clients
+            ))
+        })?;
+        return newcomer::synthetic(settings, k);
+    }
+    let data = run.plan.resolved.get("data");
+    let text = |key: &str| data.and_then(|d| d.get(key)?.as_str()).map(str::to_owned);
+    let validation = data.and_then(|d| d.get("validation")?.as_float());
+    let columns = newcomer::Columns {
+        label: text("label").unwrap_or_else(|| "label".into()),
+        split: text("split").unwrap_or_else(|| "split".into()),
+        validation: validation.unwrap_or(0.2),
+        seed: run.plan.seed,
+    };
+    newcomer::read_table(Path::new(from), &run.schema, &columns)
+}
+
+/// `0.5`, `adaptive` or `adaptive:0.1`; by default what the run had, or 0.5.
+fn mixing(text: Option<&str>, algorithm: &Choice) -> Result<Mixing> {
+    let of_run = match algorithm {
+        Choice::Apfl(apfl) => Some(apfl.mixing),
+        Choice::Averaged(averaged) => Some(averaged.apfl.mixing),
+        _ => None,
+    };
+    let Some(text) = text else {
+        return Ok(of_run.unwrap_or(Mixing::Fixed(0.5)));
+    };
+    let wrong = || {
+        Error::Request(format!(
+            "--mixing {text}: expected a number from 0 to 1, adaptive, or adaptive:0.1 \
+             (where α starts)"
+        ))
+    };
+    let alpha = |text: &str| match text.parse::<f32>() {
+        Ok(alpha) if (0.0..=1.0).contains(&alpha) => Ok(alpha),
+        _ => Err(wrong()),
+    };
+    match (text.split_once(':'), of_run) {
+        (Some(("adaptive", start)), _) => Ok(Mixing::Adaptive(alpha(start)?)),
+        (Some(_), _) => Err(wrong()),
+        (None, Some(run @ Mixing::Adaptive(_))) if text == "adaptive" => Ok(run),
+        (None, _) if text == "adaptive" => Ok(Mixing::Adaptive(0.5)),
+        (None, _) => Ok(Mixing::Fixed(alpha(text)?)),
+    }
+}
+
+fn write(
+    out: &Path,
+    run: &FinishedRun,
+    shard: &Shard,
+    joined: &Joined,
+    document: &Document<'_>,
+    layout: &apfl::model::Layout,
+) -> Result<()> {
+    std::fs::create_dir_all(out).map_err(|source| Error::File {
+        path: out.into(),
+        action: "create",
+        source,
+    })?;
+    for (name, params) in [
+        ("personal.safetensors", &joined.personal),
+        ("local.safetensors", &joined.local),
+        ("fine-tuned.safetensors", &joined.fine_tuned),
+    ] {
+        tensors::write_one(&out.join(name), layout, params)?;
+    }
+    if matches!(run.plan.data, Source::Synthetic(_)) {
+        let table = newcomer::as_table(shard, &run.schema);
+        write_atomically(&out.join("data.csv"), table)?;
+    }
+    let mut json = serde_json::to_string_pretty(document).expect("plain JSON");
+    json.push('\n');
+    write_atomically(&out.join("join.json"), json)
+}
+
+fn text(document: &Document<'_>, regression: bool) -> String {
+    let measure = if regression { "rmse" } else { "accuracy" };
+    let score = |s: &Score| match (s.accuracy, s.rmse) {
+        (Some(accuracy), _) => format!("{:.2}%", 100.0 * accuracy),
+        (None, Some(rmse)) => format!("{rmse:.4}"),
+        (None, None) => "–".into(),
+    };
+    let mut head = vec!["epoch".to_string()];
+    for split in ["train loss", &format!("valid {measure}")] {
+        for model in ["shared", "fine-tuned", "personal"] {
+            head.push(match model {
+                "shared" => format!("{split}: {model}"),
+                _ => model.into(),
+            });
+        }
+    }
+    head.push("α".into());
+    let mut rows = vec![head];
+    for epoch in document.epochs {
+        let three = [&epoch.shared, &epoch.fine_tuned, &epoch.personal];
+        let mut row = vec![epoch.epoch.to_string()];
+        row.extend(three.map(|s| format!("{:.4}", s.train.loss)));
+        row.extend(three.map(|s| score(&s.valid)));
+        row.push(format!("{:.3}", epoch.mixing));
+        rows.push(row);
+    }
+    format!(
+        "client {}: {} training and {} validation examples; α {}, w {}\n\n{}",
+        document.client,
+        document.examples.train,
+        document.examples.valid,
+        document.mixing,
+        if document.running {
+            "running"
+        } else {
+            "frozen"
+        },
+        columns(&rows)
+    )
+}

@@ -1,0 +1,158 @@
+//! `apfl join` and `apfl theory`, from the outside.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn apfl(directory: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_apfl"))
+        .args(args)
+        .current_dir(directory)
+        .output()
+        .expect("the program starts")
+}
+
+fn ok(directory: &Path, args: &[&str]) -> String {
+    let output = apfl(directory, args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(directory: &Path, args: &[&str]) -> Value {
+    serde_json::from_str(&ok(directory, args)).unwrap()
+}
+
+fn fails(directory: &Path, args: &[&str], code: i32) -> String {
+    let output = apfl(directory, args);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+    stderr
+}
+
+/// A small run in `runs/a`: 6 clients of 60 examples, 4 features, 3 classes.
+fn run(directory: &Path) {
+    let mut args = vec!["run", "--quiet", "--out", "runs/a"];
+    for set in [
+        "data.clients=6",
+        "data.examples=60",
+        "data.features=4",
+        "data.classes=3",
+        "training.rounds=5",
+        "training.batch=10",
+    ] {
+        args.extend(["--set", set]);
+    }
+    ok(directory, &args);
+}
+
+#[test]
+fn a_newcomer_joins_from_the_generator_or_from_its_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    run(here);
+    let join = |data: &str, more: &[&str]| {
+        let mut args = vec!["join", "runs/a", "--data", data, "--json"];
+        args.extend(more);
+        json(here, &args)
+    };
+    let first = join("synthetic:6", &["--mixing", "0.5", "--out", "joined"]);
+    let epochs = first["epochs"].as_array().unwrap();
+    assert_eq!(epochs.len(), 6); // 0 to 5
+    assert_eq!(epochs[0]["personal"], epochs[0]["shared"]);
+    assert_eq!(epochs[5]["shared"], epochs[0]["shared"]);
+    assert_ne!(epochs[5]["personal"], epochs[0]["personal"]);
+    assert_eq!(first["examples"]["valid"], 12); // ⌈0.2·60⌉
+    for file in [
+        "join.json",
+        "personal.safetensors",
+        "local.safetensors",
+        "data.csv",
+    ] {
+        assert!(here.join("joined").join(file).exists(), "{file}");
+    }
+    let again = join("joined/data.csv", &["--mixing", "0.5"]);
+    assert_eq!(again["epochs"], first["epochs"]);
+    let running = join(
+        "synthetic:7",
+        &["--mixing", "adaptive:0.3", "--running", "--epochs", "2"],
+    );
+    assert_eq!(running["epochs"].as_array().unwrap().len(), 3);
+    assert_eq!(running["running"], true);
+
+    let error = fails(here, &["join", "runs/a", "--data", "synthetic:2"], 2);
+    assert!(error.contains("were in training"), "{error}");
+    fails(
+        here,
+        &["join", "runs/a", "--data", "synthetic:6", "--mixing", "1.5"],
+        2,
+    );
+    fails(here, &["join", "runs/a", "--data", "none.csv"], 1);
+    std::fs::write(here.join("bad.csv"), "x0,x1,x2,x3,label\n1,2,3,4,nine\n").unwrap();
+    let error = fails(here, &["join", "runs/a", "--data", "bad.csv"], 1);
+    assert!(
+        error.contains("'nine'") && error.contains("bad.csv"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_run_is_replayed_and_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    run(here);
+    let report = json(here, &["theory", "runs/a", "--points", "3", "--json"]);
+    let summary = std::fs::read_to_string(here.join("runs/a/summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(report["fingerprint"], summary["fingerprint"]);
+    assert_eq!(report["visited"], serde_json::json!([0, 2, 5]));
+    assert_eq!(report["clients"].as_array().unwrap().len(), 6);
+    assert_eq!(report["optimum"]["converged"], true);
+    let picture = std::fs::read_to_string(here.join("runs/a/theory.svg")).unwrap();
+    assert_eq!(picture.matches("<circle").count(), 18); // 6 clients, 3 panels
+    // What training learned is what delivery said it is.
+    let lines = std::fs::read_to_string(here.join("runs/a/clients.jsonl")).unwrap();
+    for (line, client) in lines.lines().zip(report["clients"].as_array().unwrap()) {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (&line["client"], &line["mixing"]),
+            (&client["client"], &client["mixing"])
+        );
+    }
+    // Constants are inputs.
+    let table = ok(
+        here,
+        &["theory", "runs/a", "--points", "2", "--constant", "B=2"],
+    );
+    assert!(table.contains("B = 2") && table.contains("κ ="), "{table}");
+    let error = fails(here, &["theory", "runs/a", "--constant", "Q=2"], 2);
+    assert!(error.contains("one of B, G, C, C2, d, delta, R"), "{error}");
+    fails(here, &["theory", "runs/a", "--constant", "delta=2"], 2);
+    fails(here, &["theory", "runs/a", "--set", "seed=2"], 2);
+    fails(here, &["theory"], 2);
+}
+
+#[test]
+fn the_theorems_are_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let args = [
+        "theory",
+        "--convergence",
+        "--quick",
+        "--seeds",
+        "2",
+        "--json",
+    ];
+    let found = json(directory.path(), &args);
+    let lemma = found["lemma"].as_array().unwrap();
+    assert_eq!(lemma.len(), 5);
+    for row in lemma {
+        assert!(row["measured"].as_f64() < row["bound"].as_f64());
+    }
+    // Everyone takes part: one over T, generously.
+    let slope = found["strongly_convex"][0]["slope"].as_f64().unwrap();
+    assert!((-1.5..-0.6).contains(&slope), "{slope}");
+    let exponent = found["residual"]["exponent"].as_f64().unwrap();
+    assert!((1.8..2.2).contains(&exponent), "{exponent}");
+}

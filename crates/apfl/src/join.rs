@@ -1,0 +1,256 @@
+//! A client that was never in training: section 7 of the paper, "new participant nodes".
+//!
+//! It gets the trained shared model ŵ, starts v from it and trains on its own data. Next
+//! to the personal model stands what FedAvg would do: fine-tune ŵ at the same rate on the
+//! same batches.
+
+use serde::Serialize;
+
+use crate::algorithm::apfl::Mixing;
+use crate::data::Shard;
+use crate::error::{Error, Result};
+use crate::metrics::{Scores, Tallies};
+use crate::model::Model;
+use crate::params::{Params, axpy, dot_difference, mix};
+use crate::rng::{Purpose, stream};
+use crate::site::{Desk, LocalWork, Pace, Predictor, Site};
+
+/// How a newcomer trains.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Joining {
+    /// Fixed α, or one that is learned (one step at the start of each epoch).
+    pub mixing: Mixing,
+    /// Passes over its training examples.
+    pub epochs: u64,
+    /// Whether w takes local steps too; otherwise it stays ŵ.
+    pub running: bool,
+    /// Batch size, rate and schedule, as the run had them. The rate starts afresh, an
+    /// epoch counts as a round.
+    pub pace: Pace,
+    /// The run's seed.
+    pub seed: u64,
+    /// Which newcomer of several this is: it decides the order of its batches.
+    pub number: u64,
+}
+
+/// The newcomer's models after an epoch; epoch 0 is before any step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Epoch {
+    /// The epoch.
+    pub epoch: u64,
+    /// ŵ
+    pub shared: Scores,
+    /// SGD from ŵ.
+    pub fine_tuned: Scores,
+    /// v̄ = αv + (1−α)w
+    pub personal: Scores,
+    /// α
+    pub mixing: f64,
+}
+
+/// What joining gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Joined {
+    /// Scores, epoch by epoch.
+    pub epochs: Vec<Epoch>,
+    /// v̄
+    pub personal: Params,
+    /// v
+    pub local: Params,
+    /// SGD from ŵ.
+    pub fine_tuned: Params,
+}
+
+/// Personalizes ŵ = `shared` for one client. Every right-hand side at the values before
+/// the step:
+///
+/// ```text
+/// v⁰ = ŵ                          u⁰ = ŵ
+/// u ← u − η∇f(u; ξ)               fine-tuning; w = u if running, else w = ŵ
+/// v ← v − ηα∇f(v̄; ξ)              v̄ = αv + (1−α)w
+/// α ← clip₀₁(α − η⟨v − w, ∇f(v̄; ξ)⟩)   adaptive: at an epoch's first step
+/// ```
+///
+/// With w frozen v̄ follows SGD with step α²η from ŵ.
+pub fn join(
+    model: &dyn Model,
+    shared: &[f32],
+    shard: &Shard,
+    joining: &Joining,
+    regression: bool,
+) -> Result<Joined> {
+    let pace = Pace {
+        work: LocalWork::Epochs(1),
+        ..joining.pace
+    };
+    let (Mixing::Fixed(mut alpha) | Mixing::Adaptive(mut alpha)) = joining.mixing;
+    let adaptive = matches!(joining.mixing, Mixing::Adaptive(_));
+    let mut u = shared.to_vec();
+    let mut v = shared.to_vec();
+    let mut v_bar = shared.to_vec();
+    let mut g = shared.to_vec();
+    let mut desk = Desk::default();
+    let score = |desk: &mut Desk, at: &[f32], epoch: u64| {
+        let predictor = Predictor::At(at);
+        let tallies = Tallies {
+            train: desk.tally(model, &predictor, &shard.train),
+            valid: desk.tally(model, &predictor, &shard.valid),
+        };
+        let losses = [tallies.train.loss, tallies.valid.loss];
+        match losses.into_iter().find(|loss| !loss.is_finite()) {
+            None => Ok(tallies.scores(regression)),
+            Some(loss) => Err(non_finite(shard, epoch, loss)),
+        }
+    };
+    let first = score(&mut desk, shared, 0)?;
+    let mut epochs = vec![Epoch {
+        epoch: 0,
+        shared: first,
+        fine_tuned: first,
+        personal: first,
+        mixing: f64::from(alpha),
+    }];
+    for epoch in 1..=joining.epochs {
+        let rng = stream(joining.seed, Purpose::Join, epoch, joining.number);
+        let mut site = Site::new(model, &shard.train, pace, epoch, rng, &mut desk);
+        for s in 0..site.steps() {
+            let eta = site.rate(s);
+            site.next_batch();
+            site.gradient(&v_bar, &mut g);
+            let w = if joining.running { &u[..] } else { shared };
+            let slope = dot_difference(&v, w, &g);
+            axpy(&mut v, -eta * alpha, &g);
+            site.descend(&mut u, eta);
+            if adaptive && s == 0 {
+                alpha = (f64::from(alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
+            }
+            let w = if joining.running { &u[..] } else { shared };
+            mix(&mut v_bar, alpha, &v, w);
+        }
+        if let Some(trouble) = site.trouble() {
+            return Err(non_finite(shard, epoch, trouble.loss));
+        }
+        epochs.push(Epoch {
+            epoch,
+            shared: first,
+            fine_tuned: score(&mut desk, &u, epoch)?,
+            personal: score(&mut desk, &v_bar, epoch)?,
+            mixing: f64::from(alpha),
+        });
+    }
+    Ok(Joined {
+        epochs,
+        personal: v_bar,
+        local: v,
+        fine_tuned: u,
+    })
+}
+
+fn non_finite(shard: &Shard, epoch: u64, loss: f64) -> Error {
+    Error::NonFinite {
+        client: shard.name.clone(),
+        place: format!("in epoch {epoch} of joining"),
+        loss,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Examples, Features, Targets};
+    use crate::model::Loss;
+    use crate::model::mlp::Mlp;
+    use crate::schedule::Schedule;
+
+    fn shard() -> Shard {
+        let x: Vec<f32> = (0..14)
+            .map(|k| ((k * 37 % 11) as f32 - 5.0) / 4.0)
+            .collect();
+        let y = vec![0, 1, 2, 0, 2, 1, 0];
+        let all = Examples::new(2, Features::Floats(x), Targets::Classes(y));
+        Shard {
+            name: "k".into(),
+            train: all.clone(),
+            valid: all,
+        }
+    }
+
+    fn joining(mixing: Mixing, running: bool) -> Joining {
+        Joining {
+            mixing,
+            epochs: 6,
+            running,
+            pace: Pace {
+                work: LocalWork::Steps(1),
+                batch: Some(3),
+                learning_rate: 0.2,
+                schedule: Schedule::Constant,
+            },
+            seed: 5,
+            number: 0,
+        }
+    }
+
+    fn shared() -> Params {
+        (0..9).map(|k| 0.1 * (k as f32 - 4.0)).collect()
+    }
+
+    /// Frozen w, v⁰ = w: v̄ is SGD with step α²η on the same batches. The fine-tuned model
+    /// of a run at rate α²η is that SGD.
+    #[test]
+    fn with_w_frozen_v_bar_is_sgd_with_step_alpha_squared_eta() {
+        let model = Mlp::new(2, &[], 3, Loss::Softmax, 0.01);
+        for alpha in [0.25f32, 0.5, 0.9] {
+            let joined = join(
+                &model,
+                &shared(),
+                &shard(),
+                &joining(Mixing::Fixed(alpha), false),
+                false,
+            )
+            .unwrap();
+            let mut slow = joining(Mixing::Fixed(0.0), false);
+            slow.pace.learning_rate *= f64::from(alpha).powi(2);
+            let sgd = join(&model, &shared(), &shard(), &slow, false).unwrap();
+            for (a, b) in joined.personal.iter().zip(&sgd.fine_tuned) {
+                assert!((a - b).abs() < 1e-6, "{alpha}: {a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_ends_of_alpha() {
+        let model = Mlp::new(2, &[], 3, Loss::Softmax, 0.0);
+        let run = |mixing, running| {
+            let joining = joining(mixing, running);
+            join(&model, &shared(), &shard(), &joining, false).unwrap()
+        };
+        // α = 1: v̄ = v is fine-tuning, frozen or running.
+        for running in [false, true] {
+            let joined = run(Mixing::Fixed(1.0), running);
+            for (a, b) in joined.personal.iter().zip(&joined.fine_tuned) {
+                assert!((a - b).abs() < 1e-6);
+            }
+        }
+        // α = 0: frozen stays ŵ, running is fine-tuning.
+        assert_eq!(run(Mixing::Fixed(0.0), false).personal, shared());
+        let joined = run(Mixing::Fixed(0.0), true);
+        assert_eq!(joined.personal, joined.fine_tuned);
+        assert_eq!(joined.epochs.len(), 7);
+        assert_eq!(joined.epochs[0].personal, joined.epochs[0].shared);
+        let (first, last) = (joined.epochs[0], joined.epochs[6]);
+        assert_eq!(first.shared, last.shared);
+        assert!(last.personal.train.loss < first.personal.train.loss);
+    }
+
+    /// v = w at the start: the slope along α is 0 in the first step, so α moves from the
+    /// second epoch on only; frozen with v better than ŵ it grows.
+    #[test]
+    fn a_learned_alpha_starts_to_move_in_the_second_epoch() {
+        let model = Mlp::new(2, &[], 3, Loss::Softmax, 0.0);
+        let joining = joining(Mixing::Adaptive(0.5), false);
+        let joined = join(&model, &shared(), &shard(), &joining, false).unwrap();
+        assert_eq!(joined.epochs[1].mixing, 0.5);
+        assert!(joined.epochs[6].mixing > 0.5, "{:?}", joined.epochs[6]);
+    }
+}

@@ -1,0 +1,215 @@
+//! Theorem 1's generalization bound, term by term, and the α that minimizes it.
+
+use serde::Serialize;
+
+/// Constants that the bound has and data cannot tell.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Constants {
+    /// B: losses lie in [0, B].
+    pub b: f64,
+    /// G: the loss is G-Lipschitz in the model's output.
+    pub g: f64,
+    /// C of the uniform convergence terms; C₁ of the corollary.
+    pub c: f64,
+    /// C₂ of the corollary's lower bound on a local minimizer's risk.
+    pub c2: f64,
+    /// d, the VC dimension; by default the number of parameters.
+    pub d: Option<f64>,
+    /// δ: the bound holds with probability 1 − δ.
+    pub delta: f64,
+    /// R: models of norm at most R; by default the largest norm among w* and all vᵢ*.
+    pub r: Option<f64>,
+}
+
+impl Default for Constants {
+    /// B = G = C = C₂ = 1, δ = 0.05.
+    fn default() -> Self {
+        Self {
+            b: 1.0,
+            g: 1.0,
+            c: 1.0,
+            c2: 1.0,
+            d: None,
+            delta: 0.05,
+            r: None,
+        }
+    }
+}
+
+impl Constants {
+    /// The corollary's condition for the mixed model to beat the local minimizer:
+    /// αᵢ ≤ min{√2/2, √(C₂/(2C₁))}.
+    pub fn corollary(&self) -> f64 {
+        0.5f64.sqrt().min((self.c2 / (2.0 * self.c)).sqrt())
+    }
+}
+
+/// What a client's data says about it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// L̂_D̄(h̄*): the mean over clients of the training loss of w*, without ℓ2.
+    pub shared_loss: f64,
+    /// ‖D̄ − Dᵢ‖₁, from below: the distance of the label distributions.
+    pub label_distance: f64,
+    /// m, training examples of all.
+    pub m: f64,
+    /// L_Dᵢ(hᵢ*), estimated by the training loss of vᵢ*, without ℓ2.
+    pub local_loss: f64,
+    /// mᵢ, training examples of this client.
+    pub m_i: f64,
+    /// mean ‖x̃‖ over them, x̃ = (x, 1).
+    pub mean_norm: f64,
+    /// d
+    pub d: f64,
+    /// R
+    pub r: f64,
+}
+
+/// The terms of the bound
+///
+/// ```text
+/// L_Dᵢ(h_α) ≤ 2(1−α)²·(L̂_D̄(h̄*) + B‖D̄−Dᵢ‖₁ + C√((d+log 1/δ)/m))
+///           + 2α²·(L_Dᵢ(hᵢ*) + 2C√((d+log 1/δ)/mᵢ) + G·λ_H(Sᵢ))
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bound {
+    /// L̂_D̄(h̄*)
+    pub shared_loss: f64,
+    /// B‖D̄ − Dᵢ‖₁, from below
+    pub divergence: f64,
+    /// C√((d + log 1/δ)/m)
+    pub shared_complexity: f64,
+    /// L_Dᵢ(hᵢ*)
+    pub local_loss: f64,
+    /// 2C√((d + log 1/δ)/mᵢ)
+    pub local_complexity: f64,
+    /// G·λ_H(Sᵢ), from above: the least of 2GR·mean‖x̃‖ and B, as in the proof it stands for
+    /// the difference of two losses, both in [0, B]
+    pub disagreement: f64,
+    /// 2GR·mean‖x̃‖ ≥ G·λ_H(Sᵢ)
+    pub disagreement_uncapped: f64,
+    /// αᵢ*, which minimizes it: shared/(shared + local)
+    pub alpha: f64,
+    /// αᵢ* with the uncapped term
+    pub alpha_uncapped: f64,
+    /// The bound at αᵢ*
+    pub at_alpha: f64,
+}
+
+impl Bound {
+    /// The terms, from what was measured and the constants.
+    pub fn new(measured: &Measured, constants: &Constants) -> Self {
+        let complexity =
+            |m: f64| constants.c * ((measured.d + (1.0 / constants.delta).ln()) / m).sqrt();
+        let disagreement = constants.g * 2.0 * measured.r * measured.mean_norm;
+        let mut bound = Self {
+            shared_loss: measured.shared_loss,
+            divergence: constants.b * measured.label_distance,
+            shared_complexity: complexity(measured.m),
+            local_loss: measured.local_loss,
+            local_complexity: 2.0 * complexity(measured.m_i),
+            disagreement: disagreement.min(constants.b),
+            disagreement_uncapped: disagreement,
+            alpha: 0.0,
+            alpha_uncapped: 0.0,
+            at_alpha: 0.0,
+        };
+        let shared = bound.shared();
+        let without = bound.local() - bound.disagreement;
+        bound.alpha = shared / (shared + bound.local());
+        bound.alpha_uncapped = shared / (shared + without + disagreement);
+        bound.at_alpha = bound.at(bound.alpha);
+        bound
+    }
+
+    /// What stands with (1−α)².
+    pub fn shared(&self) -> f64 {
+        self.shared_loss + self.divergence + self.shared_complexity
+    }
+
+    /// What stands with α².
+    pub fn local(&self) -> f64 {
+        self.local_loss + self.local_complexity + self.disagreement
+    }
+
+    /// The bound at any α.
+    pub fn at(&self, alpha: f64) -> f64 {
+        2.0 * (1.0 - alpha).powi(2) * self.shared() + 2.0 * alpha.powi(2) * self.local()
+    }
+}
+
+/// ‖p − q‖₁
+pub fn l1_distance(p: &[f64], q: &[f64]) -> f64 {
+    p.iter().zip(q).map(|(p, q)| (p - q).abs()).sum()
+}
+
+/// Theorem 3's condition: αᵢ ≥ max{1 − 1/(4√6·κ), 1 − 1/(4√6·κ√μ)}.
+pub fn theorem3_threshold(kappa: f64, mu: f64) -> f64 {
+    let root = 4.0 * 6f64.sqrt() * kappa;
+    (1.0 - 1.0 / root).max(1.0 - 1.0 / (root * mu.sqrt()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// δ = 1/e makes log 1/δ = 1. With d = 3, m = 100, mᵢ = 4, C = 2: the complexities are
+    /// 2·√(4/100) = 0.4 and 2·2·√(4/4) = 4. B = 3, distance ½: 1.5. G = ½, R = 2, mean
+    /// norm 1.5: ½·2·2·1.5 = 3. Shared: 0.1 + 1.5 + 0.4 = 2; local: 1 + 4 + 3 = 8;
+    /// α* = 2/10, and the bound there is 2·0.64·2 + 2·0.04·8 = 3.2.
+    #[test]
+    fn the_bound_by_hand() {
+        let constants = Constants {
+            b: 3.0,
+            g: 0.5,
+            c: 2.0,
+            c2: 1.0,
+            delta: (-1f64).exp(),
+            ..Constants::default()
+        };
+        let measured = Measured {
+            shared_loss: 0.1,
+            label_distance: 0.5,
+            m: 100.0,
+            local_loss: 1.0,
+            m_i: 4.0,
+            mean_norm: 1.5,
+            d: 3.0,
+            r: 2.0,
+        };
+        let bound = Bound::new(&measured, &constants);
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+        close(bound.divergence, 1.5);
+        close(bound.shared_complexity, 0.4);
+        close(bound.local_complexity, 4.0);
+        close(bound.disagreement, 3.0);
+        close(bound.alpha, 0.2);
+        close(bound.at_alpha, 3.2);
+        // It is the minimum.
+        assert!(bound.at(0.19) > bound.at_alpha && bound.at(0.21) > bound.at_alpha);
+        // Ten times the norm: 30, capped at B = 3; uncapped 2/(2 + 5 + 30).
+        let wide = Bound::new(
+            &Measured {
+                r: 20.0,
+                ..measured
+            },
+            &constants,
+        );
+        close(wide.alpha, 0.2);
+        close(wide.alpha_uncapped, 2.0 / 37.0);
+        close(constants.corollary(), 0.5); // √(1/4) < √2/2
+        close(Constants::default().corollary(), 0.5f64.sqrt());
+    }
+
+    #[test]
+    fn the_threshold_of_theorem_3() {
+        // κ = 5, μ = 1: 1 − 1/(20√6). μ = ¼: 1/(20√6·½) is larger, the first term wins.
+        let first = 1.0 - 1.0 / (20.0 * 6f64.sqrt());
+        assert!((theorem3_threshold(5.0, 1.0) - first).abs() < 1e-12);
+        assert!((theorem3_threshold(5.0, 0.25) - first).abs() < 1e-12);
+        // μ = 4: the second, 1 − 1/(40√6).
+        let second = 1.0 - 1.0 / (40.0 * 6f64.sqrt());
+        assert!((theorem3_threshold(5.0, 4.0) - second).abs() < 1e-12);
+        assert_eq!(l1_distance(&[0.5, 0.5, 0.0], &[0.0, 0.25, 0.75]), 1.5);
+    }
+}

@@ -1,0 +1,201 @@
+//! The paper's quantities, measured on a run: what its theorems speak of, in numbers.
+//!
+//! A run is deterministic, so nothing extra is stored for this: [`measure`] replays it and
+//! looks at the shared model of some evenly spaced rounds. Suprema are over those visited
+//! points and called so. Optima exist for strongly convex objectives (a linear model with
+//! an ℓ2 term); for others they are not defined, and absent.
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::model::Shape;
+use crate::spec::Plan;
+use crate::training::{DeliverTo, Training};
+
+pub mod bound;
+mod client;
+pub mod convergence;
+pub mod diversity;
+pub mod federation;
+pub mod minimize;
+pub mod objective;
+mod report;
+pub mod smoothness;
+
+use bound::Constants;
+use client::{Look, look};
+use federation::Federation;
+use minimize::Accuracy;
+use objective::{distance_squared, norm_squared, widened};
+use report::{Found, assemble};
+
+pub use client::{ClientTheory, LocalOptimum};
+pub use report::{Optimum, Report, Theorem3};
+
+/// What to measure, and with which constants.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Inputs {
+    /// Visited points that are looked at, the first and the last among them.
+    pub points: usize,
+    /// Certified distance from an optimum relative to max(1, its norm).
+    pub accuracy: f64,
+    /// The most steps of a search for an optimum.
+    pub steps: u64,
+    /// The bound's constants.
+    #[serde(flatten)]
+    pub constants: Constants,
+}
+
+impl Default for Inputs {
+    fn default() -> Self {
+        Self {
+            points: 20,
+            accuracy: 1e-3,
+            steps: 5000,
+            constants: Constants::default(),
+        }
+    }
+}
+
+impl Inputs {
+    fn check(&self) -> Result<()> {
+        let wrong = |name: &str, found: f64, allowed: &str| {
+            Err(Error::Request(format!(
+                "{name}: found {found}, allowed is {allowed}"
+            )))
+        };
+        let c = &self.constants;
+        if self.points < 2 {
+            return wrong("points", self.points as f64, "at least 2");
+        }
+        if !(self.accuracy > 0.0 && self.accuracy < 1.0) {
+            return wrong("accuracy", self.accuracy, "above 0 and below 1");
+        }
+        if !(c.delta > 0.0 && c.delta < 1.0) {
+            return wrong("delta", c.delta, "above 0 and below 1");
+        }
+        let positive = [("B", c.b), ("G", c.g), ("C", c.c), ("C2", c.c2)];
+        let given = [("d", c.d), ("R", c.r)];
+        let given = given.into_iter().filter_map(|(name, x)| Some((name, x?)));
+        for (name, x) in positive.into_iter().chain(given) {
+            if !(x > 0.0 && x.is_finite()) {
+                return wrong(name, x, "a number above 0");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rounds to look at: `count` evenly spaced ones from 0 to the last.
+fn visited(rounds: u64, count: usize) -> Vec<u64> {
+    let last = count as u64 - 1;
+    let mut rounds: Vec<u64> = (0..=last).map(|k| rounds * k / last).collect();
+    rounds.dedup();
+    rounds
+}
+
+/// Replays a run and measures. `progress` hears what is being done, how much of it is
+/// done and how much there is (0: nobody knows).
+pub fn measure(
+    plan: &Plan,
+    inputs: &Inputs,
+    progress: &mut (dyn FnMut(&str, u64, u64) + Send),
+) -> Result<Report> {
+    inputs.check()?;
+    let mut setup = plan.setup()?;
+    setup.deliver_to = DeliverTo::All;
+    setup.keep_models = true;
+    setup.evaluate_every = setup.rounds;
+    let world = setup.world.clone();
+    let linear = plan.architecture.shape == Shape::Logistic;
+
+    let looked_at = visited(setup.rounds, inputs.points);
+    let mut points = vec![widened(&world.w0)];
+    let mut training = Training::new(setup.clone(), &plan.algorithm)?;
+    while let Some(record) = training.next_round()? {
+        if looked_at.contains(&record.round) {
+            points.push(widened(&training.shared()));
+        }
+        progress("replaying the run", record.round, setup.rounds);
+    }
+    let fingerprint = training.fingerprint()?;
+
+    let federation = Federation::new(&*world.dataset, &*world.model, linear, setup.threads)?;
+    let n = federation.clients();
+    let (l_i, smoothness) = smoothness::measure(&federation, &points, plan.seed, progress)?;
+    let total = points.len() as u64;
+    let batch = setup.world.pace.batch;
+    let diversity = diversity::measure(&federation, &points, batch, plan.seed, &mut |done| {
+        progress("gradients at visited points", done, total)
+    })?;
+
+    let accuracy = Accuracy {
+        mu: smoothness.mu,
+        relative: inputs.accuracy,
+        steps: inputs.steps,
+    };
+    let strongly_convex = linear && smoothness.mu > 0.0;
+    let shared = widened(&training.output());
+    let found = match strongly_convex {
+        false => None,
+        true => Some(federation.optimum(shared.clone(), accuracy, &mut |count| {
+            progress("w*, the optimum of all", count, 0)
+        })?),
+    };
+    let optimum = match &found {
+        None => None,
+        Some(found) => {
+            let mut g = vec![0.0; shared.len()];
+            let (_, loss) = federation.evaluate(&found.at, &mut g)?;
+            let (value, _) = federation.evaluate(&shared, &mut g)?;
+            Some(Optimum {
+                value: found.value,
+                loss,
+                norm: norm_squared(&found.at).sqrt(),
+                certified_within: found.gradient / smoothness.mu,
+                converged: found.converged,
+                shared_gap: value - found.value,
+                shared_distance: distance_squared(&shared, &found.at),
+            })
+        }
+    };
+
+    // Delivery in portions: all clients' models at once may not fit.
+    const PORTION: usize = 256;
+    let mut looks: Vec<Look> = Vec::with_capacity(n);
+    for start in (0..n).step_by(PORTION) {
+        let portion: Vec<usize> = (start..n.min(start + PORTION)).collect();
+        let mut delivered = Vec::with_capacity(portion.len());
+        training.deliver(&portion, &mut |one| {
+            delivered.push(one);
+            Ok(())
+        })?;
+        let w_star = found.as_ref().map(|found| &found.at[..]);
+        federation.each_of(
+            &portion,
+            |client| {
+                let one = &delivered[client - start];
+                look(&federation, client, one, &shared, w_star, accuracy)
+            },
+            |_, look| {
+                looks.push(look);
+                progress("every client's optimum", looks.len() as u64, n as u64);
+            },
+        )?;
+    }
+
+    Ok(assemble(
+        inputs,
+        &setup,
+        &federation,
+        Found {
+            fingerprint,
+            looked_at,
+            smoothness,
+            l_i,
+            diversity,
+            optimum,
+            looks,
+        },
+    ))
+}
