@@ -113,7 +113,8 @@ impl<A: Algorithm> Clients<A> {
             seed, model, pace, ..
         } = &self.world;
         let rng = stream(*seed, purpose, round, client as u64);
-        Site::new(&**model, train, *pace, round, rng, desk)
+        let changes = stream(*seed, Purpose::Augmentation, round, client as u64);
+        Site::new(&**model, train, *pace, round, rng, desk).augmenting(changes)
     }
 
     fn checked(&self, site: &Site<'_>, name: &str, round: u64) -> Result<()> {

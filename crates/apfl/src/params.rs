@@ -2,7 +2,10 @@
 //!
 //! w, v, v̄, SCAFFOLD's c and every gradient are all [`Params`], so an algorithm
 //! is a few lines of vector arithmetic. Long sums are taken in `f64` and in a
-//! fixed order: the same numbers give the same bits, whoever computes them.
+//! fixed order: the same numbers give the same bits, whoever computes them. The loops
+//! are compiled for the vectors of several kinds of CPU, and the one at hand chooses.
+
+use pulp::Arch;
 
 /// A model's parameters, or anything of their shape, as one flat vector.
 pub type Params = Vec<f32>;
@@ -10,18 +13,22 @@ pub type Params = Vec<f32>;
 /// y ← y + a·x
 pub fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
     assert_eq!(y.len(), x.len());
-    for (y, x) in y.iter_mut().zip(x) {
-        *y += a * x;
-    }
+    Arch::new().dispatch(|| {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y += a * x;
+        }
+    });
 }
 
 /// out ← α·v + (1 − α)·w
 pub fn mix(out: &mut [f32], alpha: f32, v: &[f32], w: &[f32]) {
     assert!(out.len() == v.len() && v.len() == w.len());
     let rest = 1.0 - alpha;
-    for ((out, v), w) in out.iter_mut().zip(v).zip(w) {
-        *out = alpha * v + rest * w;
-    }
+    Arch::new().dispatch(|| {
+        for ((out, v), w) in out.iter_mut().zip(v).zip(w) {
+            *out = alpha * v + rest * w;
+        }
+    });
 }
 
 const LANES: usize = 16;
@@ -29,15 +36,17 @@ const LANES: usize = 16;
 /// Σ f(j) over `len` terms in f64: sixteen interleaved partial sums, then those
 /// in order. The order depends on `len` alone.
 fn sum_in_lanes(len: usize, term: impl Fn(usize) -> f64) -> f64 {
-    let mut lanes = [0.0f64; LANES];
-    let whole = len - len % LANES;
-    for start in (0..whole).step_by(LANES) {
-        for (k, lane) in lanes.iter_mut().enumerate() {
-            *lane += term(start + k);
+    Arch::new().dispatch(|| {
+        let mut lanes = [0.0f64; LANES];
+        let whole = len - len % LANES;
+        for start in (0..whole).step_by(LANES) {
+            for (k, lane) in lanes.iter_mut().enumerate() {
+                *lane += term(start + k);
+            }
         }
-    }
-    let tail: f64 = (whole..len).map(&term).sum();
-    lanes.iter().sum::<f64>() + tail
+        let tail: f64 = (whole..len).map(&term).sum();
+        lanes.iter().sum::<f64>() + tail
+    })
 }
 
 /// ⟨a, b⟩
@@ -80,6 +89,23 @@ pub fn project(x: &mut [f32], radius: f64) {
     }
 }
 
+/// q ← the nearest point to q with qᵢ ≥ 0 and Σqᵢ = 1: max(qᵢ − θ, 0), where θ is such
+/// that the entries above it exceed it by 1 in total.
+pub fn project_onto_simplex(q: &mut [f64]) {
+    let mut sorted = q.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let (mut sum, mut theta) = (0.0, 0.0);
+    for (k, x) in sorted.iter().enumerate() {
+        sum += x;
+        let next = (sum - 1.0) / (k + 1) as f64;
+        if *x <= next {
+            break;
+        }
+        theta = next;
+    }
+    q.iter_mut().for_each(|x| *x = (*x - theta).max(0.0));
+}
+
 /// A weighted mean of vectors that arrive one by one, summed in `f64`.
 ///
 /// ```
@@ -102,9 +128,12 @@ impl Mean {
             self.sum = vec![0.0; x.len()];
         }
         assert_eq!(self.sum.len(), x.len());
-        for (sum, x) in self.sum.iter_mut().zip(x) {
-            *sum += weight * f64::from(*x);
-        }
+        let sum = &mut self.sum;
+        Arch::new().dispatch(|| {
+            for (sum, x) in sum.iter_mut().zip(x) {
+                *sum += weight * f64::from(*x);
+            }
+        });
         self.weight += weight;
     }
 
@@ -157,6 +186,25 @@ mod tests {
         assert_eq!(x, [3.0, -4.0]);
         project(&mut x, 2.5);
         assert_eq!(x, [1.5, -2.0]);
+    }
+
+    #[test]
+    fn the_nearest_point_of_the_simplex_by_hand() {
+        let projected = |q: &[f64]| {
+            let mut q = q.to_vec();
+            project_onto_simplex(&mut q);
+            q
+        };
+        // All stay above θ = (1.75 − 1)/3 = ¼.
+        assert_eq!(projected(&[0.5, 0.75, 0.5]), [0.25, 0.5, 0.25]);
+        // θ = (2 − 1)/2 = ½ for the first two, and the third is below it.
+        assert_eq!(projected(&[1.25, 0.75, 0.25]), [0.75, 0.25, 0.0]);
+        // One far above the others takes it all: θ = 4.
+        assert_eq!(projected(&[5.0, 0.5]), [1.0, 0.0]);
+        // Below the simplex: θ = (0.5 − 1)/2 = −¼.
+        assert_eq!(projected(&[0.5, 0.0]), [0.75, 0.25]);
+        assert_eq!(projected(&[0.25, 0.75]), [0.25, 0.75]);
+        assert_eq!(projected(&[-3.0]), [1.0]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A [`Site`] gives batches, gradients and rates. It knows no names, no files, no clock
 //! and no other client.
 
+use crate::data::augment::Augmentation;
 use crate::data::{Batch, Examples, Features, Targets};
 use crate::metrics::Tally;
 use crate::model::{Model, Step, Workspace};
@@ -135,6 +136,7 @@ pub struct Site<'a> {
     whole: bool,
     batches: u64,
     trouble: Option<Trouble>,
+    augmentation: Option<Augmentation>,
 }
 
 impl<'a> Site<'a> {
@@ -161,7 +163,16 @@ impl<'a> Site<'a> {
             whole: false,
             batches: 0,
             trouble: None,
+            augmentation: None,
         }
+    }
+
+    /// The same, with `rng` for flips and crops where the model trains on such images.
+    /// They happen to the batches of training alone.
+    pub fn augmenting(mut self, rng: Stream) -> Self {
+        let shape = self.model.augmented();
+        self.augmentation = shape.map(|shape| Augmentation::new(shape, rng));
+        self
     }
 
     /// τ: the local steps of this round.
@@ -210,7 +221,8 @@ impl<'a> Site<'a> {
         self.batches += 1;
         let m = self.train.len();
         let size = self.pace.batch;
-        self.whole = part == Part::Whole && size.is_none_or(|size| size >= m);
+        let all = part == Part::Whole && size.is_none_or(|size| size >= m);
+        self.whole = all && self.augmentation.is_none();
         if self.whole {
             return;
         }
@@ -232,6 +244,9 @@ impl<'a> Site<'a> {
         }
         let rows = sampler.draw(size, &mut self.rng);
         self.train.gather_into(rows, batch);
+        if let Some(augmentation) = &mut self.augmentation {
+            augmentation.apply(batch);
+        }
     }
 
     /// Puts `count` of the training examples aside (at least one): evenly spaced ones,
@@ -296,6 +311,12 @@ impl<'a> Site<'a> {
     pub fn descend_at(&mut self, at: &[f32], x: &mut [f32], rate: f32) -> f64 {
         let loss = self.on_batch(|model, batch, ws| model.descend(Some(at), x, rate, batch, ws));
         self.watch(loss)
+    }
+
+    /// fᵢ(at) over all training examples, ℓ2 term included, whatever the batch.
+    pub fn objective(&mut self, at: &[f32]) -> f64 {
+        let tally = self.desk.tally(self.model, &Predictor::At(at), self.train);
+        self.watch(tally.loss / tally.examples as f64 + self.model.penalty(at))
     }
 
     /// grad ← ∇fᵢ(at) over all training examples, whatever the batch.

@@ -1,5 +1,6 @@
 //! `[model]`: a model before the data's width is known.
 
+use super::cnn::{Cnn, Widths};
 use super::mlp::Mlp;
 use super::{Loss, Model};
 use crate::data::{Schema, Task};
@@ -13,6 +14,13 @@ pub enum Shape {
     Logistic,
     /// Hidden layers of these widths.
     Mlp(Vec<usize>),
+    /// Two convolutions and a hidden dense layer.
+    Cnn {
+        /// Their widths.
+        widths: Widths,
+        /// Whether training images are flipped and cropped at random.
+        augment: bool,
+    },
 }
 
 /// A model's settings.
@@ -35,12 +43,17 @@ impl Architecture {
         enum Kind {
             Logistic,
             Mlp,
+            Cnn,
         }
-        let kinds = [("logistic", Kind::Logistic), ("mlp", Kind::Mlp)];
+        let kinds = [
+            ("logistic", Kind::Logistic),
+            ("mlp", Kind::Mlp),
+            ("cnn", Kind::Cnn),
+        ];
         let kind = s.choice("kind", "logistic", &kinds);
         let (l2, init) = match kind {
             Kind::Logistic => (1e-4, "zeros"),
-            Kind::Mlp => (0.0, "uniform"),
+            Kind::Mlp | Kind::Cnn => (0.0, "uniform"),
         };
         let losses = [
             ("auto", None),
@@ -53,6 +66,7 @@ impl Architecture {
             shape: match kind {
                 Kind::Logistic => Shape::Logistic,
                 Kind::Mlp => Shape::Mlp(read_hidden(s)),
+                Kind::Cnn => read_cnn(s),
             },
             l2: s.float("l2", l2, 0.0..=1e6, "0 to 1e6") as f32,
             init: read_init(s, init),
@@ -76,6 +90,10 @@ impl Architecture {
         let hidden: &[usize] = match &self.shape {
             Shape::Logistic => &[],
             Shape::Mlp(hidden) => hidden,
+            &Shape::Cnn { widths, augment } => {
+                let cnn = Cnn::new(&schema.shape, widths, outputs, loss, self.l2, augment)?;
+                return Ok(Box::new(cnn));
+            }
         };
         Ok(Box::new(Mlp::new(inputs, hidden, outputs, loss, self.l2)))
     }
@@ -103,30 +121,50 @@ impl Architecture {
 }
 
 fn read_hidden(s: &mut Section<'_>) -> Vec<usize> {
-    let default = vec![200, 200];
-    let hidden = match s.take("hidden") {
-        None => default,
+    let allowed = "a list of at most 64 widths from 1 to 1000000, such as [200, 200]";
+    let fits = |w: &[usize]| w.len() <= 64 && w.iter().all(|w| (1..=1_000_000).contains(w));
+    read_widths(s, "hidden", &[200, 200], allowed, fits)
+}
+
+fn read_cnn(s: &mut Section<'_>) -> Shape {
+    let allowed = "two widths from 1 to 1024, such as [20, 50]";
+    let fits = |w: &[usize]| w.len() == 2 && w.iter().all(|w| (1..=1024).contains(w));
+    let channels = read_widths(s, "channels", &[20, 50], allowed, fits);
+    Shape::Cnn {
+        widths: Widths {
+            channels: [channels[0], channels[1]],
+            kernel: s.integer("kernel", 5, 1..=31, "1 to 31") as usize,
+            dense: s.integer("dense", 512, 1..=65_536, "1 to 65536") as usize,
+        },
+        augment: s.boolean("augment", false),
+    }
+}
+
+/// A list of widths that `fits`; `allowed` says so in words.
+fn read_widths(
+    s: &mut Section<'_>,
+    key: &str,
+    default: &[usize],
+    allowed: &str,
+    fits: impl Fn(&[usize]) -> bool,
+) -> Vec<usize> {
+    let widths = match s.take(key) {
+        None => default.to_vec(),
         Some(found) => {
-            let width = |v: &toml::Value| {
-                let width = v.as_integer().and_then(|w| usize::try_from(w).ok());
-                width.filter(|w| (1..=1_000_000).contains(w))
-            };
+            let width = |v: &toml::Value| v.as_integer().and_then(|w| usize::try_from(w).ok());
             let widths: Option<Vec<usize>> = found
                 .as_array()
                 .and_then(|widths| widths.iter().map(width).collect());
-            widths.filter(|w| w.len() <= 64).unwrap_or_else(|| {
+            widths.filter(|w| fits(w)).unwrap_or_else(|| {
                 let found = shown(&found);
-                s.problem(
-                    "hidden",
-                    format!("found {found}, allowed is a list of at most 64 widths from 1 to 1000000, such as [200, 200]"),
-                );
-                default
+                s.problem(key, format!("found {found}, allowed is {allowed}"));
+                default.to_vec()
             })
         }
     };
-    let widths: Vec<i64> = hidden.iter().map(|w| *w as i64).collect();
-    s.resolve("hidden", widths);
-    hidden
+    let resolved: Vec<i64> = widths.iter().map(|w| *w as i64).collect();
+    s.resolve(key, resolved);
+    widths
 }
 
 fn read_init(s: &mut Section<'_>, default: &str) -> String {

@@ -1,5 +1,6 @@
 //! Losses: what is minimized over a model's outputs.
 
+use super::kernels::exp::exp;
 use crate::data::Labels;
 use crate::metrics::Tally;
 
@@ -33,13 +34,16 @@ impl Loss {
         let n = rows(targets);
         let share = 1.0 / n as f32;
         let width = z.len() / n;
+        if let (Loss::Softmax, Labels::Classes(y)) = (self, targets) {
+            return softmax(z, width, y, delta);
+        }
         for (r, (z, d)) in z
             .chunks_exact(width)
             .zip(delta.chunks_exact_mut(width))
             .enumerate()
         {
             sum += match (self, targets) {
-                (Loss::Softmax, Labels::Classes(y)) => softmax_row(z, y[r], share, d),
+                (Loss::Softmax, Labels::Classes(_)) => unreachable!("done above"),
                 (Loss::Logistic, Labels::Classes(y)) => {
                     let (loss, slope) = logistic(z[0], sign(y[r]));
                     d[0] = share * slope;
@@ -69,11 +73,12 @@ impl Loss {
     /// The sums that scores are made of.
     pub fn tally(self, z: &[f32], width: usize, targets: &Labels<'_>) -> Tally {
         let mut tally = Tally::default();
+        let mut powers = Vec::with_capacity(width);
         for (r, z) in z.chunks_exact(width).enumerate() {
             tally.examples += 1;
             match (self, targets) {
                 (Loss::Softmax, Labels::Classes(y)) => {
-                    let (top, sum) = log_sum_exp(z);
+                    let (top, sum) = log_sum_exp(z, &mut powers);
                     tally.loss += f64::from(top) + sum.ln() - f64::from(z[y[r] as usize]);
                     tally.correct += u64::from(predicted(z) == y[r]);
                 }
@@ -106,7 +111,7 @@ impl Loss {
     pub fn present(self, z: &[f32], classes: usize) -> Vec<f64> {
         match self {
             Loss::Softmax => {
-                let (top, sum) = log_sum_exp(z);
+                let (top, sum) = log_sum_exp(z, &mut Vec::new());
                 let share = |z: &f32| f64::from(z - top).exp() / sum;
                 z.iter().map(share).collect()
             }
@@ -156,23 +161,43 @@ pub fn predicted(z: &[f32]) -> u32 {
 }
 
 /// max z and Σ exp(z − max z)
-fn log_sum_exp(z: &[f32]) -> (f32, f64) {
+fn log_sum_exp(z: &[f32], powers: &mut Vec<f32>) -> (f32, f64) {
     let top = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    (top, z.iter().map(|z| f64::from((z - top).exp())).sum())
+    powers.clear();
+    powers.extend(z.iter().map(|z| z - top));
+    exp(powers);
+    (top, powers.iter().map(|p| f64::from(*p)).sum())
 }
 
-fn softmax_row(z: &[f32], y: u32, share: f32, delta: &mut [f32]) -> f64 {
-    let top = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let mut sum = 0.0f32;
-    for (z, d) in z.iter().zip(delta.iter_mut()) {
-        *d = (z - top).exp();
-        sum += *d;
+/// delta ← (softmax(z) − unit(y))/n. Gives the mean of log Σₖ exp(zₖ) − z_y.
+fn softmax(z: &[f32], width: usize, y: &[u32], delta: &mut [f32]) -> f64 {
+    let share = 1.0 / y.len() as f32;
+    let mut loss = 0.0;
+    for ((z, d), y) in z
+        .chunks_exact(width)
+        .zip(delta.chunks_exact_mut(width))
+        .zip(y)
+    {
+        let mut top = z[0];
+        z.iter().for_each(|z| top = if *z > top { *z } else { top });
+        d.iter_mut().zip(z).for_each(|(d, z)| *d = z - top);
+        loss += f64::from(top) - f64::from(z[*y as usize]);
     }
-    let factor = share / sum;
-    delta.iter_mut().for_each(|d| *d *= factor);
-    let y = y as usize;
-    delta[y] -= share;
-    f64::from(top) + f64::from(sum).ln() - f64::from(z[y])
+    exp(delta);
+    let mut product = 1.0f64;
+    for (r, (d, y)) in delta.chunks_exact_mut(width).zip(y).enumerate() {
+        let sum: f32 = d.iter().sum();
+        let factor = share / sum;
+        d.iter_mut().for_each(|d| *d *= factor);
+        d[*y as usize] -= share;
+        // Σ ln s = ln Π s, and one logarithm does for sixteen rows: 1 ≤ s ≤ width.
+        product *= f64::from(sum);
+        if r % 16 == 15 {
+            loss += product.ln();
+            product = 1.0;
+        }
+    }
+    (loss + product.ln()) / y.len() as f64
 }
 
 /// log(1 + exp(−y·z)) and its derivative in z, without overflow.

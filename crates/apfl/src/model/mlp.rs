@@ -1,8 +1,9 @@
 //! Dense networks with ReLU: `mlp`, and `logistic`, which is one without hidden layers.
 
-use super::kernels::{Dense, numbers, relu, relu_backward};
+use super::kernels::rows::{Rows, all_columns};
+use super::kernels::{Dense, relu, relu_backward};
 use super::{Layout, Loss, Model, Step, Workspace};
-use crate::data::{Batch, Rows};
+use crate::data::Batch;
 
 /// inputs – hidden … – outputs, with biases, ReLU between, a loss and an ℓ2 term.
 #[derive(Clone, Debug)]
@@ -70,10 +71,15 @@ impl Model for Mlp {
         let n = batch.len();
         let last = self.layers.len() - 1;
         ws.hidden.resize_with(last.max(ws.hidden.len()), Vec::new);
-        let input = numbers(batch, &mut ws.input);
+        ws.input.prepare(batch);
+        let input = ws.input.rows(batch);
         for (k, layer) in self.layers.iter().enumerate() {
+            all_columns(&mut ws.columns, layer.inputs);
             let (before, rest) = ws.hidden.split_at_mut(k);
-            let x = before.last().map_or(input, |h| &h[..]);
+            let x = match before.last() {
+                Some(hidden) => Rows::dense(hidden, &ws.columns[..layer.inputs]),
+                None => input,
+            };
             if k == last {
                 layer.forward(at, x, n, &mut ws.outputs);
             } else {
@@ -97,23 +103,23 @@ impl Model for Mlp {
             hidden,
             back: [this, next],
             delta,
+            columns,
+            scratch,
             ..
         } = ws;
-        // The forward pass has left the converted input in the workspace.
-        let input = match batch.rows {
-            Rows::Floats(x) => x,
-            Rows::Bytes(..) => &input[..],
-        };
+        // The forward pass has taken the batch into the workspace.
+        let input = input.rows(batch);
         let mut delta: &[f32] = delta;
         for (k, layer) in self.layers.iter().enumerate().rev() {
             if k == 0 {
-                layer.accumulate(at, into, step, input, delta);
+                layer.accumulate(at, into, step, input, delta, scratch);
                 break;
             }
             let x = &hidden[k - 1];
             layer.propagate(at.unwrap_or(into), delta, n, next);
             relu_backward(next, x);
-            layer.accumulate(at, into, step, x, delta);
+            let x = Rows::dense(x, &columns[..layer.inputs]);
+            layer.accumulate(at, into, step, x, delta, scratch);
             std::mem::swap(this, next);
             delta = this;
         }

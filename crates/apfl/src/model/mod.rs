@@ -11,6 +11,7 @@ use crate::params::{Params, norm_squared};
 use crate::rng::Stream;
 
 mod architecture;
+pub mod cnn;
 pub mod kernels;
 pub mod loss;
 pub mod mlp;
@@ -112,9 +113,13 @@ pub struct Workspace {
     pub outputs: Vec<f32>,
     /// ∂(mean loss)/∂outputs: what the backward pass starts from.
     pub delta: Vec<f32>,
-    pub(crate) input: Vec<f32>,
+    pub(crate) input: kernels::rows::Input,
+    pub(crate) images: Vec<f32>,
+    pub(crate) columns: Vec<u32>,
+    pub(crate) scratch: Vec<f32>,
     pub(crate) hidden: Vec<Vec<f32>>,
     pub(crate) back: [Vec<f32>; 2],
+    pub(crate) convs: [kernels::conv::ConvSpace; 2],
 }
 
 /// What a backward pass does to the vector it moves: into ← into − decay·at + scale·Jᵀδ.
@@ -142,6 +147,12 @@ pub trait Model: Send + Sync {
 
     /// Multiplications and additions of one forward pass over one example.
     fn flops(&self) -> u64;
+
+    /// The images' shape [channels, height, width], where the model trains on flipped
+    /// and cropped ones.
+    fn augmented(&self) -> Option<[usize; 3]> {
+        None
+    }
 
     /// Fills `ws.outputs`, and keeps in `ws` what the backward pass needs.
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace);

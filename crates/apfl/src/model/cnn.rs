@@ -1,0 +1,213 @@
+//! The convolutional network: conv – ReLU – pool, twice, then a hidden dense layer.
+
+use super::kernels::conv::{Conv, images};
+use super::kernels::rows::{Rows, all_columns};
+use super::kernels::{Dense, decay, relu, relu_backward};
+use super::{Layout, Loss, Model, Step, Workspace};
+use crate::data::Batch;
+use crate::error::{Error, Result};
+
+/// A network's widths.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Widths {
+    /// Channels put out by the two convolutions.
+    pub channels: [usize; 2],
+    /// Height and width of their filters.
+    pub kernel: usize,
+    /// Units of the hidden dense layer.
+    pub dense: usize,
+}
+
+/// conv k×k, ReLU, max-pool 2, twice; dense, ReLU; dense. No padding.
+///
+/// An image comes in as channel planes and is kept pixel by pixel, so a filter has the
+/// shape (k, k, inputs), and the hidden dense layer sees (height, width, channels).
+#[derive(Clone, Debug)]
+pub struct Cnn {
+    convs: [Conv; 2],
+    hidden: Dense,
+    last: Dense,
+    layout: Layout,
+    loss: Loss,
+    l2: f32,
+    augment: bool,
+}
+
+impl Cnn {
+    /// A network for examples of the shape [channels, height, width].
+    pub fn new(
+        shape: &[usize],
+        widths: Widths,
+        outputs: usize,
+        loss: Loss,
+        l2: f32,
+        augment: bool,
+    ) -> Result<Self> {
+        let &[inputs, height, width] = shape else {
+            return Err(Error::Request(format!(
+                "model.kind: a cnn needs images, but the data's examples have the shape \
+                 {shape:?} and not [channels, height, width]; use logistic or mlp"
+            )));
+        };
+        let Widths {
+            channels,
+            kernel,
+            dense,
+        } = widths;
+        let mut layout = Layout::default();
+        let first = conv(&mut layout, 1, [inputs, height, width], channels[0], kernel);
+        let second = first.as_ref().and_then(|c| {
+            let shape = [c.outputs, c.pooled_height(), c.pooled_width()];
+            conv(&mut layout, 2, shape, channels[1], kernel)
+        });
+        let (Some(first), Some(second)) = (first, second) else {
+            // Backwards from one pooled pixel: 2 + (k−1), twice that, + (k−1) again.
+            let least = 3 * kernel + 1;
+            return Err(Error::Request(format!(
+                "model.kernel: two {kernel}×{kernel} convolutions, each pooled by 2, need \
+                 images of at least {least}×{least}, but the data's are {height}×{width}; \
+                 use a smaller kernel, or logistic or mlp"
+            )));
+        };
+        let hidden = layer(&mut layout, 1, second.output_len(), dense);
+        let last = layer(&mut layout, 2, dense, outputs);
+        Ok(Self {
+            convs: [first, second],
+            hidden,
+            last,
+            layout,
+            loss,
+            l2,
+            augment,
+        })
+    }
+}
+
+/// The `k`-th convolution; `None` where the image is too small to put anything out.
+fn conv(
+    layout: &mut Layout,
+    k: usize,
+    [inputs, height, width]: [usize; 3],
+    outputs: usize,
+    kernel: usize,
+) -> Option<Conv> {
+    if height.min(width) < kernel + 1 || inputs == 0 {
+        return None;
+    }
+    let conv = Conv {
+        height,
+        width,
+        inputs,
+        outputs,
+        kernel,
+        offset: layout.len(),
+    };
+    let fan_in = kernel * kernel * inputs;
+    let shape = [outputs, kernel, kernel, inputs];
+    layout.push(format!("conv{k}.weight"), &shape, fan_in);
+    layout.push(format!("conv{k}.bias"), &[outputs], fan_in);
+    Some(conv)
+}
+
+fn layer(layout: &mut Layout, k: usize, inputs: usize, outputs: usize) -> Dense {
+    let dense = Dense {
+        inputs,
+        outputs,
+        offset: layout.len(),
+    };
+    layout.push(format!("dense{k}.weight"), &[inputs, outputs], inputs);
+    layout.push(format!("dense{k}.bias"), &[outputs], inputs);
+    dense
+}
+
+impl Model for Cnn {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn outputs(&self) -> usize {
+        self.last.outputs
+    }
+
+    fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    fn l2(&self) -> f32 {
+        self.l2
+    }
+
+    fn flops(&self) -> u64 {
+        let dense = |d: &Dense| 2 * d.inputs as u64 * d.outputs as u64;
+        let convs: u64 = self.convs.iter().map(Conv::flops).sum();
+        convs + dense(&self.hidden) + dense(&self.last)
+    }
+
+    fn augmented(&self) -> Option<[usize; 3]> {
+        let Conv {
+            inputs,
+            height,
+            width,
+            ..
+        } = self.convs[0];
+        self.augment.then_some([inputs, height, width])
+    }
+
+    fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
+        let n = batch.len();
+        let [first, second] = &self.convs;
+        images(batch, first.inputs, &mut ws.images);
+        ws.hidden.resize_with(ws.hidden.len().max(1), Vec::new);
+        first.forward(at, &ws.images, n, &mut ws.convs[0]);
+        let [one, two] = &mut ws.convs;
+        second.forward(at, &one.pooled, n, two);
+        let flat = &two.pooled[..n * second.output_len()];
+        let hidden = &mut ws.hidden[0];
+        all_columns(&mut ws.columns, self.hidden.inputs.max(self.last.inputs));
+        let flat = Rows::dense(flat, &ws.columns[..self.hidden.inputs]);
+        self.hidden.forward(at, flat, n, hidden);
+        relu(hidden);
+        let hidden = Rows::dense(hidden, &ws.columns[..self.last.inputs]);
+        self.last.forward(at, hidden, n, &mut ws.outputs);
+    }
+
+    fn backward(
+        &self,
+        at: Option<&[f32]>,
+        into: &mut [f32],
+        step: Step,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) {
+        let n = batch.len();
+        let [first, second] = &self.convs;
+        let Workspace {
+            images,
+            columns,
+            scratch,
+            hidden,
+            back: [this, next],
+            convs: [one, two],
+            delta,
+            ..
+        } = ws;
+        // Each layer: back through its parameters first, then move them.
+        let hidden = &hidden[0];
+        self.last.propagate(at.unwrap_or(into), delta, n, this);
+        relu_backward(this, hidden);
+        let hidden = Rows::dense(hidden, &columns[..self.last.inputs]);
+        self.last.accumulate(at, into, step, hidden, delta, scratch);
+
+        let flat = &two.pooled[..n * second.output_len()];
+        self.hidden.propagate(at.unwrap_or(into), this, n, next);
+        let flat = Rows::dense(flat, &columns[..self.hidden.inputs]);
+        self.hidden.accumulate(at, into, step, flat, this, scratch);
+
+        second.propagate(at.unwrap_or(into), next, n, two, this);
+        decay(at, into, second.range(), step.decay);
+        second.accumulate(into, step.scale, &one.pooled, next, n, two);
+
+        decay(at, into, first.range(), step.decay);
+        first.accumulate(into, step.scale, images, this, n, one);
+    }
+}

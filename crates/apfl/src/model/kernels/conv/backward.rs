@@ -1,0 +1,242 @@
+//! The backward passes over the living winners: patches for the filters' derivative,
+//! filters for the images'.
+
+use pulp::{Simd, WithSimd};
+
+use super::{Conv, ConvSpace};
+
+/// Vectors of a filter row that the backward passes hold in registers at a time.
+const CHUNK: usize = 10;
+
+/// Calls `$f::<S, R, C>` for C vectors out of R filter rows at a time. Rows of a single
+/// vector go five together, so that there are enough sums to be busy with.
+macro_rules! by_vectors {
+    ($rows:expr, $vectors:expr, $f:ident::<$s:ident>($($arg:expr),* $(,)?)) => {
+        match ($rows, $vectors) {
+            (5, 1) => $f::<$s, 5, 1>($($arg),*),
+            (_, 1) => $f::<$s, 1, 1>($($arg),*),
+            (_, 2) => $f::<$s, 1, 2>($($arg),*),
+            (_, 3) => $f::<$s, 1, 3>($($arg),*),
+            (_, 4) => $f::<$s, 1, 4>($($arg),*),
+            (_, 5) => $f::<$s, 1, 5>($($arg),*),
+            (_, 6) => $f::<$s, 1, 6>($($arg),*),
+            (_, 7) => $f::<$s, 1, 7>($($arg),*),
+            (_, 8) => $f::<$s, 1, 8>($($arg),*),
+            (_, 9) => $f::<$s, 1, 9>($($arg),*),
+            (_, _) => $f::<$s, 1, CHUNK>($($arg),*),
+        }
+    };
+}
+
+/// The parts of a filter, each small enough for the registers:
+/// (first row, rows, first vector, vectors).
+fn parts(kernel: usize, vectors: usize) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+    let together = if vectors == 1 && kernel >= 5 { 5 } else { 1 };
+    let whole = kernel / together * together;
+    let rows = (0..whole).step_by(together).map(move |row| (row, together));
+    let rows = rows.chain((whole..kernel).map(|row| (row, 1)));
+    rows.flat_map(move |(row, rows)| {
+        let chunks = (0..vectors).step_by(CHUNK);
+        chunks.map(move |first| (row, rows, first, CHUNK.min(vectors - first)))
+    })
+}
+
+pub(super) struct Accumulate<'a> {
+    pub(super) conv: &'a Conv,
+    pub(super) into: &'a mut [f32],
+    pub(super) scale: f32,
+    pub(super) x: &'a [f32],
+    pub(super) delta: &'a [f32],
+    pub(super) space: &'a mut ConvSpace,
+}
+
+impl WithSimd for Accumulate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            conv,
+            into,
+            scale,
+            x,
+            delta,
+            space,
+        } = self;
+        let (outputs, kernel, run) = (conv.outputs, conv.kernel, conv.run());
+        let vectors = run.div_ceil(S::F32_LANES);
+        let wide = vectors * S::F32_LANES;
+        let ConvSpace {
+            pooled,
+            winner,
+            sums,
+            list,
+            ..
+        } = space;
+        sums.clear();
+        sums.resize(outputs * kernel * wide, 0.0);
+        let (_, bias) = into.split_at_mut(outputs * conv.patch());
+        let len = conv.output_len();
+        for (n, delta) in delta.chunks_exact(len).enumerate() {
+            let image = &x[n * conv.input_len()..];
+            let (pooled, winner) = (&pooled[n * len..][..len], &winner[n * len..][..len]);
+            for (o, sums) in sums.chunks_exact_mut(kernel * wide).enumerate() {
+                list.clear();
+                let mut total = 0.0;
+                let of_this = delta.iter().zip(pooled).zip(winner);
+                for ((d, y), start) in of_this.skip(o).step_by(outputs) {
+                    if *y > 0.0 {
+                        list.push((*start, *d));
+                        total += *d;
+                    }
+                }
+                bias[o] += scale * total;
+                let sums = S::as_mut_simd_f32s(sums).0;
+                for (row, rows, first, count) in parts(kernel, vectors) {
+                    let image = &image[row * conv.stride() + first * S::F32_LANES..];
+                    let sums = &mut sums[row * vectors + first..];
+                    by_vectors!(
+                        rows,
+                        count,
+                        add_patches::<S>(simd, image, conv.stride(), list, sums, vectors)
+                    );
+                }
+            }
+        }
+        let rows = into.chunks_exact_mut(run).zip(sums.chunks_exact(wide));
+        for (into, sums) in rows.take(outputs * kernel) {
+            for (w, sum) in into.iter_mut().zip(sums) {
+                *w += scale * sum;
+            }
+        }
+    }
+}
+
+/// sums[r, c] += Σ δ·image[start + r·stride + c·lanes ..] over the list.
+#[inline(always)]
+fn add_patches<S: Simd, const R: usize, const C: usize>(
+    simd: S,
+    image: &[f32],
+    stride: usize,
+    list: &[(u32, f32)],
+    sums: &mut [S::f32s],
+    vectors: usize,
+) {
+    let mut held = [[simd.splat_f32s(0.0); C]; R];
+    for r in 0..R {
+        for c in 0..C {
+            held[r][c] = sums[r * vectors + c];
+        }
+    }
+    for &(start, d) in list {
+        let d = simd.splat_f32s(d);
+        for (r, held) in held.iter_mut().enumerate() {
+            let patch = &image[start as usize + r * stride..][..C * S::F32_LANES];
+            let patch = S::as_simd_f32s(patch).0;
+            for c in 0..C {
+                held[c] = simd.mul_add_e_f32s(d, patch[c], held[c]);
+            }
+        }
+    }
+    for r in 0..R {
+        for c in 0..C {
+            sums[r * vectors + c] = held[r][c];
+        }
+    }
+}
+
+pub(super) struct Propagate<'a> {
+    pub(super) conv: &'a Conv,
+    pub(super) weight: &'a [f32],
+    pub(super) delta: &'a [f32],
+    pub(super) space: &'a mut ConvSpace,
+    pub(super) back: &'a mut [f32],
+}
+
+impl WithSimd for Propagate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            conv,
+            weight,
+            delta,
+            space,
+            back,
+        } = self;
+        let (outputs, kernel, run) = (conv.outputs, conv.kernel, conv.run());
+        let vectors = run.div_ceil(S::F32_LANES);
+        let wide = vectors * S::F32_LANES;
+        let ConvSpace {
+            pooled,
+            winner,
+            packed,
+            list,
+            counts,
+            ..
+        } = space;
+        // Filter rows, padded with zeros to whole vectors: (k, outputs, wide).
+        packed.clear();
+        packed.resize(kernel * outputs * wide, 0.0);
+        for (k, filter_row) in weight.chunks_exact(run).enumerate() {
+            let at = (k % kernel * outputs + k / kernel) * wide;
+            packed[at..at + run].copy_from_slice(filter_row);
+        }
+        let packed = S::as_simd_f32s(packed).0;
+        // The living winners of an image, place by place: (filter, δ).
+        let places = conv.height * conv.width;
+        list.resize(places * outputs, (0, 0.0));
+        counts.resize(places, 0);
+        let len = conv.output_len();
+        for (n, delta) in delta.chunks_exact(len).enumerate() {
+            let (pooled, winner) = (&pooled[n * len..][..len], &winner[n * len..][..len]);
+            counts.fill(0);
+            for (j, ((d, y), start)) in delta.iter().zip(pooled).zip(winner).enumerate() {
+                if *y > 0.0 {
+                    let place = *start as usize / conv.inputs;
+                    list[place * outputs + counts[place] as usize] = ((j % outputs) as u32, *d);
+                    counts[place] += 1;
+                }
+            }
+            let back = &mut back[n * conv.input_len()..];
+            for (row, _, first, count) in (0..kernel).flat_map(|row| {
+                parts(1, vectors).map(move |(_, rows, first, count)| (row, rows, first, count))
+            }) {
+                let filters = &packed[row * outputs * vectors + first..];
+                for (place, &living) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+                    let list = &list[place * outputs..][..living as usize];
+                    let at = place * conv.inputs + row * conv.stride() + first * S::F32_LANES;
+                    by_vectors!(
+                        1,
+                        count,
+                        add_filters::<S>(simd, filters, vectors, list, &mut back[at..])
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// back[c·lanes ..] += Σ δ·filters[filter, c] over the list.
+#[inline(always)]
+fn add_filters<S: Simd, const R: usize, const C: usize>(
+    simd: S,
+    filters: &[S::f32s],
+    vectors: usize,
+    list: &[(u32, f32)],
+    back: &mut [f32],
+) {
+    let mut held = [simd.splat_f32s(0.0); C];
+    for &(filter, d) in list {
+        let d = simd.splat_f32s(d);
+        let filter = &filters[filter as usize * vectors..][..C];
+        for c in 0..C {
+            held[c] = simd.mul_add_e_f32s(d, filter[c], held[c]);
+        }
+    }
+    let back = S::as_mut_simd_f32s(&mut back[..C * S::F32_LANES]).0;
+    for c in 0..C {
+        back[c] = simd.add_f32s(back[c], held[c]);
+    }
+}

@@ -1,0 +1,202 @@
+//! Convolution, ReLU and max-pooling in one pass, forward and backward.
+//!
+//! Images lie row by row, pixel by pixel, the channels of a pixel side by side
+//! (height, width, channels), so the k pixels under one row of a filter are one run of
+//! k·channels numbers. Only the winner of each pooling window, and only if it is
+//! positive, has a derivative: the backward pass visits those and no others.
+
+use pulp::Arch;
+
+use crate::data::{Batch, Rows};
+
+mod backward;
+mod forward;
+
+use backward::{Accumulate, Propagate};
+use forward::Forward;
+
+/// The lanes of the widest vectors there are: what buffers are padded by.
+const WIDEST: usize = 16;
+
+/// A convolution without padding, ReLU, and max-pooling over 2×2. Rows and columns that
+/// do not fill a window are left out. Parameters: W (outputs, k, k, inputs), then b.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conv {
+    /// Height of an image.
+    pub height: usize,
+    /// Width of an image.
+    pub width: usize,
+    /// Channels of an image.
+    pub inputs: usize,
+    /// Channels put out.
+    pub outputs: usize,
+    /// k: the filter's height and width.
+    pub kernel: usize,
+    /// Where W starts within the flat parameters.
+    pub offset: usize,
+}
+
+/// What a convolution keeps from its forward for its backward pass, and room to work.
+#[derive(Clone, Debug, Default)]
+pub struct ConvSpace {
+    /// The pooled outputs, image by image, then zeros up to a whole vector.
+    pub pooled: Vec<f32>,
+    /// For every pooled output, where in its image the winning patch starts.
+    winner: Vec<u32>,
+    /// W as the pass at hand wants it.
+    packed: Vec<f32>,
+    /// Σ δ·patch, filter by filter, each filter row padded to whole vectors.
+    sums: Vec<f32>,
+    /// (where, δ) of the living winners of one filter or one place.
+    list: Vec<(u32, f32)>,
+    counts: Vec<u32>,
+}
+
+impl Conv {
+    /// Height of what is put out.
+    pub fn pooled_height(&self) -> usize {
+        (self.height + 1 - self.kernel) / 2
+    }
+
+    /// Width of what is put out.
+    pub fn pooled_width(&self) -> usize {
+        (self.width + 1 - self.kernel) / 2
+    }
+
+    /// Numbers of one image.
+    pub fn input_len(&self) -> usize {
+        self.height * self.width * self.inputs
+    }
+
+    /// Numbers put out for one image.
+    pub fn output_len(&self) -> usize {
+        self.pooled_height() * self.pooled_width() * self.outputs
+    }
+
+    /// Multiplications and additions over one image.
+    pub fn flops(&self) -> u64 {
+        8 * (self.output_len() * self.patch()) as u64
+    }
+
+    /// Numbers under one row of a filter.
+    fn run(&self) -> usize {
+        self.kernel * self.inputs
+    }
+
+    /// Numbers under a filter.
+    fn patch(&self) -> usize {
+        self.kernel * self.run()
+    }
+
+    /// Numbers in one row of an image.
+    fn stride(&self) -> usize {
+        self.width * self.inputs
+    }
+
+    fn weight(&self) -> std::ops::Range<usize> {
+        self.offset..self.offset + self.outputs * self.patch()
+    }
+
+    fn bias(&self) -> std::ops::Range<usize> {
+        let end = self.weight().end;
+        end..end + self.outputs
+    }
+
+    /// Where all of its parameters lie.
+    pub fn range(&self) -> std::ops::Range<usize> {
+        self.offset..self.bias().end
+    }
+
+    /// A buffer's length for that many numbers, so that a vector may start at each.
+    pub fn padded(len: usize) -> usize {
+        len + WIDEST
+    }
+
+    /// pooled[p, o] ← max over the window of relu(b[o] + Σ W[o, ·]·patch) for `n` images.
+    pub fn forward(&self, at: &[f32], x: &[f32], n: usize, space: &mut ConvSpace) {
+        assert!(x.len() >= n * self.input_len());
+        Arch::new().dispatch(Forward {
+            conv: self,
+            weight: &at[self.weight()],
+            bias: &at[self.bias()],
+            x,
+            n,
+            space,
+        });
+    }
+
+    /// δ ← δ where the output is positive, then back ← ∂/∂x for `n` images; what lies
+    /// behind the last image in `back` is arbitrary.
+    pub fn propagate(
+        &self,
+        at: &[f32],
+        delta: &[f32],
+        n: usize,
+        space: &mut ConvSpace,
+        back: &mut Vec<f32>,
+    ) {
+        let delta = &delta[..n * self.output_len()];
+        back.clear();
+        back.resize(Self::padded(n * self.input_len()), 0.0);
+        Arch::new().dispatch(Propagate {
+            conv: self,
+            weight: &at[self.weight()],
+            delta,
+            space,
+            back,
+        });
+    }
+
+    /// W ← W + scale·Σ δ·patch and b ← b + scale·Σ δ over `n` images. `x` is as padded
+    /// as [`Conv::padded`] says.
+    pub fn accumulate(
+        &self,
+        into: &mut [f32],
+        scale: f32,
+        x: &[f32],
+        delta: &[f32],
+        n: usize,
+        space: &mut ConvSpace,
+    ) {
+        assert!(x.len() >= Self::padded(n * self.input_len()));
+        let delta = &delta[..n * self.output_len()];
+        Arch::new().dispatch(Accumulate {
+            conv: self,
+            into: &mut into[self.range()],
+            scale,
+            x,
+            delta,
+            space,
+        });
+    }
+}
+
+/// The batch's images as numbers, from channel planes to pixel by pixel, padded as
+/// [`Conv::padded`] says.
+pub fn images(batch: &Batch<'_>, channels: usize, out: &mut Vec<f32>) {
+    let cells = batch.len() * batch.width;
+    let plane = batch.width / channels;
+    out.resize(Conv::padded(cells), 0.0);
+    let out = out[..cells].chunks_exact_mut(batch.width);
+    match batch.rows {
+        Rows::Floats(x) => {
+            for (x, out) in x.chunks_exact(batch.width).zip(out) {
+                for (k, x) in x.chunks_exact(plane).enumerate() {
+                    let out = out[k..].iter_mut().step_by(channels);
+                    out.zip(x).for_each(|(out, x)| *out = *x);
+                }
+            }
+        }
+        Rows::Bytes(x, scaling) => {
+            for (x, out) in x.chunks_exact(batch.width).zip(out) {
+                for (k, x) in x.chunks_exact(plane).enumerate() {
+                    // One pair for every channel, or one for all.
+                    let (scale, shift) = scaling.channels[k * scaling.channels.len() / channels];
+                    let out = out[k..].iter_mut().step_by(channels);
+                    out.zip(x)
+                        .for_each(|(out, x)| *out = f32::from(*x) * scale + shift);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The passes of a dense layer.
+
+use pulp::Arch;
+
+use super::product;
+use super::rows::Rows;
+use super::tile::{Add, Update};
+use crate::model::Step;
+
+/// The shape of a dense layer and where its parameters lie: W first, then b.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dense {
+    /// Inputs.
+    pub inputs: usize,
+    /// Outputs.
+    pub outputs: usize,
+    /// Where W starts within the flat parameters.
+    pub offset: usize,
+}
+
+/// Narrower layers leave most of a vector empty, and their rows would not be padded by
+/// the bias behind the last of them.
+const NARROW: usize = 8;
+
+impl Dense {
+    fn weight(&self) -> std::ops::Range<usize> {
+        self.offset..self.offset + self.inputs * self.outputs
+    }
+
+    fn bias(&self) -> std::ops::Range<usize> {
+        let end = self.weight().end;
+        end..end + self.outputs
+    }
+
+    /// y ← x·W + b for `n` rows:
+    /// y[r] = b + Σ_constant x[j]·W[j] + Σ_varied x[r, j]·W[j].
+    pub fn forward(&self, at: &[f32], rows: Rows<'_>, n: usize, y: &mut Vec<f32>) {
+        let layer = &at[self.offset..self.bias().end];
+        y.clear();
+        y.extend_from_slice(&at[self.bias()]);
+        let add = |x: &[f32], columns: &[u32], y: &mut [f32]| {
+            if self.outputs < NARROW {
+                return add_narrow(x, columns, layer, y);
+            }
+            Arch::new().dispatch(Add {
+                x,
+                layer,
+                columns,
+                inputs: self.inputs,
+                y,
+            });
+        };
+        add(rows.constants, rows.constant, y);
+        (1..n).for_each(|_| y.extend_from_within(..self.outputs));
+        y.truncate(n * self.outputs);
+        add(rows.x, rows.varied, y);
+    }
+
+    /// back ← δ·Wᵀ for `n` rows: what the layer before is to change.
+    pub fn propagate(&self, at: &[f32], delta: &[f32], n: usize, back: &mut Vec<f32>) {
+        back.resize(n * self.inputs, 0.0);
+        product(
+            back,
+            (n, self.inputs, self.outputs),
+            delta,
+            (self.outputs, 1),
+            &at[self.weight()],
+            (1, self.outputs),
+            false,
+            1.0,
+        );
+    }
+
+    /// W ← W − decay·W_at + scale·xᵀδ and b likewise; `at: None` is W itself.
+    pub fn accumulate(
+        &self,
+        at: Option<&[f32]>,
+        into: &mut [f32],
+        step: Step,
+        rows: Rows<'_>,
+        delta: &[f32],
+        scratch: &mut Vec<f32>,
+    ) {
+        if self.outputs < NARROW {
+            super::decay(at, into, self.weight(), step.decay);
+            self.update_narrow(&mut into[self.weight()], step.scale, rows, delta);
+        } else {
+            let layer = self.offset..self.bias().end;
+            Arch::new().dispatch(Update {
+                at: at.map(|at| &at[layer.clone()]),
+                into: &mut into[layer],
+                outputs: self.outputs,
+                inputs: self.inputs,
+                step,
+                rows,
+                delta,
+                scratch,
+            });
+        }
+        super::decay(at, into, self.bias(), step.decay);
+        let bias = &mut into[self.bias()];
+        scratch.clear();
+        scratch.resize(self.outputs, 0.0);
+        for delta in delta.chunks_exact(self.outputs) {
+            scratch.iter_mut().zip(delta).for_each(|(s, d)| *s += d);
+        }
+        for (b, sum) in bias.iter_mut().zip(scratch) {
+            *b += step.scale * *sum;
+        }
+    }
+
+    fn update_narrow(&self, weight: &mut [f32], scale: f32, rows: Rows<'_>, delta: &[f32]) {
+        for o in 0..self.outputs {
+            let of_this = || delta.iter().skip(o).step_by(self.outputs);
+            let total: f32 = of_this().sum();
+            for (x, &j) in rows.constants.iter().zip(rows.constant) {
+                weight[j as usize * self.outputs + o] += scale * (x * total);
+            }
+            for (k, &j) in rows.varied.iter().enumerate() {
+                let x = rows.x.iter().skip(k).step_by(rows.varied.len());
+                let sum: f32 = x.zip(of_this()).map(|(x, d)| x * d).sum();
+                weight[j as usize * self.outputs + o] += scale * sum;
+            }
+        }
+    }
+}
+
+/// y[r] ← y[r] + Σ x[r, j]·W[j] for layers of few outputs.
+fn add_narrow(x: &[f32], columns: &[u32], weight: &[f32], y: &mut [f32]) {
+    if columns.is_empty() {
+        return;
+    }
+    let rows = x.chunks_exact(columns.len());
+    let outputs = y.len() / rows.len();
+    for (x, y) in rows.zip(y.chunks_exact_mut(outputs)) {
+        for (o, y) in y.iter_mut().enumerate() {
+            // Eight sums side by side, or each would wait for the one before.
+            let mut sums = [0.0f32; 8];
+            let pairs = x.iter().zip(columns).enumerate();
+            for (k, (x, &j)) in pairs {
+                sums[k % 8] += x * weight[j as usize * outputs + o];
+            }
+            *y += sums.iter().sum::<f32>();
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Matrix products and the passes of a dense layer. The only room with `unsafe`.
+//!
+//! Matrices are row-major. A dense layer's weight has the shape (inputs, outputs):
+//! y = x·W + b. Products run on the `gemm` crate, which picks the CPU's widest vectors
+//! at run time; always on one thread, so that the order of a sum never depends on how
+//! many there are.
+
+// Tiles of registers are indexed: that is what unrolls them.
+#![allow(clippy::needless_range_loop)]
+
+mod compact;
+pub mod conv;
+mod dense;
+pub mod exp;
+pub mod rows;
+mod tile;
+
+pub use dense::Dense;
+
+/// dst ← keep·dst + scale·A·B for an (m, k)-matrix A and a (k, n)-matrix B, each given
+/// with its (row, column) strides; dst is row-major (m, n).
+#[allow(clippy::too_many_arguments)]
+fn product(
+    dst: &mut [f32],
+    (m, n, k): (usize, usize, usize),
+    a: &[f32],
+    (a_row, a_column): (usize, usize),
+    b: &[f32],
+    (b_row, b_column): (usize, usize),
+    keep: bool,
+    scale: f32,
+) {
+    let last = |rows: usize, columns: usize, (row, column): (usize, usize)| match rows * columns {
+        0 => 0,
+        _ => (rows - 1) * row + (columns - 1) * column + 1,
+    };
+    assert!(dst.len() >= m * n);
+    assert!(a.len() >= last(m, k, (a_row, a_column)));
+    assert!(b.len() >= last(k, n, (b_row, b_column)));
+    // SAFETY: the assertions above keep every index (i·row + j·column) of the three
+    // matrices inside its slice; dst is borrowed mutably and so overlaps neither.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            dst.as_mut_ptr(),
+            1,
+            n as isize,
+            keep,
+            a.as_ptr(),
+            a_column as isize,
+            a_row as isize,
+            b.as_ptr(),
+            b_column as isize,
+            b_row as isize,
+            1.0f32,
+            scale,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+/// into ← into − factor·at within `range`; `at: None` is `into` itself. The same
+/// arithmetic in both cases, so that an equal copy gives equal bits.
+pub fn decay(at: Option<&[f32]>, into: &mut [f32], range: std::ops::Range<usize>, factor: f32) {
+    if factor == 0.0 {
+        return;
+    }
+    let into = &mut into[range.clone()];
+    match at {
+        Some(at) => {
+            for (x, at) in into.iter_mut().zip(&at[range]) {
+                *x -= factor * at;
+            }
+        }
+        None => into.iter_mut().for_each(|x| *x -= factor * *x),
+    }
+}
+
+/// x ← max(x, 0)
+pub fn relu(x: &mut [f32]) {
+    x.iter_mut().for_each(|x| *x = x.max(0.0));
+}
+
+/// δ ← δ where the rectified `y` is positive, else 0.
+pub fn relu_backward(delta: &mut [f32], y: &[f32]) {
+    for (d, y) in delta.iter_mut().zip(y) {
+        *d = if *y > 0.0 { *d } else { 0.0 };
+    }
+}

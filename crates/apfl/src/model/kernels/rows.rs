@@ -1,0 +1,107 @@
+//! What a dense layer takes in: rows of numbers, and which of their columns are worth
+//! a visit.
+
+use super::compact::compact;
+use crate::data::{Batch, Rows as Features, Scaling};
+
+/// Rows of numbers that belong to some of a layer's inputs; the other inputs are the
+/// same in all rows. Half of MNIST's pixels are so within a batch: they enter a product
+/// as a term of rank one.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// The numbers that vary, row by row.
+    pub x: &'a [f32],
+    /// The inputs they belong to, ascending.
+    pub varied: &'a [u32],
+    /// The numbers that do not.
+    pub constants: &'a [f32],
+    /// The inputs those belong to, ascending.
+    pub constant: &'a [u32],
+}
+
+impl<'a> Rows<'a> {
+    /// Rows whose numbers all vary; `inputs` are 0, 1, ….
+    pub fn dense(x: &'a [f32], inputs: &'a [u32]) -> Self {
+        Self {
+            x,
+            varied: inputs,
+            constants: &[],
+            constant: &[],
+        }
+    }
+}
+
+/// A batch as [`Rows`], kept as long as the same batch is asked for: APFL takes every
+/// batch twice, at w and at v̄.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    bytes: Vec<u8>,
+    scaling: Option<Scaling>,
+    columns: Columns,
+    all: Vec<u32>,
+}
+
+/// The columns of byte rows, told apart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Columns {
+    pub(super) x: Vec<f32>,
+    pub(super) varied: Vec<u32>,
+    pub(super) constants: Vec<f32>,
+    pub(super) constant: Vec<u32>,
+    /// Per column, the bits in which some row differs from the first.
+    pub(super) differs: Vec<u8>,
+    pub(super) blocks: Vec<Block>,
+}
+
+/// Up to sixteen columns of one channel, some of which vary.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Block {
+    /// The first of them.
+    pub(super) start: usize,
+    /// How many columns before it vary.
+    pub(super) at: usize,
+    /// Which of them vary.
+    pub(super) varied: u16,
+    pub(super) channel: usize,
+}
+
+impl Input {
+    /// Takes the batch in.
+    pub fn prepare(&mut self, batch: &Batch<'_>) {
+        match batch.rows {
+            Features::Floats(_) => all_columns(&mut self.all, batch.width),
+            Features::Bytes(bytes, scaling) => {
+                let known = self.scaling.as_ref() == Some(scaling);
+                let width = self.columns.differs.len();
+                if known && width == batch.width && self.bytes == bytes {
+                    return;
+                }
+                if !known {
+                    self.scaling = Some(scaling.clone());
+                }
+                self.bytes.clear();
+                self.bytes.extend_from_slice(bytes);
+                compact(bytes, batch.width, scaling, &mut self.columns);
+            }
+        }
+    }
+
+    /// The batch that was taken in last.
+    pub fn rows<'a>(&'a self, batch: &Batch<'a>) -> Rows<'a> {
+        match batch.rows {
+            Features::Floats(x) => Rows::dense(x, &self.all[..batch.width]),
+            Features::Bytes(..) => Rows {
+                x: &self.columns.x,
+                varied: &self.columns.varied,
+                constants: &self.columns.constants,
+                constant: &self.columns.constant,
+            },
+        }
+    }
+}
+
+/// Makes `all` hold at least 0, 1, …, width − 1.
+pub fn all_columns(all: &mut Vec<u32>, width: usize) {
+    let known = all.len() as u32;
+    all.extend(known..(width as u32).max(known));
+}
