@@ -9,6 +9,7 @@ mod join;
 mod output;
 mod predict;
 mod progress;
+mod resume;
 mod run;
 mod summary;
 mod theory;

@@ -7,33 +7,74 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use apfl::error::{Error, Result};
 use apfl::spec::Plan;
-use apfl::store::RunDir;
+use apfl::store::checkpoint::Found;
 use apfl::store::run_dir::{Environment, Summary};
+use apfl::store::{Checkpoints, RunDir};
 use apfl::training::{Setup, Training};
 use serde::Serialize;
 
 use crate::args::{self, read_spec};
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
+use crate::resume::{self, Begun};
 use crate::summary;
 
 /// Trains, delivers and shows the result.
 pub fn run(args: &args::Run) -> Result<ExitCode> {
-    let mut spec = read_spec(args.spec.as_ref(), &args.overrides)?;
-    if let Some(threads) = args.threads {
-        spec.set(&format!("engine.threads={threads}"))?;
-    }
-    let plan = spec.plan()?;
-    let setup = plan.setup()?;
-    let out = match &args.out {
-        Some(out) => out.clone(),
-        None => default_directory(&plan, args.spec.as_deref()),
+    let begun = match args.resume {
+        true => resume::begun(args)?,
+        false => None,
     };
-    let mut training = Training::new(setup.clone(), &plan.algorithm)?;
-    let mut directory = RunDir::create(&out, &plan, &setup, &environment(&setup))?;
-    let stop = stop_on_signal()?;
+    let (plan, out) = match &begun {
+        Some(Begun { plan, out, .. }) => (plan.clone(), out.clone()),
+        None => {
+            let mut spec = read_spec(args.spec.as_ref(), &args.overrides)?;
+            if let Some(threads) = args.threads {
+                spec.set(&format!("engine.threads={threads}"))?;
+            }
+            let plan = spec.plan()?;
+            let out = match &args.out {
+                Some(out) => out.clone(),
+                None => default_directory(&plan, args.spec.as_deref()),
+            };
+            (plan, out)
+        }
+    };
+    if let Some(Begun {
+        finished: Some(summary),
+        ..
+    }) = &begun
+    {
+        if !args.quiet {
+            eprintln!("{}: the run is finished already", out.display());
+        }
+        show(args, None, summary, &out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
 
-    let progress = Progress::rounds(setup.rounds, 0, args.quiet);
+    let mut setup = plan.setup()?;
+    let environment = environment(&setup);
+    let (mut training, mut directory, mut checkpoints) = match begun {
+        None => {
+            RunDir::require_empty(&out)?;
+            let directory = RunDir::create(&out, &plan, &setup, &environment)?;
+            setup.home = plan.home(&out);
+            let training = Training::new(setup.clone(), &plan.algorithm)?;
+            (training, directory, Checkpoints::new(&out))
+        }
+        Some(begun) => {
+            begun.fits(&environment, args.force)?;
+            setup.home = plan.home(&out);
+            let mut training = Training::new(setup.clone(), &plan.algorithm)?;
+            let (checkpoints, found) = Checkpoints::resume(&out, &mut training)?;
+            RunDir::describe(&out, &setup, &environment)?;
+            let directory = RunDir::reopen(&out, training.round())?;
+            tell(&found, &out, args.quiet);
+            (training, directory, checkpoints)
+        }
+    };
+    let stop = stop_on_signal()?;
+    let progress = Progress::rounds(setup.rounds, training.round(), args.quiet);
     if !args.quiet {
         for note in &setup.notes {
             progress.say(note);
@@ -42,10 +83,24 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
     while let Some(record) = training.next_round()? {
         directory.append(&record)?;
         progress.round(&record);
-        if stop.load(Ordering::Relaxed) && record.round < setup.rounds {
+        if !record.skipped.is_empty() {
+            progress.say(&format!(
+                "round {}: left out, because their loss is not finite: {}",
+                record.round,
+                record.skipped.join(", ")
+            ));
+        }
+        let last = record.round == setup.rounds;
+        let stopping = stop.load(Ordering::Relaxed) && !last;
+        let due = plan.checkpoint_every > 0 && record.round.is_multiple_of(plan.checkpoint_every);
+        if due || last || stopping {
+            directory.sync()?;
+            checkpoints.write(&mut training)?;
+        }
+        if stopping {
             progress.clear();
             eprintln!(
-                "stopped after round {} of {}; what was recorded is in {}",
+                "stopped after round {} of {}; continue with: apfl run --resume --out {}",
                 record.round,
                 setup.rounds,
                 out.display()
@@ -58,11 +113,29 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
     let progress = Progress::deliveries(training.receivers().len() as u64, args.quiet);
     let summary = directory.finish(&mut training, |n| progress.delivered(n))?;
     progress.clear();
-    show(args, &plan, &setup, &summary, &out)?;
+    show(args, Some(&headline(&plan, &setup)), &summary, &out)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(args: &args::Run, plan: &Plan, setup: &Setup, summary: &Summary, out: &Path) -> Result<()> {
+fn tell(found: &Found, out: &Path, quiet: bool) {
+    match found {
+        Found::Resumed { round, notes } => {
+            notes.iter().for_each(|note| eprintln!("{note}"));
+            if !quiet {
+                eprintln!("{}: going on after round {round}", out.display());
+            }
+        }
+        Found::None if !quiet => {
+            eprintln!(
+                "{}: no checkpoint yet, starting from round 1",
+                out.display()
+            );
+        }
+        Found::None => {}
+    }
+}
+
+fn show(args: &args::Run, headline: Option<&str>, summary: &Summary, out: &Path) -> Result<()> {
     #[derive(Serialize)]
     struct Document<'a> {
         run: String,
@@ -78,9 +151,9 @@ fn show(args: &args::Run, plan: &Plan, setup: &Setup, summary: &Summary, out: &P
     if args.quiet {
         return Ok(());
     }
+    let headline = headline.map_or(String::new(), |line| format!("{line}\n\n"));
     print(&format!(
-        "{}\n\n{}\n{} in {}; run directory: {}\n",
-        headline(plan, setup),
+        "{headline}{}\n{} in {}; run directory: {}\n",
         summary::table(summary),
         counted(summary.rounds as usize, "round"),
         duration(summary.seconds),

@@ -39,9 +39,6 @@ pub enum Error {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// The run was asked to stop.
-    #[error("stopped")]
-    Interrupted,
 }
 
 /// A result with the library's error.

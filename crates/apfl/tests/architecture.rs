@@ -24,7 +24,7 @@ const ROOMS: [(&str, &[&str]); 23] = [
     ),
     (
         "store::tensors",
-        &["error", "model", "params", "store::atomic"],
+        &["error", "model", "pack", "params", "store::atomic"],
     ),
     (
         "site",
@@ -37,14 +37,18 @@ const ROOMS: [(&str, &[&str]); 23] = [
         ],
     ),
     ("algorithm", &["pack", "params", "settings", "site"]),
+    ("memories", &["error", "pack"]),
     (
         "clients",
         &[
             "algorithm",
             "data",
+            "digest",
             "error",
+            "memories",
             "metrics",
             "model",
+            "pack",
             "params",
             "rng",
             "site",
@@ -52,7 +56,15 @@ const ROOMS: [(&str, &[&str]); 23] = [
     ),
     (
         "engine",
-        &["algorithm", "clients", "digest", "error", "metrics", "site"],
+        &[
+            "algorithm",
+            "clients",
+            "digest",
+            "error",
+            "metrics",
+            "pack",
+            "site",
+        ],
     ),
     (
         "training",
@@ -102,8 +114,24 @@ const ROOMS: [(&str, &[&str]); 23] = [
         ],
     ),
     (
+        "store::checkpoint",
+        &[
+            "digest",
+            "error",
+            "pack",
+            "store::atomic",
+            "store::tensors",
+            "training",
+        ],
+    ),
+    (
         "store",
-        &["store::atomic", "store::run_dir", "store::tensors"],
+        &[
+            "store::atomic",
+            "store::checkpoint",
+            "store::run_dir",
+            "store::tensors",
+        ],
     ),
     (
         "join",

@@ -202,6 +202,10 @@ impl Dataset for Generated {
         }))
     }
 
+    fn is_generated(&self) -> bool {
+        true
+    }
+
     fn notes(&self) -> Vec<String> {
         let left_out = self.settings.clients - self.clients();
         if left_out == 0 {

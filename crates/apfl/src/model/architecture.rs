@@ -79,6 +79,7 @@ impl Architecture {
         match self.shape {
             Shape::Logistic => "logistic",
             Shape::Mlp(_) => "mlp",
+            Shape::Cnn { .. } => "cnn",
         }
     }
 
