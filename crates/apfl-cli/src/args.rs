@@ -266,7 +266,7 @@ table's feature columns and its label column; a client column is ignored, a spli
 pub struct Join {
     /// The run directory
     pub run: PathBuf,
-    /// A CSV file with the newcomer's data, or synthetic:K
+    /// A CSV or Parquet file with the newcomer's data, or synthetic:K
     #[arg(long, value_name = "FILE")]
     pub data: String,
     /// α: a number from 0 to 1, adaptive, or adaptive:0.1 [default: the run's own]

@@ -73,12 +73,12 @@ pub fn run(args: &args::Join) -> Result<()> {
     }
 }
 
-/// `synthetic:K` is client K of the run's own generator, anything else a CSV file.
+/// `synthetic:K` is client K of the run's own generator, anything else a CSV or Parquet file.
 fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
     if let Some(k) = from.strip_prefix("synthetic:") {
         let Source::Synthetic(settings) = &run.plan.data else {
             return Err(Error::Request(format!(
-                "--data {from}: the run's data is not synthetic; give a CSV file"
+                "--data {from}: the run's data is not synthetic; give a CSV or Parquet file"
             )));
         };
         let k = k.parse().map_err(|_| {

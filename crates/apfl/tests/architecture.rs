@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 22] = [
+const ROOMS: [(&str, &[&str]); 23] = [
     ("params", &[]),
     ("rng", &[]),
     ("schedule", &[]),
@@ -29,6 +29,12 @@ const ROOMS: [(&str, &[&str]); 22] = [
     (
         "site",
         &["data", "metrics", "model", "params", "rng", "schedule"],
+    ),
+    (
+        "curvature",
+        &[
+            "data", "error", "model", "params", "rng", "schedule", "site",
+        ],
     ),
     ("algorithm", &["pack", "params", "settings", "site"]),
     ("memories", &["error", "pack"]),
@@ -79,6 +85,7 @@ const ROOMS: [(&str, &[&str]); 22] = [
         &[
             "algorithm",
             "clients",
+            "curvature",
             "data",
             "error",
             "model",
@@ -142,7 +149,16 @@ const ROOMS: [(&str, &[&str]); 22] = [
     (
         "theory",
         &[
-            "clients", "data", "engine", "error", "model", "params", "rng", "spec", "training",
+            "clients",
+            "curvature",
+            "data",
+            "engine",
+            "error",
+            "model",
+            "params",
+            "rng",
+            "spec",
+            "training",
         ],
     ),
 ];

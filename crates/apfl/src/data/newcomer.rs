@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use super::folder::wrong;
 use super::partition::hold_out;
+use super::rows::open;
 use super::synthetic::Synthetic;
 use super::table::read_features;
 use super::{Dataset, Examples, Features, Labels, Normalization, Schema, Shard, Targets, Task};
-use crate::error::{Error, Result, at};
+use crate::error::{Error, Result};
 
 /// How a newcomer's table is read.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,20 +23,28 @@ pub struct Columns {
     pub seed: u64,
 }
 
-/// Reads a CSV file with the training table's columns as the data of one client. A client
+/// Reads a CSV or Parquet file with the training table's columns as the data of one client. A client
 /// column, and any other that the model was not trained on, is ignored.
 pub fn read_table(path: &Path, schema: &Schema, columns: &Columns) -> Result<Shard> {
-    let error = |message: String| Error::Data(format!("{}: {message}", path.display()));
+    let error = |message: String| wrong(path, message);
     let x = read_features(path, schema)?;
     let width = schema.features.len();
-    let (labels, held) = read_labels(path, columns)?;
+    let Labelled {
+        unit,
+        numbers,
+        labels,
+        held,
+    } = read_labels(path, columns)?;
     let m = labels.len();
     if m != x.len() / width {
         return Err(error("changed while it was being read".into()));
     }
     let targets = targets(&labels, &schema.task).map_err(|(row, message)| {
-        let line = row + 2; // the header is line 1
-        error(format!("row {line}, column '{}': {message}", columns.label))
+        let number = numbers[row];
+        error(format!(
+            "{unit} {number}, column '{}': {message}",
+            columns.label
+        ))
     })?;
     let (train, valid) = match held {
         Some(held) => {
@@ -61,49 +71,68 @@ pub fn read_table(path: &Path, schema: &Schema, columns: &Columns) -> Result<Sha
     })
 }
 
-type Held = Option<Vec<bool>>;
+/// What the label and split columns say, row by row.
+#[derive(Default)]
+struct Labelled {
+    /// `line` or `row`, and every row's number in the file.
+    unit: &'static str,
+    numbers: Vec<u64>,
+    labels: Vec<String>,
+    held: Option<Vec<bool>>,
+}
 
-fn read_labels(path: &Path, columns: &Columns) -> Result<(Vec<String>, Held)> {
-    let error = |message: String| Error::Data(format!("{}: {message}", path.display()));
-    let file = std::fs::File::open(path).map_err(at(path, "read"))?;
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
-    let header: Vec<String> = reader
-        .headers()
-        .map_err(|e| error(e.to_string()))?
-        .iter()
-        .map(|name| name.trim_start_matches('\u{feff}').trim().to_owned())
-        .collect();
-    let place = |name: &str| header.iter().position(|column| column == name);
+fn read_labels(path: &Path, columns: &Columns) -> Result<Labelled> {
+    let mut rows = open(path)?;
+    let place = |name: &str| rows.header().iter().position(|column| column == name);
     let label = place(&columns.label).ok_or_else(|| {
-        error(format!(
-            "there is no column '{}', the label that the run was trained on",
-            columns.label
-        ))
+        wrong(
+            path,
+            format!(
+                "there is no column '{}', the label that the run was trained on",
+                columns.label
+            ),
+        )
     })?;
     let split = place(&columns.split);
-    let mut labels = Vec::new();
-    let mut held = split.map(|_| Vec::new());
-    for row in reader.records() {
-        let row = row.map_err(|e| error(e.to_string()))?;
-        let line = row.position().map_or(0, csv::Position::line);
-        let field = |k: usize| row.get(k).unwrap_or_default().trim();
-        labels.push(field(label).to_owned());
-        if let (Some(split), Some(held)) = (split, &mut held) {
-            held.push(match field(split) {
+    let mut found = Labelled {
+        unit: rows.unit(),
+        held: split.map(|_| Vec::new()),
+        ..Labelled::default()
+    };
+    while rows.advance().map_err(|e| wrong(path, e))? {
+        let number = rows.number();
+        let text = |k: usize, name: &str| {
+            let cell = rows.cell(k);
+            let text = cell.text().map(std::borrow::Cow::into_owned);
+            text.map_err(|e| {
+                wrong(
+                    path,
+                    format!("{} {number}, column '{name}' {e}", rows.unit()),
+                )
+            })
+        };
+        found.numbers.push(number);
+        found.labels.push(text(label, &columns.label)?);
+        if let (Some(split), Some(held)) = (split, &mut found.held) {
+            held.push(match text(split, &columns.split)?.as_str() {
                 "train" => false,
                 "valid" => true,
                 other => {
-                    return Err(error(format!(
-                        "line {line}, column '{}': found '{other}', allowed is train or valid",
-                        columns.split
-                    )));
+                    return Err(wrong(
+                        path,
+                        format!(
+                            "{} {number}, column '{}': found '{other}', allowed is train or valid",
+                            rows.unit(),
+                            columns.split
+                        ),
+                    ));
                 }
             });
         }
     }
-    match labels.is_empty() {
-        true => Err(error("there is a header but not one row".into())),
-        false => Ok((labels, held)),
+    match found.labels.is_empty() {
+        true => Err(wrong(path, "there is a header but not one row")),
+        false => Ok(found),
     }
 }
 
@@ -261,7 +290,10 @@ mod tests {
         for (text, words) in [
             ("x0,x1,label\n1,2,0\n", "no column 'x2'"),
             ("x0,x1,x2\n1,2,0\n", "no column 'label'"),
-            ("x0,x1,x2,label\n1,2,3,5\n", "found '5', the run knows 0, 1"),
+            (
+                "x0,x1,x2,label\n1,2,3,1\n\n1,2,3,5\n",
+                "line 4, column 'label': found '5', the run knows 0, 1",
+            ),
             ("x0,x1,x2,label\n1,2,oops,1\n", "'oops'"),
             ("x0,x1,x2,label\n", "not one row"),
             ("x0,x1,x2,label\n1,2,3,1\n", "no training example"),
