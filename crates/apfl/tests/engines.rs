@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apfl::algorithm::apfl::Mixing;
 use apfl::algorithm::{Algorithm, Apfl, FedAvg, LocalOnly, every_algorithm};
-use apfl::clients::{Clients, Delivered, World};
+use apfl::clients::{Clients, Delivered, Home, World};
 use apfl::digest::digest_of;
 use apfl::engine::{Engine, Threads};
 use apfl::metrics::Tallies;
@@ -103,7 +103,7 @@ fn round<A: Algorithm>(
 }
 
 fn clients_outside_keep_their_memory<A: Algorithm + Clone>(algorithm: A) {
-    let engine = || Threads::new(world(), Arc::new(algorithm.clone()), 3).unwrap();
+    let engine = || Threads::new(world(), Arc::new(algorithm.clone()), 3, &Home::Ram).unwrap();
     let mut old = engine();
     round(
         &mut old,
@@ -128,12 +128,8 @@ fn clients_outside_keep_their_memory<A: Algorithm + Clone>(algorithm: A) {
 
 #[test]
 fn clients_outside_the_cohort_keep_their_memory() {
-    clients_outside_keep_their_memory(Apfl {
-        mixing: Mixing::Fixed(0.25),
-    });
-    clients_outside_keep_their_memory(Apfl {
-        mixing: Mixing::Adaptive(0.5),
-    });
+    clients_outside_keep_their_memory(Apfl::paper(Mixing::Fixed(0.25)));
+    clients_outside_keep_their_memory(Apfl::paper(Mixing::Adaptive(0.5)));
     clients_outside_keep_their_memory(LocalOnly);
 }
 
@@ -142,7 +138,7 @@ fn order_is_irrelevant<A: Algorithm>(algorithm: A) {
     let algorithm = Arc::new(algorithm);
     let sent = algorithm.broadcast(&algorithm.start(&world.w0, 23));
     let processed = |order: &[usize]| {
-        let clients = Clients::new(world.clone(), algorithm.clone());
+        let clients = Clients::new(world.clone(), algorithm.clone(), &Home::Ram).unwrap();
         // One desk for all: nothing a client leaves on it may reach the next.
         let mut desk = Desk::default();
         let mut results = vec![None; 23];
@@ -150,8 +146,9 @@ fn order_is_irrelevant<A: Algorithm>(algorithm: A) {
             for client in order {
                 let reply = clients
                     .train(*client, number, &sent, true, &mut desk)
-                    .unwrap();
-                let memory = clients.memory(*client, digest_of);
+                    .unwrap()
+                    .expect("a finite loss");
+                let memory = clients.memory(*client, digest_of).unwrap();
                 results[*client] = Some((digest_of(&reply.update), reply.tallies, memory));
             }
         }
@@ -167,9 +164,7 @@ fn order_is_irrelevant<A: Algorithm>(algorithm: A) {
 
 #[test]
 fn the_order_of_processing_changes_nothing() {
-    order_is_irrelevant(Apfl {
-        mixing: Mixing::Adaptive(0.5),
-    });
+    order_is_irrelevant(Apfl::paper(Mixing::Adaptive(0.5)));
     order_is_irrelevant(FedAvg);
     order_is_irrelevant(LocalOnly);
 }

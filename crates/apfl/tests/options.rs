@@ -413,7 +413,7 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
     while let Some(record) = training.next_round().unwrap() {
         run.append(&record).unwrap();
     }
-    run.finish(&mut training, |_| ()).unwrap();
+    run.finish(&mut training, |_| Ok(())).unwrap();
 
     let finished = FinishedRun::open(&path).unwrap();
     let model = &*setup.world.model;
