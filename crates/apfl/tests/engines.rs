@@ -128,12 +128,8 @@ fn clients_outside_keep_their_memory<A: Algorithm + Clone>(algorithm: A) {
 
 #[test]
 fn clients_outside_the_cohort_keep_their_memory() {
-    clients_outside_keep_their_memory(Apfl {
-        mixing: Mixing::Fixed(0.25),
-    });
-    clients_outside_keep_their_memory(Apfl {
-        mixing: Mixing::Adaptive(0.5),
-    });
+    clients_outside_keep_their_memory(Apfl::paper(Mixing::Fixed(0.25)));
+    clients_outside_keep_their_memory(Apfl::paper(Mixing::Adaptive(0.5)));
     clients_outside_keep_their_memory(LocalOnly);
 }
 
@@ -167,9 +163,7 @@ fn order_is_irrelevant<A: Algorithm>(algorithm: A) {
 
 #[test]
 fn the_order_of_processing_changes_nothing() {
-    order_is_irrelevant(Apfl {
-        mixing: Mixing::Adaptive(0.5),
-    });
+    order_is_irrelevant(Apfl::paper(Mixing::Adaptive(0.5)));
     order_is_irrelevant(FedAvg);
     order_is_irrelevant(LocalOnly);
 }

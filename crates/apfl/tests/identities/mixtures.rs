@@ -118,9 +118,7 @@ fn i07_with_the_shared_model_frozen_the_mixture_is_sgd_with_a_smaller_step() {
     let (alpha, eta) = (0.4f32, 0.5);
     let model = Mlp::new(4, &[6], 3, Loss::Softmax, 0.01);
     let (examples, w, _) = examples_and_points(&model, 4);
-    let apfl = Apfl {
-        mixing: Mixing::Fixed(alpha),
-    };
+    let apfl = Apfl::paper(Mixing::Fixed(alpha));
     let sent = ModelOnly { model: w.clone() };
     let (mut memory, mut plain) = (apfl.join(&w), LocalOnly.join(&w));
     let small = f64::from(alpha) * f64::from(alpha) * eta;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use apfl::algorithm::{Algorithm, Sender};
-use apfl::clients::World;
+use apfl::clients::{Home, World};
 use apfl::data::{Examples, Features, InMemory, Normalization, Schema, Shard, Targets, Task};
 use apfl::model::mlp::Mlp;
 use apfl::model::{Loss, Model};
@@ -110,6 +110,7 @@ impl Small {
                 model: self.model.clone(),
                 w0: Arc::new(w0),
                 pace,
+                skip_nonfinite: false,
             },
             rounds,
             participation,
@@ -119,6 +120,7 @@ impl Small {
             keep_models: true,
             threads: 1,
             notes: Vec::new(),
+            home: Home::Ram,
         }
     }
 }
