@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match dispatch(args) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            crate::output::tell(format!("error: {error}"));
             ExitCode::from(error.exit_code())
         }
     }

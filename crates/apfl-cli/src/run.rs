@@ -26,37 +26,39 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
         false => None,
     };
     let (plan, out) = match &begun {
-        Some(Begun { plan, out, .. }) => (plan.clone(), out.clone()),
+        Some(Begun { plan, out, .. }) => (plan.clone(), Some(out.clone())),
         None => {
             let mut spec = read_spec(args.spec.as_ref(), &args.overrides)?;
             if let Some(threads) = args.threads {
                 spec.set(&format!("engine.threads={threads}"))?;
             }
-            let plan = spec.plan()?;
-            let out = match &args.out {
-                Some(out) => out.clone(),
-                None => default_directory(&plan, args.spec.as_deref()),
-            };
-            (plan, out)
+            if let Some(out) = &args.out {
+                RunDir::require_empty(out)?;
+            }
+            (spec.plan()?, args.out.clone())
         }
     };
     if let Some(Begun {
         finished: Some(summary),
+        out,
         ..
     }) = &begun
     {
         if !args.quiet {
-            eprintln!("{}: the run is finished already", out.display());
+            crate::output::tell(format!("{}: the run is finished already", out.display()));
         }
-        show(args, None, summary, &out)?;
+        show(args, None, summary, out)?;
         return Ok(ExitCode::SUCCESS);
     }
 
     let mut setup = plan.setup()?;
     let environment = environment(&setup);
+    let out = match out {
+        Some(out) => out,
+        None => new_directory(&plan, args.spec.as_deref())?,
+    };
     let (mut training, mut directory, mut checkpoints) = match begun {
         None => {
-            RunDir::require_empty(&out)?;
             let directory = RunDir::create(&out, &plan, &setup, &environment)?;
             setup.home = plan.home(&out);
             let training = Training::new(setup.clone(), &plan.algorithm)?;
@@ -99,19 +101,28 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
         }
         if stopping {
             progress.clear();
-            eprintln!(
+            crate::output::tell(format!(
                 "stopped after round {} of {}; continue with: apfl run --resume --out {}",
                 record.round,
                 setup.rounds,
                 out.display()
-            );
+            ));
             return Ok(ExitCode::FAILURE);
         }
     }
     progress.clear();
 
     let progress = Progress::deliveries(training.receivers().len() as u64, args.quiet);
-    let summary = directory.finish(&mut training, |n| progress.delivered(n))?;
+    let summary = directory.finish(&mut training, |n| {
+        progress.delivered(n);
+        match stop.load(Ordering::Relaxed) {
+            true => Err(Error::Interrupted(format!(
+                "stopped during delivery; continue with: apfl run --resume --out {}",
+                out.display()
+            ))),
+            false => Ok(()),
+        }
+    })?;
     progress.clear();
     show(args, Some(&headline(&plan, &setup)), &summary, &out)?;
     Ok(ExitCode::SUCCESS)
@@ -120,16 +131,16 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
 fn tell(found: &Found, out: &Path, quiet: bool) {
     match found {
         Found::Resumed { round, notes } => {
-            notes.iter().for_each(|note| eprintln!("{note}"));
+            notes.iter().for_each(crate::output::tell);
             if !quiet {
-                eprintln!("{}: going on after round {round}", out.display());
+                crate::output::tell(format!("{}: going on after round {round}", out.display()));
             }
         }
         Found::None if !quiet => {
-            eprintln!(
+            crate::output::tell(format!(
                 "{}: no checkpoint yet, starting from round 1",
                 out.display()
-            );
+            ));
         }
         Found::None => {}
     }
@@ -207,19 +218,33 @@ fn cpu() -> String {
         })
 }
 
-/// `runs/<name>-<UTC time>`, with a number behind where that is taken.
-fn default_directory(plan: &Plan, spec: Option<&Path>) -> PathBuf {
+/// Makes `runs/<name>-<UTC time>`, with a number behind where that is taken.
+fn new_directory(plan: &Plan, spec: Option<&Path>) -> Result<PathBuf> {
     let name = match spec.and_then(Path::file_stem) {
         Some(stem) => stem.to_string_lossy().into_owned(),
         None => format!("{}-{}", plan.algorithm.kind(), plan.data.kind()),
     };
     let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    let first = PathBuf::from(format!("runs/{name}-{time}"));
-    let next = (2..).map(|k| PathBuf::from(format!("runs/{name}-{time}-{k}")));
-    std::iter::once(first)
-        .chain(next)
-        .find(|path| !path.exists())
-        .expect("some number is free")
+    let failed = |path: &Path, source| Error::File {
+        path: path.into(),
+        action: "create",
+        source,
+    };
+    std::fs::create_dir_all("runs").map_err(|e| failed(Path::new("runs"), e))?;
+    for k in 1u32.. {
+        let suffix = if k == 1 {
+            String::new()
+        } else {
+            format!("-{k}")
+        };
+        let path = PathBuf::from(format!("runs/{name}-{time}{suffix}"));
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(failed(&path, e)),
+        }
+    }
+    unreachable!("some number is free")
 }
 
 /// A flag that Ctrl-C and a termination signal raise; a second signal ends at once.
@@ -230,7 +255,9 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>> {
         if raised.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("\nstopping after this round; once more to stop at once");
+        crate::output::tell(format!(
+            "\nstopping as soon as it can be continued; once more to stop at once"
+        ));
     })
     .map_err(|e| Error::Data(format!("cannot listen for Ctrl-C: {e}")))?;
     Ok(stop)

@@ -137,6 +137,14 @@ impl<A: Algorithm> Clients<A> {
         Ok(place.get_or_init(|| shard).clone())
     }
 
+    /// A client's data for once: kept only if it is kept already.
+    fn shard_for_once(&self, client: usize) -> Result<Arc<Shard>> {
+        match self.shards.get(client).and_then(OnceLock::get) {
+            Some(shard) => Ok(shard.clone()),
+            None => self.world.dataset.shard(client),
+        }
+    }
+
     fn site<'a>(
         &'a self,
         train: &'a Examples,
@@ -273,7 +281,7 @@ impl<A: Algorithm> Clients<A> {
         keep: bool,
         desk: &mut Desk,
     ) -> Result<Delivered> {
-        let shard = self.shard(client)?;
+        let shard = self.shard_for_once(client)?;
         let algorithm = &*self.algorithm;
         let mut local = match self.memories.look(client, Clone::clone)? {
             Some(local) => local,

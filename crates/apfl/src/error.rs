@@ -29,6 +29,9 @@ pub enum Error {
         /// The loss itself: inf or NaN.
         loss: f64,
     },
+    /// Asked to stop, in one sentence that says how to go on.
+    #[error("{0}")]
+    Interrupted(String),
     /// The operating system said no.
     #[error("{}: cannot {action}: {source}", path.display())]
     File {

@@ -68,6 +68,9 @@ impl Spec {
                 .or_insert_with(|| Value::Table(Table::new()));
             // { fixed = … } and { adaptive = … } exclude each other: the new one replaces.
             let replaces = *part == "mixing" && depth + 1 == parents.len();
+            if let (true, Value::String(kind)) = (*part == "schedule", &*inner) {
+                *inner = Table::from_iter([("kind".to_string(), kind.clone().into())]).into();
+            }
             if !inner.is_table() || replaces {
                 *inner = Value::Table(Table::new());
             }
@@ -373,7 +376,15 @@ impl Plan {
             "uniform" => model
                 .layout()
                 .uniform(&mut stream(self.seed, Purpose::Init, 0, 0)),
-            path => tensors::read_one(path.as_ref(), model.layout(), "")?,
+            path => {
+                let params = tensors::read_one(path.as_ref(), model.layout(), "")?;
+                if let Some(x) = params.iter().find(|x| !x.is_finite()) {
+                    return Err(Error::Data(format!(
+                        "{path}: holds {x}; no start for a model"
+                    )));
+                }
+                params
+            }
         })
     }
 

@@ -153,9 +153,17 @@ fn legend(out: &mut String, falling: &Falling) {
 
 /// Hues around the circle, alternately lighter and darker so that neighbours differ.
 fn colour(class: usize, of: usize) -> String {
-    let hue = 360.0 * class as f64 / of.max(1) as f64 + 210.0;
-    let light = [48, 66][class % 2];
-    format!("hsl({:.0} 62% {light}%)", hue % 360.0)
+    let hue = 6.0 * class as f64 / of.max(1) as f64 + 3.5;
+    let light = [0.48, 0.66][class % 2];
+    let chroma = 0.62 * (1.0 - (2.0 * light - 1.0_f64).abs());
+    // Red, green and blue lie a third of the circle apart.
+    let part = |at: f64| {
+        let distance = (hue - at).rem_euclid(6.0);
+        let distance = distance.min(6.0 - distance);
+        let share = (2.0 - distance).clamp(0.0, 1.0);
+        (255.0 * (light + chroma * (share - 0.5))).round() as u8
+    };
+    format!("#{:02x}{:02x}{:02x}", part(0.0), part(2.0), part(4.0))
 }
 
 fn escaped(text: &str) -> String {

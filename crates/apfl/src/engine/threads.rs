@@ -163,7 +163,9 @@ impl Crew {
         Ok(Self {
             pool,
             desks: (0..threads).map(|_| Mutex::default()).collect(),
-            look_ahead: (WAITING_BYTES / item_bytes.max(1)).clamp(2 * threads, 4096),
+            look_ahead: (WAITING_BYTES / item_bytes.max(1))
+                .min(4096)
+                .max(2 * threads),
         })
     }
 
@@ -208,7 +210,8 @@ impl Crew {
                     Err(error) => Some((k, error)),
                     Ok(result) => {
                         queue.waiting.insert(k, result);
-                        queue.hand_on()
+                        catch_unwind(AssertUnwindSafe(|| queue.hand_on()))
+                            .unwrap_or_else(|panic| Some((k, panicked(&name(k), &*panic))))
                     }
                 };
                 if let Some((k, error)) = failed

@@ -194,11 +194,11 @@ impl RunDir {
     }
 
     /// Delivers, and writes models, `clients.jsonl` and, last of all, `summary.json`.
-    /// `progress` hears of every client.
+    /// `progress` hears of every client and may end it.
     pub fn finish(
         &mut self,
         training: &mut Training,
-        mut progress: impl FnMut(u64) + Send,
+        mut progress: impl FnMut(u64) -> Result<()> + Send,
     ) -> Result<Summary> {
         let setup = training.setup().clone();
         let layout = setup.world.model.layout();
@@ -236,8 +236,7 @@ impl RunDir {
             let valid = delivered.examples.1 as f64;
             majority.extend(delivered.majority.map(|share| (share * valid, valid)));
             tallies.push(delivered.tallies);
-            progress(tallies.len() as u64);
-            Ok(())
+            progress(tallies.len() as u64)
         })?;
         if let Some(kept) = kept {
             kept.personal.commit()?;
