@@ -121,6 +121,7 @@ impl Small {
             threads: 1,
             home: Home::Ram,
             notes: Vec::new(),
+            home: Home::Ram,
         }
     }
 }
