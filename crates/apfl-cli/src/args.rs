@@ -64,6 +64,7 @@ Examples:
   apfl run my.toml --out runs/first
   apfl run my.toml --set algorithm.kind=fedavg --set seed=2
   apfl run --set 'algorithm.mixing={ fixed = 0.5 }' --set training.rounds=20
+  apfl run --resume --out runs/first         go on after an interruption
   apfl run my.toml --json | jq .personal.pooled.valid.accuracy
 
 The result goes to stdout, progress and diagnostics to stderr, everything else to the run
@@ -80,6 +81,12 @@ pub struct Run {
     /// Threads; 0 for all cores. Never changes the result
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Continue the run in --out from its last checkpoint
+    #[arg(long, requires = "out")]
+    pub resume: bool,
+    /// With --resume: go on although the run was begun by another version of the program
+    #[arg(long, requires = "resume")]
+    pub force: bool,
     /// No progress and no table; errors are still told
     #[arg(long, short)]
     pub quiet: bool,

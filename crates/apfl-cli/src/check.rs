@@ -5,7 +5,7 @@ use std::time::Instant;
 use apfl::error::Result;
 use apfl::metrics::Spread;
 use apfl::site::LocalWork;
-use apfl::training::{Setup, Training};
+use apfl::training::{DeliverTo, Setup, Training};
 use serde::Serialize;
 
 use crate::args::{self, read_spec};
@@ -47,12 +47,19 @@ pub fn check(args: &args::Check) -> Result<()> {
         Spread::of(&values).expect("there is a client")
     };
     let (train, valid) = (spread(|s| s.0), spread(|s| s.1));
-    let mut training = Training::new(sample(&setup), &plan.algorithm)?;
+    let (small, slower) = sample(&setup, train.mean as usize);
+    let mut training = Training::new(small, &plan.algorithm)?;
     let started = Instant::now();
     training.next_round()?;
     let sampled = started.elapsed().as_secs_f64();
     let k = setup.cohort_size();
-    let seconds = sampled * setup.rounds as f64 * k as f64 / sample_size(n) as f64;
+    let receivers = match setup.deliver_to {
+        DeliverTo::None => 0,
+        DeliverTo::Drawn => k,
+        DeliverTo::All => n,
+    };
+    let client_rounds = setup.rounds as f64 * k as f64 + receivers as f64;
+    let seconds = sampled * slower * client_rounds / sample_size(n) as f64;
     let met = match setup.participation < 1.0 {
         true => n as f64 * (1.0 - (1.0 - k as f64 / n as f64).powf(setup.rounds as f64)),
         false => n as f64,
@@ -82,13 +89,22 @@ fn sample_size(n: usize) -> usize {
     n.min(8)
 }
 
-/// The same run with a few clients and one round.
-fn sample(setup: &Setup) -> Setup {
+/// Local steps that are tried.
+const TRIED_STEPS: u64 = 50;
+
+/// The same run with a few clients, one round and few local steps, and how many times
+/// longer the real one's rounds are.
+fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
     let n = setup.world.dataset.clients();
     let mut small = setup.clone();
     small.participation = sample_size(n) as f64 / n as f64;
     small.rounds = 1;
-    small
+    let steps = setup.world.pace.steps(examples.max(1));
+    if steps <= TRIED_STEPS {
+        return (small, 1.0);
+    }
+    small.world.pace.work = LocalWork::Steps(TRIED_STEPS);
+    (small, steps as f64 / TRIED_STEPS as f64)
 }
 
 fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {

@@ -9,6 +9,7 @@ mod join;
 mod output;
 mod predict;
 mod progress;
+mod resume;
 mod run;
 mod summary;
 mod theory;
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
     match dispatch(args) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            crate::output::tell(format!("error: {error}"));
             ExitCode::from(error.exit_code())
         }
     }

@@ -18,6 +18,11 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
+/// Tells something on stderr. That nobody listens is no error.
+pub fn tell(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
 /// Prints a value as one JSON document.
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).expect("plain JSON");

@@ -42,7 +42,7 @@ pub fn predict(args: &args::Predict) -> Result<()> {
         let outputs = predictor.outputs(&*model, &examples.batch(start, ROWS), &mut ws);
         for z in outputs.chunks_exact(model.outputs()) {
             let scores = model.loss().present(z, classes.len());
-            let mut row: Vec<String> = scores.iter().map(|s| format!("{s:.6}")).collect();
+            let mut row: Vec<String> = scores.iter().map(|s| (*s as f32).to_string()).collect();
             if let Some(class) = classes.get(predicted(z) as usize) {
                 row.insert(0, class.clone());
             }

@@ -75,9 +75,9 @@ impl Progress {
     /// A line above the bar, also where there is no bar.
     pub fn say(&self, line: &str) {
         if self.bar.is_hidden() {
-            eprintln!("{line}");
+            crate::output::tell(line);
         } else {
-            self.bar.suspend(|| eprintln!("{line}"));
+            self.bar.suspend(|| crate::output::tell(line));
         }
     }
 

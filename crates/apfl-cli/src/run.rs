@@ -7,33 +7,76 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use apfl::error::{Error, Result};
 use apfl::spec::Plan;
-use apfl::store::RunDir;
+use apfl::store::checkpoint::Found;
 use apfl::store::run_dir::{Environment, Summary};
+use apfl::store::{Checkpoints, RunDir};
 use apfl::training::{Setup, Training};
 use serde::Serialize;
 
 use crate::args::{self, read_spec};
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
+use crate::resume::{self, Begun};
 use crate::summary;
 
 /// Trains, delivers and shows the result.
 pub fn run(args: &args::Run) -> Result<ExitCode> {
-    let mut spec = read_spec(args.spec.as_ref(), &args.overrides)?;
-    if let Some(threads) = args.threads {
-        spec.set(&format!("engine.threads={threads}"))?;
-    }
-    let plan = spec.plan()?;
-    let setup = plan.setup()?;
-    let out = match &args.out {
-        Some(out) => out.clone(),
-        None => default_directory(&plan, args.spec.as_deref()),
+    let begun = match args.resume {
+        true => resume::begun(args)?,
+        false => None,
     };
-    let mut training = Training::new(setup.clone(), &plan.algorithm)?;
-    let mut directory = RunDir::create(&out, &plan, &setup, &environment(&setup))?;
-    let stop = stop_on_signal()?;
+    let (plan, out) = match &begun {
+        Some(Begun { plan, out, .. }) => (plan.clone(), Some(out.clone())),
+        None => {
+            let mut spec = read_spec(args.spec.as_ref(), &args.overrides)?;
+            if let Some(threads) = args.threads {
+                spec.set(&format!("engine.threads={threads}"))?;
+            }
+            if let Some(out) = &args.out {
+                RunDir::require_empty(out)?;
+            }
+            (spec.plan()?, args.out.clone())
+        }
+    };
+    if let Some(Begun {
+        finished: Some(summary),
+        out,
+        ..
+    }) = &begun
+    {
+        if !args.quiet {
+            crate::output::tell(format!("{}: the run is finished already", out.display()));
+        }
+        show(args, None, summary, out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
 
-    let progress = Progress::rounds(setup.rounds, 0, args.quiet);
+    let mut setup = plan.setup()?;
+    let environment = environment(&setup);
+    let out = match out {
+        Some(out) => out,
+        None => new_directory(&plan, args.spec.as_deref())?,
+    };
+    let (mut training, mut directory, mut checkpoints) = match begun {
+        None => {
+            let directory = RunDir::create(&out, &plan, &setup, &environment)?;
+            setup.home = plan.home(&out);
+            let training = Training::new(setup.clone(), &plan.algorithm)?;
+            (training, directory, Checkpoints::new(&out))
+        }
+        Some(begun) => {
+            begun.fits(&environment, args.force)?;
+            setup.home = plan.home(&out);
+            let mut training = Training::new(setup.clone(), &plan.algorithm)?;
+            let (checkpoints, found) = Checkpoints::resume(&out, &mut training)?;
+            RunDir::describe(&out, &setup, &environment)?;
+            let directory = RunDir::reopen(&out, training.round())?;
+            tell(&found, &out, args.quiet);
+            (training, directory, checkpoints)
+        }
+    };
+    let stop = stop_on_signal()?;
+    let progress = Progress::rounds(setup.rounds, training.round(), args.quiet);
     if !args.quiet {
         for note in &setup.notes {
             progress.say(note);
@@ -42,27 +85,68 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
     while let Some(record) = training.next_round()? {
         directory.append(&record)?;
         progress.round(&record);
-        if stop.load(Ordering::Relaxed) && record.round < setup.rounds {
+        if !record.skipped.is_empty() {
+            progress.say(&format!(
+                "round {}: left out, because their loss is not finite: {}",
+                record.round,
+                record.skipped.join(", ")
+            ));
+        }
+        let last = record.round == setup.rounds;
+        let stopping = stop.load(Ordering::Relaxed) && !last;
+        let due = plan.checkpoint_every > 0 && record.round.is_multiple_of(plan.checkpoint_every);
+        if due || last || stopping {
+            directory.sync()?;
+            checkpoints.write(&mut training)?;
+        }
+        if stopping {
             progress.clear();
-            eprintln!(
-                "stopped after round {} of {}; what was recorded is in {}",
+            crate::output::tell(format!(
+                "stopped after round {} of {}; continue with: apfl run --resume --out {}",
                 record.round,
                 setup.rounds,
                 out.display()
-            );
+            ));
             return Ok(ExitCode::FAILURE);
         }
     }
     progress.clear();
 
     let progress = Progress::deliveries(training.receivers().len() as u64, args.quiet);
-    let summary = directory.finish(&mut training, |n| progress.delivered(n))?;
+    let summary = directory.finish(&mut training, |n| {
+        progress.delivered(n);
+        match stop.load(Ordering::Relaxed) {
+            true => Err(Error::Interrupted(format!(
+                "stopped during delivery; continue with: apfl run --resume --out {}",
+                out.display()
+            ))),
+            false => Ok(()),
+        }
+    })?;
     progress.clear();
-    show(args, &plan, &setup, &summary, &out)?;
+    show(args, Some(&headline(&plan, &setup)), &summary, &out)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(args: &args::Run, plan: &Plan, setup: &Setup, summary: &Summary, out: &Path) -> Result<()> {
+fn tell(found: &Found, out: &Path, quiet: bool) {
+    match found {
+        Found::Resumed { round, notes } => {
+            notes.iter().for_each(crate::output::tell);
+            if !quiet {
+                crate::output::tell(format!("{}: going on after round {round}", out.display()));
+            }
+        }
+        Found::None if !quiet => {
+            crate::output::tell(format!(
+                "{}: no checkpoint yet, starting from round 1",
+                out.display()
+            ));
+        }
+        Found::None => {}
+    }
+}
+
+fn show(args: &args::Run, headline: Option<&str>, summary: &Summary, out: &Path) -> Result<()> {
     #[derive(Serialize)]
     struct Document<'a> {
         run: String,
@@ -78,9 +162,9 @@ fn show(args: &args::Run, plan: &Plan, setup: &Setup, summary: &Summary, out: &P
     if args.quiet {
         return Ok(());
     }
+    let headline = headline.map_or(String::new(), |line| format!("{line}\n\n"));
     print(&format!(
-        "{}\n\n{}\n{} in {}; run directory: {}\n",
-        headline(plan, setup),
+        "{headline}{}\n{} in {}; run directory: {}\n",
         summary::table(summary),
         counted(summary.rounds as usize, "round"),
         duration(summary.seconds),
@@ -134,19 +218,33 @@ fn cpu() -> String {
         })
 }
 
-/// `runs/<name>-<UTC time>`, with a number behind where that is taken.
-fn default_directory(plan: &Plan, spec: Option<&Path>) -> PathBuf {
+/// Makes `runs/<name>-<UTC time>`, with a number behind where that is taken.
+fn new_directory(plan: &Plan, spec: Option<&Path>) -> Result<PathBuf> {
     let name = match spec.and_then(Path::file_stem) {
         Some(stem) => stem.to_string_lossy().into_owned(),
         None => format!("{}-{}", plan.algorithm.kind(), plan.data.kind()),
     };
     let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    let first = PathBuf::from(format!("runs/{name}-{time}"));
-    let next = (2..).map(|k| PathBuf::from(format!("runs/{name}-{time}-{k}")));
-    std::iter::once(first)
-        .chain(next)
-        .find(|path| !path.exists())
-        .expect("some number is free")
+    let failed = |path: &Path, source| Error::File {
+        path: path.into(),
+        action: "create",
+        source,
+    };
+    std::fs::create_dir_all("runs").map_err(|e| failed(Path::new("runs"), e))?;
+    for k in 1u32.. {
+        let suffix = if k == 1 {
+            String::new()
+        } else {
+            format!("-{k}")
+        };
+        let path = PathBuf::from(format!("runs/{name}-{time}{suffix}"));
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(failed(&path, e)),
+        }
+    }
+    unreachable!("some number is free")
 }
 
 /// A flag that Ctrl-C and a termination signal raise; a second signal ends at once.
@@ -157,7 +255,9 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>> {
         if raised.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("\nstopping after this round; once more to stop at once");
+        crate::output::tell(format!(
+            "\nstopping as soon as it can be continued; once more to stop at once"
+        ));
     })
     .map_err(|e| Error::Data(format!("cannot listen for Ctrl-C: {e}")))?;
     Ok(stop)

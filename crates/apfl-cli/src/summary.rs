@@ -16,9 +16,10 @@ pub fn table(summary: &Summary) -> String {
         [
             "",
             "train loss",
-            &format!("train {measure}"),
+            measure,
+            "worst decile",
             "valid loss",
-            &format!("valid {measure}"),
+            measure,
             "worst decile",
         ]
         .map(String::from)
@@ -32,9 +33,9 @@ pub fn table(summary: &Summary) -> String {
         rows.push(row(name, over));
     }
     if let Some(majority) = summary.majority {
-        let mut row = vec![String::new(); 6];
+        let mut row = vec![String::new(); 7];
         row[0] = "majority class".into();
-        row[4] = percent(majority);
+        row[5] = percent(majority);
         rows.push(row);
     }
     let mut text = columns(&rows);
@@ -52,6 +53,7 @@ fn row(name: &str, over: &OverClients) -> Vec<String> {
         name.into(),
         format!("{:.4}", over.pooled.train.loss),
         measured(&over.pooled.train),
+        measured(&over.worst_decile.train),
         format!("{:.4}", over.pooled.valid.loss),
         measured(&over.pooled.valid),
         measured(&over.worst_decile.valid),

@@ -1,12 +1,16 @@
 //! The clients that live in this process: their shards and their memories.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use crate::algorithm::Algorithm;
 use crate::data::{Dataset, Examples, Shard};
+use crate::digest::digest_of;
 use crate::error::{Error, Result};
+use crate::memories::{DiskMemories, Memories};
 use crate::metrics::{Tallies, Three};
 use crate::model::Model;
+use crate::pack::{Arrays, Pack};
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
 use crate::site::{Desk, Pace, Predictor, Site};
@@ -24,6 +28,9 @@ pub struct World {
     pub w0: Arc<Params>,
     /// How clients train.
     pub pace: Pace,
+    /// Whether a client whose loss is not finite is left out of the round, its memory as
+    /// before, instead of ending the run.
+    pub skip_nonfinite: bool,
 }
 
 /// A client's answer to a round.
@@ -68,24 +75,50 @@ pub struct ClientModels {
     pub local: Params,
 }
 
+/// Where the clients' memories live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// In RAM.
+    Ram,
+    /// In a scratch file, at most `budget` bytes of them in RAM.
+    Disk {
+        /// The file.
+        file: PathBuf,
+        /// Bytes.
+        budget: usize,
+    },
+}
+
 /// The clients of this process. Nothing is made for a client before it is first drawn.
 pub struct Clients<A: Algorithm> {
     world: World,
     algorithm: Arc<A>,
     shards: Vec<OnceLock<Arc<Shard>>>,
-    memories: Vec<Mutex<Option<Box<A::Local>>>>,
+    memories: Memories<A::Local>,
 }
 
 impl<A: Algorithm> Clients<A> {
     /// All clients of the data set, none of them met yet.
-    pub fn new(world: World, algorithm: Arc<A>) -> Self {
+    pub fn new(world: World, algorithm: Arc<A>, home: &Home) -> Result<Self> {
         let n = world.dataset.clients();
-        Self {
+        let memories = match home {
+            Home::Ram => Memories::in_ram(n),
+            Home::Disk { file, budget } => {
+                let fields = algorithm.join(&world.w0).fields();
+                Memories::Disk(DiskMemories::create(file, fields, *budget)?)
+            }
+        };
+        // Where memory is short, data that can be made again is not kept.
+        let cached = match (home, world.dataset.is_generated()) {
+            (Home::Disk { .. }, true) => 0,
+            _ => n,
+        };
+        Ok(Self {
             world,
             algorithm,
-            shards: (0..n).map(|_| OnceLock::new()).collect(),
-            memories: (0..n).map(|_| Mutex::new(None)).collect(),
-        }
+            shards: (0..cached).map(|_| OnceLock::new()).collect(),
+            memories,
+        })
     }
 
     /// What every client is given.
@@ -94,11 +127,22 @@ impl<A: Algorithm> Clients<A> {
     }
 
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
-        if let Some(shard) = self.shards[client].get() {
+        let Some(place) = self.shards.get(client) else {
+            return self.world.dataset.shard(client);
+        };
+        if let Some(shard) = place.get() {
             return Ok(shard.clone());
         }
         let shard = self.world.dataset.shard(client)?;
-        Ok(self.shards[client].get_or_init(|| shard).clone())
+        Ok(place.get_or_init(|| shard).clone())
+    }
+
+    /// A client's data for once: kept only if it is kept already.
+    fn shard_for_once(&self, client: usize) -> Result<Arc<Shard>> {
+        match self.shards.get(client).and_then(OnceLock::get) {
+            Some(shard) => Ok(shard.clone()),
+            None => self.world.dataset.shard(client),
+        }
     }
 
     fn site<'a>(
@@ -128,8 +172,31 @@ impl<A: Algorithm> Clients<A> {
         }
     }
 
-    /// A client's part of a round: trains, remembers, and scores where asked.
+    /// A client's part of a round: trains, remembers, and scores where asked. `None`: its
+    /// loss was not finite and the run is to go on without it.
     pub fn train(
+        &self,
+        client: usize,
+        round: u64,
+        sent: &A::Broadcast,
+        score: bool,
+        desk: &mut Desk,
+    ) -> Result<Option<Reply<A::Update>>> {
+        if !self.world.skip_nonfinite {
+            return self.attempt(client, round, sent, score, desk).map(Some);
+        }
+        let before = self.memories.look(client, Clone::clone)?;
+        match self.attempt(client, round, sent, score, desk) {
+            Err(Error::NonFinite { .. }) => {
+                let before = before.unwrap_or_else(|| self.algorithm.join(&self.world.w0));
+                self.memories.put(client, before)?;
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    fn attempt(
         &self,
         client: usize,
         round: u64,
@@ -138,18 +205,18 @@ impl<A: Algorithm> Clients<A> {
         desk: &mut Desk,
     ) -> Result<Reply<A::Update>> {
         let shard = self.shard(client)?;
-        let mut memory = self.memories[client]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let local = memory.get_or_insert_with(|| Box::new(self.algorithm.join(&self.world.w0)));
+        let mut local = match self.memories.take(client)? {
+            Some(local) => local,
+            None => self.algorithm.join(&self.world.w0),
+        };
         let mut site = self.site(&shard.train, Purpose::Batches, round, client, desk);
         let steps = site.steps();
-        let update = self.algorithm.local_round(sent, local, &mut site);
+        let update = self.algorithm.local_round(sent, &mut local, &mut site);
         self.checked(&site, &shard.name, round)?;
         let tallies = if score {
             let place = format!("after the local steps of round {round}");
-            let personal = self.algorithm.personal(local, &update, &mut site);
-            let localized = Predictor::At(self.algorithm.localized(local, &update));
+            let personal = self.algorithm.personal(&local, &update, &mut site);
+            let localized = Predictor::At(self.algorithm.localized(&local, &update));
             Some((
                 self.tallies(&localized, &shard, &place, desk)?,
                 self.tallies(&personal, &shard, &place, desk)?,
@@ -157,10 +224,12 @@ impl<A: Algorithm> Clients<A> {
         } else {
             None
         };
+        let mixing = self.algorithm.mixing(&local);
+        self.memories.put(client, local)?;
         Ok(Reply {
             update,
             tallies,
-            mixing: self.algorithm.mixing(local),
+            mixing,
             steps,
         })
     }
@@ -212,13 +281,10 @@ impl<A: Algorithm> Clients<A> {
         keep: bool,
         desk: &mut Desk,
     ) -> Result<Delivered> {
-        let shard = self.shard(client)?;
+        let shard = self.shard_for_once(client)?;
         let algorithm = &*self.algorithm;
-        let mut local = match &*self.memories[client]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-        {
-            Some(local) => (**local).clone(),
+        let mut local = match self.memories.look(client, Clone::clone)? {
+            Some(local) => local,
             None => algorithm.join(&self.world.w0),
         };
         let mut site = self.site(&shard.train, Purpose::Delivery, round, client, desk);
@@ -256,11 +322,28 @@ impl<A: Algorithm> Clients<A> {
     }
 
     /// Looks at a client's memory; `None` for one that was never drawn.
-    pub fn memory<T>(&self, client: usize, look: impl FnOnce(&A::Local) -> T) -> Option<T> {
-        let memory = self.memories[client]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        memory.as_ref().map(|local| look(local))
+    pub fn memory<T>(&self, client: usize, look: impl FnOnce(&A::Local) -> T) -> Result<Option<T>> {
+        self.memories.look(client, look)
+    }
+
+    /// The digest of a client's memory; one that has none is as if it had just joined.
+    pub fn digest(&self, client: usize) -> Result<[u8; 32]> {
+        let digest = self.memories.look(client, digest_of)?;
+        Ok(digest.unwrap_or_else(|| digest_of(&self.algorithm.join(&self.world.w0))))
+    }
+
+    /// Gives a client the memory of those arrays, which must have the fields of any
+    /// memory of this run.
+    pub fn restore(&self, client: usize, mut arrays: Arrays) -> Result<()> {
+        let wrong = |problem: String| {
+            let name = self.world.dataset.name(client);
+            Error::Data(format!("the memory of client '{name}': {problem}"))
+        };
+        let local = A::Local::unpack(&mut arrays).map_err(|e| wrong(e.to_string()))?;
+        if local.fields() != self.algorithm.join(&self.world.w0).fields() {
+            return Err(wrong("its arrays are not those of this run".into()));
+        }
+        self.memories.put(client, local)
     }
 }
 

@@ -6,7 +6,6 @@ use rayon::prelude::*;
 
 use crate::data::{Dataset, Examples};
 use crate::error::Result;
-use crate::model::kernels::numbers;
 use crate::model::{Loss, Model};
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, stream};
@@ -116,7 +115,7 @@ pub fn second_moment(examples: &Examples, mut rng: Stream) -> f64 {
     let d = examples.width();
     let mut buffer = Vec::new();
     let batch = examples.all();
-    let x = numbers(&batch, &mut buffer);
+    let x = batch.numbers(&mut buffer);
     let m = examples.len() as f64;
     power_iteration(direction(d + 1, &mut rng), 2000, 1e-10, |u| {
         let mut sum = vec![0.0; d + 1];

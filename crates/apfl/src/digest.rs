@@ -6,7 +6,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Result, at};
-use crate::pack::Pack;
+use crate::pack::{Pack, View};
 
 /// The digest of a whole file, in hexadecimal.
 pub fn sha256_of_file(path: &Path) -> Result<String> {
@@ -31,9 +31,9 @@ pub fn digest_of(value: &impl Pack) -> [u8; 32] {
     let mut hasher = Sha256::new();
     value.visit(&mut |name, view| {
         let kind = match view {
-            crate::pack::View::F32(_) => "f32",
-            crate::pack::View::F64(_) => "f64",
-            crate::pack::View::U64(_) => "u64",
+            View::F32(_) => "f32",
+            View::F64(_) => "f64",
+            View::U64(_) => "u64",
         };
         hasher.update(format!("{name}:{kind}:{};", view.bytes()));
         view.for_each_piece(|piece| hasher.update(piece));

@@ -29,6 +29,9 @@ pub enum Error {
         /// The loss itself: inf or NaN.
         loss: f64,
     },
+    /// Asked to stop, in one sentence that says how to go on.
+    #[error("{0}")]
+    Interrupted(String),
     /// The operating system said no.
     #[error("{}: cannot {action}: {source}", path.display())]
     File {
@@ -39,9 +42,6 @@ pub enum Error {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// The run was asked to stop.
-    #[error("stopped")]
-    Interrupted,
 }
 
 /// A result with the library's error.

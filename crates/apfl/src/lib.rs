@@ -39,6 +39,7 @@
 //! | [`model`] | forward and backward passes over flat parameters |
 //! | [`site`] | what an algorithm may see at a client |
 //! | [`algorithm`] | APFL and what it is compared with, one file each |
+//! | [`memories`] | where clients' memories live: RAM, or a file |
 //! | [`clients`] | the clients of this process: their data and memories |
 //! | [`engine`] | where clients live and how they are reached |
 //! | [`training`] | the only round loop |
@@ -56,6 +57,7 @@ pub mod digest;
 pub mod engine;
 pub mod error;
 pub mod join;
+pub mod memories;
 pub mod metrics;
 pub mod model;
 pub mod pack;

@@ -67,6 +67,84 @@ pub enum Array {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arrays(pub BTreeMap<String, Array>);
 
+/// The type of an array's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 32-bit floats.
+    F32,
+    /// 64-bit floats.
+    F64,
+    /// Unsigned 64-bit integers.
+    U64,
+}
+
+impl Kind {
+    /// Bytes of one number.
+    pub fn size(self) -> usize {
+        match self {
+            Kind::F32 => 4,
+            Kind::F64 | Kind::U64 => 8,
+        }
+    }
+
+    /// Its name in a `.safetensors` file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::F32 => "F32",
+            Kind::F64 => "F64",
+            Kind::U64 => "U64",
+        }
+    }
+}
+
+/// Name, type and length of one array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: Kind,
+    /// The number of its values.
+    pub len: usize,
+}
+
+impl Field {
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.kind.size() * self.len
+    }
+}
+
+/// The arrays that those bytes hold, one after the other, as [`Pack::to_bytes`] wrote
+/// them. `bytes` must be exactly as long as the fields say.
+pub fn arrays_of(fields: &[Field], bytes: &[u8]) -> Result<Arrays, PackError> {
+    let wanted: usize = fields.iter().map(Field::bytes).sum();
+    if bytes.len() != wanted {
+        let problem = format!("{} bytes where {wanted} are expected", bytes.len());
+        return Err(wrong("", problem));
+    }
+    let mut arrays = Arrays::default();
+    let mut rest = bytes;
+    for field in fields {
+        let (own, after) = rest.split_at(field.bytes());
+        rest = after;
+        let array = match field.kind {
+            Kind::F32 => Array::F32(numbers(own, f32::from_le_bytes)),
+            Kind::F64 => Array::F64(numbers(own, f64::from_le_bytes)),
+            Kind::U64 => Array::U64(numbers(own, u64::from_le_bytes)),
+        };
+        arrays.0.insert(field.name.clone(), array);
+    }
+    Ok(arrays)
+}
+
+fn numbers<T, const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes
+        .chunks_exact(N)
+        .map(|b| number(b.try_into().expect("chunks of N bytes")))
+        .collect()
+}
+
 /// Why arrays do not make the value that was asked for.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("array '{name}': {problem}")]
@@ -170,6 +248,31 @@ pub trait Pack: Sized {
         sum
     }
 
+    /// Names, types and lengths of the arrays.
+    fn fields(&self) -> Vec<Field> {
+        let mut fields = Vec::new();
+        self.visit(&mut |name, view| {
+            let (kind, len) = match view {
+                View::F32(a) => (Kind::F32, a.len()),
+                View::F64(a) => (Kind::F64, a.len()),
+                View::U64(a) => (Kind::U64, a.len()),
+            };
+            fields.push(Field {
+                name: name.to_owned(),
+                kind,
+                len,
+            });
+        });
+        fields
+    }
+
+    /// The little-endian bytes of all arrays, one after the other.
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes());
+        self.visit(&mut |_, view| view.for_each_piece(|piece| bytes.extend_from_slice(piece)));
+        bytes
+    }
+
     /// A copy of the arrays.
     fn pack(&self) -> Arrays {
         let mut arrays = Arrays::default();
@@ -222,6 +325,9 @@ mod tests {
         };
         assert_eq!(there.bytes(), 8);
         assert_eq!(ModelOnly::unpack(&mut there.pack()).unwrap(), there);
+        let mut arrays = arrays_of(&there.fields(), &there.to_bytes()).unwrap();
+        assert_eq!(ModelOnly::unpack(&mut arrays).unwrap(), there);
+        assert!(arrays_of(&there.fields(), &[0; 7]).is_err());
         let error = ModelOnly::unpack(&mut Arrays::default()).unwrap_err();
         assert_eq!(error.to_string(), "array 'model': is missing");
     }

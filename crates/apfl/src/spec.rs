@@ -1,12 +1,13 @@
 //! Spec (what was written) → Plan (what can run).
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use toml::{Table, Value};
 
 use crate::algorithm::Choice;
-use crate::clients::World;
+use crate::clients::{Home, World};
 use crate::data::Source;
 use crate::error::{Error, Result};
 use crate::model::{Architecture, Model};
@@ -67,6 +68,9 @@ impl Spec {
                 .or_insert_with(|| Value::Table(Table::new()));
             // { fixed = … } and { adaptive = … } exclude each other: the new one replaces.
             let replaces = *part == "mixing" && depth + 1 == parents.len();
+            if let (true, Value::String(kind)) = (*part == "schedule", &*inner) {
+                *inner = Table::from_iter([("kind".to_string(), kind.clone().into())]).into();
+            }
             if !inner.is_table() || replaces {
                 *inner = Value::Table(Table::new());
             }
@@ -134,9 +138,11 @@ impl Spec {
                 s.choice("weights", "uniform", &weights),
             )
         });
-        let (rounds, (pace, theory)) = s.section("training", |s| {
+        let (rounds, (pace, theory), skip_nonfinite) = s.section("training", |s| {
             let rounds = s.integer("rounds", 100, 1..=most, "at least 1");
-            (rounds, self.read_pace(s, &algorithm))
+            let pace = self.read_pace(s, &algorithm);
+            let skip = [("stop", false), ("skip", true)];
+            (rounds, pace, s.choice("on_nonfinite", "stop", &skip))
         });
         let evaluate_every = s.section("evaluation", |s| {
             s.integer("every", 1, 1..=most, "at least 1")
@@ -152,10 +158,13 @@ impl Spec {
         let checkpoint_every = s.section("checkpoint", |s| {
             s.integer("every", 10, 0..=most, "a whole number ≥ 0")
         });
-        let threads = s.section("engine", |s| {
+        let (threads, memory_budget) = s.section("engine", |s| {
             s.choice("kind", "threads", &[("threads", ())]);
-            s.choice("memory", "ram", &[("ram", ())]);
-            s.integer("threads", 0, 0..=4096, "0 (all cores) to 4096") as usize
+            let threads = s.integer("threads", 0, 0..=4096, "0 (all cores) to 4096") as usize;
+            let on_disk = s.choice("memory", "ram", &[("ram", false), ("disk", true)]);
+            let megabytes =
+                on_disk.then(|| s.integer("budget_mb", 1000, 1..=1 << 30, "at least 1"));
+            (threads, megabytes.map(|mb| mb as usize * 1_000_000))
         });
         let plan = Plan {
             resolved: Table::new(),
@@ -168,11 +177,13 @@ impl Spec {
             rounds,
             pace,
             theory,
+            skip_nonfinite,
             evaluate_every,
             deliver_to,
             keep_models,
             checkpoint_every,
             threads,
+            memory_budget,
         };
         theory::check(&plan, s);
         if plan.algorithm.agnostic() && plan.weights == Weights::Examples {
@@ -306,6 +317,9 @@ pub struct Plan {
     pub pace: Pace,
     /// A theorem's schedule, which takes the place of the pace's once the data is there.
     pub theory: Option<Theory>,
+    /// Whether a client whose loss is not finite is left out of the round instead of
+    /// ending the run.
+    pub skip_nonfinite: bool,
     /// Rounds between evaluations.
     pub evaluate_every: u64,
     /// Who gets a model at the end.
@@ -316,6 +330,9 @@ pub struct Plan {
     pub checkpoint_every: u64,
     /// Threads; 0: one per core.
     pub threads: usize,
+    /// Bytes of client memories that stay in RAM while the others live on disk; `None`:
+    /// all in RAM.
+    pub memory_budget: Option<usize>,
 }
 
 impl Plan {
@@ -337,6 +354,7 @@ impl Plan {
                 model: Arc::from(model),
                 w0: Arc::new(w0),
                 pace,
+                skip_nonfinite: self.skip_nonfinite,
                 dataset,
             },
             rounds: self.rounds,
@@ -347,6 +365,7 @@ impl Plan {
             keep_models: self.keep_models,
             threads: self.threads,
             notes,
+            home: Home::Ram,
         })
     }
 
@@ -357,8 +376,27 @@ impl Plan {
             "uniform" => model
                 .layout()
                 .uniform(&mut stream(self.seed, Purpose::Init, 0, 0)),
-            path => tensors::read_one(path.as_ref(), model.layout(), "")?,
+            path => {
+                let params = tensors::read_one(path.as_ref(), model.layout(), "")?;
+                if let Some(x) = params.iter().find(|x| !x.is_finite()) {
+                    return Err(Error::Data(format!(
+                        "{path}: holds {x}; no start for a model"
+                    )));
+                }
+                params
+            }
         })
+    }
+
+    /// Where the clients' memories live in a run whose directory is `run`.
+    pub fn home(&self, run: &Path) -> Home {
+        match self.memory_budget {
+            None => Home::Ram,
+            Some(budget) => Home::Disk {
+                file: run.join("memories.scratch"),
+                budget,
+            },
+        }
     }
 
     /// The resolved spec as TOML.

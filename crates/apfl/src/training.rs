@@ -3,19 +3,20 @@
 //! [`Training`] is a run with its algorithm's type erased once. The caller owns the
 //! `while`: progress, storage and stopping early are statements there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{Algorithm, Choice, Sender};
-use crate::clients::{Delivered, World};
+use crate::clients::{Delivered, Home, World};
 use crate::digest::{digest_of, digest_of_pieces, hex};
 use crate::engine::{Engine, Threads};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics::{Losses, Pool, Scores, Spread, Three};
-use crate::pack::Pack;
+use crate::pack::{Arrays, Field, Pack};
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
 
@@ -60,6 +61,8 @@ pub struct Setup {
     pub threads: usize,
     /// What a user should be told, such as numbers that were taken from the data.
     pub notes: Vec<String>,
+    /// Where the clients' memories live.
+    pub home: Home,
 }
 
 impl Setup {
@@ -99,7 +102,7 @@ pub struct RoundRecord {
     pub round: u64,
     /// Local steps so far; where clients differ, those of the longest in each round.
     pub step: u64,
-    /// Clients that took part.
+    /// Clients that took part and were not left out.
     pub cohort: usize,
     /// Wall time.
     pub seconds: f64,
@@ -112,6 +115,9 @@ pub struct RoundRecord {
     /// αᵢ over the cohort after the round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,
+    /// Clients whose loss was not finite and who were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub skipped: Vec<String>,
     /// Bytes of all updates.
     pub bytes_up: u64,
     /// Bytes of all broadcasts.
@@ -145,7 +151,7 @@ impl Training {
         let setup = Arc::new(setup);
         let algorithm = Arc::new(algorithm);
         let world = setup.world.clone();
-        let engine = Threads::new(world, algorithm.clone(), setup.threads)?;
+        let engine = Threads::new(world, algorithm.clone(), setup.threads, &setup.home)?;
         let server = algorithm.start(&setup.world.w0, setup.world.dataset.clients());
         let rounds = Typed {
             setup: setup.clone(),
@@ -196,6 +202,50 @@ impl Training {
         drawn
     }
 
+    /// The clients drawn in some rounds.
+    pub fn drawn_in(&self, rounds: RangeInclusive<u64>) -> BTreeSet<usize> {
+        rounds.flat_map(|round| self.setup.cohort(round)).collect()
+    }
+
+    /// Rounds trained so far.
+    pub fn round(&self) -> u64 {
+        self.rounds.round()
+    }
+
+    /// Local steps so far, as in [`RoundRecord::step`].
+    pub fn step(&self) -> u64 {
+        self.rounds.step()
+    }
+
+    /// The arrays of what the server remembers.
+    pub fn server_bytes(&self) -> (Vec<Field>, Vec<u8>) {
+        self.rounds.server_bytes()
+    }
+
+    /// The arrays of what any client remembers.
+    pub fn client_fields(&self) -> Vec<Field> {
+        self.rounds.client_fields()
+    }
+
+    /// The memories of some clients, in their order, as bytes.
+    pub fn snapshot(
+        &mut self,
+        clients: &[usize],
+        each: &mut (dyn FnMut(usize, Vec<u8>) -> Result<()> + Send),
+    ) -> Result<()> {
+        self.rounds.snapshot(clients, each)
+    }
+
+    /// Puts the server back to what it was after `round`.
+    pub fn restore_server(&mut self, round: u64, step: u64, server: Arrays) -> Result<()> {
+        self.rounds.restore_server(round, step, server)
+    }
+
+    /// Gives a client back its memory.
+    pub fn restore_client(&mut self, client: usize, memory: Arrays) -> Result<()> {
+        self.rounds.restore_client(client, memory)
+    }
+
     /// The shared model.
     pub fn shared(&self) -> Params {
         self.rounds.shared()
@@ -220,7 +270,7 @@ impl Training {
 
     /// Bytes that one client remembers.
     pub fn client_bytes(&self) -> usize {
-        self.rounds.client_bytes()
+        self.client_fields().iter().map(Field::bytes).sum()
     }
 
     /// What the run is.
@@ -241,7 +291,16 @@ trait Rounds: Send {
     fn shared(&self) -> Params;
     fn output(&self) -> Params;
     fn mixes_outputs(&self) -> bool;
-    fn client_bytes(&self) -> usize;
+    fn step(&self) -> u64;
+    fn server_bytes(&self) -> (Vec<Field>, Vec<u8>);
+    fn client_fields(&self) -> Vec<Field>;
+    fn snapshot(
+        &mut self,
+        clients: &[usize],
+        each: &mut (dyn FnMut(usize, Vec<u8>) -> Result<()> + Send),
+    ) -> Result<()>;
+    fn restore_server(&mut self, round: u64, step: u64, server: Arrays) -> Result<()>;
+    fn restore_client(&mut self, client: usize, memory: Arrays) -> Result<()>;
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String>;
 }
 
@@ -275,9 +334,14 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         let mut mixing = Vec::new();
         let mut bytes_up = 0;
         let mut steps = 0;
+        let mut skipped = Vec::new();
         let (algorithm, server) = (&*self.algorithm, &self.server);
         self.engine
             .train(round, &sent, &cohort, score, &mut |client, reply| {
+                let Some(reply) = reply else {
+                    skipped.push(client);
+                    return;
+                };
                 let weight = match setup.weights {
                     Weights::Uniform => 1.0,
                     Weights::Examples => setup.world.dataset.sizes(client).0 as f64,
@@ -291,7 +355,21 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
                 steps = steps.max(reply.steps);
                 algorithm.fold(server, &mut fold, Sender { client, weight }, reply.update);
             })?;
+        if skipped.len() == cohort.len() {
+            return Err(Error::NonFinite {
+                client: setup.world.dataset.name(cohort[0]),
+                place: format!("in round {round}, as did that of every client drawn"),
+                loss: f64::NAN,
+            });
+        }
         self.algorithm.finish(&mut self.server, fold);
+        let cohort: Vec<usize> = match skipped.is_empty() {
+            true => cohort,
+            false => cohort
+                .into_iter()
+                .filter(|c| !skipped.contains(c))
+                .collect(),
+        };
 
         let mut pools = None;
         if score {
@@ -317,6 +395,10 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
             scores: pools.map(|pools| pools.map(|p| p.sum.scores(setup.regression()))),
             worst: pools.map(|pools| pools.map(|p| p.worst)),
             mixing: Spread::of(&mixing),
+            skipped: skipped
+                .into_iter()
+                .map(|c| setup.world.dataset.name(c))
+                .collect(),
             bytes_up,
             bytes_down: sent.bytes() as u64 * cohort.len() as u64,
         }))
@@ -348,8 +430,35 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         self.algorithm.mixes_outputs()
     }
 
-    fn client_bytes(&self) -> usize {
-        self.algorithm.join(&self.setup.world.w0).bytes()
+    fn step(&self) -> u64 {
+        self.step
+    }
+
+    fn server_bytes(&self) -> (Vec<Field>, Vec<u8>) {
+        (self.server.fields(), self.server.to_bytes())
+    }
+
+    fn client_fields(&self) -> Vec<Field> {
+        self.algorithm.join(&self.setup.world.w0).fields()
+    }
+
+    fn snapshot(
+        &mut self,
+        clients: &[usize],
+        each: &mut (dyn FnMut(usize, Vec<u8>) -> Result<()> + Send),
+    ) -> Result<()> {
+        self.engine.snapshot(clients, each)
+    }
+
+    fn restore_server(&mut self, round: u64, step: u64, mut server: Arrays) -> Result<()> {
+        self.server = A::Server::unpack(&mut server)
+            .map_err(|e| Error::Data(format!("what the server remembers: {e}")))?;
+        (self.round, self.step) = (round, step);
+        Ok(())
+    }
+
+    fn restore_client(&mut self, client: usize, memory: Arrays) -> Result<()> {
+        self.engine.restore(client, memory)
     }
 
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String> {

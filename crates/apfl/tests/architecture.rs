@@ -24,21 +24,25 @@ const ROOMS: [(&str, &[&str]); 22] = [
     ),
     (
         "store::tensors",
-        &["error", "model", "params", "store::atomic"],
+        &["error", "model", "pack", "params", "store::atomic"],
     ),
     (
         "site",
         &["data", "metrics", "model", "params", "rng", "schedule"],
     ),
     ("algorithm", &["pack", "params", "settings", "site"]),
+    ("memories", &["error", "pack"]),
     (
         "clients",
         &[
             "algorithm",
             "data",
+            "digest",
             "error",
+            "memories",
             "metrics",
             "model",
+            "pack",
             "params",
             "rng",
             "site",
@@ -46,7 +50,15 @@ const ROOMS: [(&str, &[&str]); 22] = [
     ),
     (
         "engine",
-        &["algorithm", "clients", "digest", "error", "metrics", "site"],
+        &[
+            "algorithm",
+            "clients",
+            "digest",
+            "error",
+            "metrics",
+            "pack",
+            "site",
+        ],
     ),
     (
         "training",
@@ -95,8 +107,24 @@ const ROOMS: [(&str, &[&str]); 22] = [
         ],
     ),
     (
+        "store::checkpoint",
+        &[
+            "digest",
+            "error",
+            "pack",
+            "store::atomic",
+            "store::tensors",
+            "training",
+        ],
+    ),
+    (
         "store",
-        &["store::atomic", "store::run_dir", "store::tensors"],
+        &[
+            "store::atomic",
+            "store::checkpoint",
+            "store::run_dir",
+            "store::tensors",
+        ],
     ),
     (
         "join",

@@ -106,9 +106,7 @@ fn local() {
 /// ```
 #[test]
 fn apfl_with_fixed_mixing() {
-    let apfl = Apfl {
-        mixing: Mixing::Fixed(0.5),
-    };
+    let apfl = Apfl::paper(Mixing::Fixed(0.5));
     let mut memory = apfl.join(&[0.0, 0.0]);
     let (update, personal) = at_client(A, 1, 2, 0.25, |site| {
         let update = apfl.local_round(&model(0.0, 0.0), &mut memory, site);
@@ -141,9 +139,7 @@ fn apfl_with_fixed_mixing() {
 /// ```
 #[test]
 fn apfl_with_learned_mixing_at_a_client() {
-    let apfl = Apfl {
-        mixing: Mixing::Adaptive(0.5),
-    };
+    let apfl = Apfl::paper(Mixing::Adaptive(0.5));
     let mut memory = Memory {
         v: vec![1.0, 0.0],
         alpha: 0.5,

@@ -164,9 +164,9 @@ impl Progress {
             return;
         }
         if self.bar.is_hidden() {
-            eprintln!("{line}");
+            crate::output::tell(line);
         } else {
-            self.bar.suspend(|| eprintln!("{line}"));
+            self.bar.suspend(|| crate::output::tell(line));
         }
     }
 

@@ -65,14 +65,14 @@ pub fn inspect(args: &args::Inspect) -> Result<()> {
     let falling = look(&*dataset)?;
     if let Some((path, text)) = saved {
         write_atomically(path, text)?;
-        eprintln!(
+        crate::output::tell(format!(
             "wrote {}; use it with data.partition = {{ kind = \"file\", path = \"…\" }}",
             path.display()
-        );
+        ));
     }
     if let Some(path) = &args.svg {
         write_atomically(path, picture::svg(&falling))?;
-        eprintln!("wrote {}", path.display());
+        crate::output::tell(format!("wrote {}", path.display()));
     }
     match args.json {
         true => print_json(&falling),

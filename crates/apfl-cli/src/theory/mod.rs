@@ -89,9 +89,9 @@ fn check_replay(directory: &std::path::Path, replayed: &str) -> Result<()> {
     let summary: Summary =
         serde_json::from_str(&text).map_err(|e| Error::Data(format!("{}: {e}", path.display())))?;
     if summary.fingerprint != replayed {
-        eprintln!(
+        crate::output::tell(
             "warning: the replay's fingerprint is not the run's: it was made by another version, \
-             on another kind of CPU or from other data; the numbers are the replay's"
+             on another kind of CPU or from other data; the numbers are the replay's",
         );
     }
     Ok(())

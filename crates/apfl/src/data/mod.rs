@@ -278,7 +278,19 @@ pub struct Batch<'a> {
     pub targets: Labels<'a>,
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
+    /// The features as numbers: the batch's own where they are, else made in `buffer`.
+    pub fn numbers(&self, buffer: &'a mut Vec<f32>) -> &'a [f32] {
+        match self.rows {
+            Rows::Floats(x) => x,
+            Rows::Bytes(bytes, scaling) => {
+                buffer.resize(bytes.len(), 0.0);
+                scaling.apply(bytes, self.width, buffer);
+                buffer
+            }
+        }
+    }
+
     /// How many examples.
     pub fn len(&self) -> usize {
         match self.targets {
@@ -387,6 +399,11 @@ pub trait Dataset: Send + Sync {
     /// A client's data. Cheap where the data is in memory, made afresh where it is
     /// synthetic.
     fn shard(&self, client: usize) -> Result<Arc<Shard>>;
+
+    /// Whether `shard` makes the data afresh every time.
+    fn is_generated(&self) -> bool {
+        false
+    }
 
     /// The files it was read from.
     fn files(&self) -> Vec<SourceFile> {

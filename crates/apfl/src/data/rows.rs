@@ -46,20 +46,29 @@ impl Cell<'_> {
         })
     }
 
-    /// It as a finite number, or what it is instead.
-    pub fn number(&self) -> std::result::Result<f32, String> {
+    /// It as a number that single precision can hold, or what it is instead.
+    pub fn number(&self) -> std::result::Result<f64, String> {
         let number = match self {
             Cell::Text(text) => text.trim().parse().ok(),
-            Cell::Whole(x) => Some(*x as f32),
-            Cell::Real(x) => Some(*x as f32),
-            Cell::Single(x) => Some(*x),
-            Cell::Truth(x) => Some(f32::from(u8::from(*x))),
+            Cell::Whole(x) => Some(*x as f64),
+            Cell::Real(x) => Some(*x),
+            Cell::Single(x) => Some(f64::from(*x)),
+            Cell::Truth(x) => Some(f64::from(u8::from(*x))),
             Cell::Missing | Cell::Other(_) => None,
         };
+        let found = || self.text().map(|text| format!("found '{text}', which is"));
         match number {
-            Some(x) if x.is_finite() => Ok(x),
-            Some(_) => Err(format!("found '{}', which is not finite", self.text()?)),
-            None => Err(format!("found '{}', which is not a number", self.text()?)),
+            Some(x) if (x as f32).is_finite() => Ok(x),
+            Some(x) if x.is_finite() => Err(format!("{} too large (3.4e38 at most)", found()?)),
+            Some(_) => Err(format!(
+                "{} not finite; remove the row or fill in a number",
+                found()?
+            )),
+            None => Err(format!(
+                "{} not a number; a column of words must be turned into numbers, \
+                 or taken out of the file",
+                found()?
+            )),
         }
     }
 }

@@ -88,9 +88,22 @@ impl Synthetic {
                 self.min_examples
             )));
         }
-        let smallest = self.examples.unwrap_or(51);
+        let largest = self.examples.unwrap_or(self.max_examples);
+        let cells = largest.checked_mul(self.features);
+        let weights = self.features.checked_mul(self.classes);
+        if [cells, weights]
+            .iter()
+            .any(|n| n.is_none_or(|n| n > 1 << 31))
+        {
+            return Err(Error::Request(format!(
+                "data: {largest} examples of {} features and {} classes are more numbers than one \
+                 client can hold (2³¹); lower data.features, data.classes or data.max_examples",
+                self.features, self.classes
+            )));
+        }
+        let smallest = self.examples.unwrap_or(50);
         if held_out(smallest, self.validation) >= smallest {
-            return Err(Error::Data(format!(
+            return Err(Error::Request(format!(
                 "data.validation: holding out {} of a client's {smallest} examples leaves none \
                  to train on; lower it or raise data.examples",
                 self.validation
@@ -200,6 +213,10 @@ impl Dataset for Generated {
             train: all.gathered(&train),
             valid: all.gathered(&valid),
         }))
+    }
+
+    fn is_generated(&self) -> bool {
+        true
     }
 
     fn notes(&self) -> Vec<String> {

@@ -128,6 +128,7 @@ impl Table {
 
         let width = columns.features.len();
         let train: Vec<u32> = parts.iter().flat_map(|part| part.train.clone()).collect();
+        // In f64 until here: 1.7·10¹² and a second do not fit an f32 together.
         let normalization = match self.standardize {
             true => standardize(&mut records.features, width, &train),
             false => {
@@ -136,7 +137,8 @@ impl Table {
                 Normalization::None
             }
         };
-        let all = Examples::new(width, Features::Floats(records.features), targets);
+        let x = records.features.iter().map(|x| *x as f32).collect();
+        let all = Examples::new(width, Features::Floats(x), targets);
         let shard = |part: &Part| {
             Arc::new(Shard {
                 name: records.clients[part.client].clone(),
@@ -174,6 +176,14 @@ impl Table {
         }
         let need = |key: &str, name: &str, way_out: &str| {
             seen.get(name).copied().ok_or_else(|| {
+                let separator = |c: &char| *c == ';' || *c == '\t';
+                let found = header[0].chars().find(separator);
+                if let Some(c) = found.filter(|_| header.len() == 1) {
+                    return self.error(format!(
+                        "the columns seem to be separated by {c:?}; save the file with commas \
+                         (and points in numbers)"
+                    ));
+                }
                 self.error(format!(
                     "there is no column '{name}' (data.{key}); the columns are {}{way_out}",
                     listed(header)
@@ -189,6 +199,12 @@ impl Table {
             )?),
         };
         let label = need("label", &self.label, "")?;
+        if client == Some(label) {
+            return Err(self.error(format!(
+                "column '{}' is both the client and the label (data.client, data.label)",
+                self.label
+            )));
+        }
         let split = match self.split_required {
             true if self.split.is_empty() => None,
             true => Some(need("split", &self.split, "")?),
@@ -316,12 +332,12 @@ impl Table {
         }
         let mut parts = Vec::new();
         let mut left_out = 0;
+        let split_given = records.held.iter().any(Option::is_some);
         for (client, rows) in rows.into_iter().enumerate() {
             if rows.len() < self.common.min_examples {
                 left_out += 1;
                 continue;
             }
-            let split_given = records.held.iter().any(Option::is_some);
             let (train, valid) = if split_given {
                 rows.iter()
                     .partition(|row| records.held[**row as usize] == Some(false))
@@ -336,11 +352,17 @@ impl Table {
                     let way_out = if split_given {
                         format!("give it one in column '{}'", self.split)
                     } else {
-                        "data.min_examples = 2 leaves such clients out".into()
+                        let more = rows.len() + 1;
+                        let dealt = self.client.is_empty();
+                        let fewer = if dealt { "lower data.clients, " } else { "" };
+                        format!(
+                            "{fewer}lower data.validation, or leave such clients out with \
+                             data.min_examples = {more}"
+                        )
                     };
+                    let plural = if rows.len() == 1 { "" } else { "s" };
                     return Err(self.error(format!(
-                        "client '{}' has {} rows but no {kind} example; {way_out}, \
-                         or remove the client",
+                        "client '{}' has {} row{plural} but no {kind} example; {way_out}",
                         records.clients[client],
                         rows.len(),
                     )));
@@ -397,16 +419,20 @@ impl Table {
                 })
             };
             let rows = records.labels.iter().zip(&records.numbers);
-            return Ok(Targets::Values(rows.map(value).collect::<Result<_>>()?));
+            let single = |pair| value(pair).map(|x| x as f32);
+            return Ok(Targets::Values(rows.map(single).collect::<Result<_>>()?));
         };
         let index = index_of(classes);
+        let way_out = match records.held.iter().any(Option::is_some) {
+            true => "move such a row to training",
+            false => "another data.seed may hold out other rows, a split column says which",
+        };
         for part in parts {
             for row in part.valid.iter().map(|row| *row as usize) {
                 if !index.contains_key(records.labels[row].as_str()) {
                     return Err(self.error(format!(
                         "{} {}: the label '{}' of client '{}' is in its validation rows but in \
-                         no client's training rows; move such a row to training \
-                         or remove it",
+                         no client's training rows; {way_out}, or remove such rows",
                         records.unit,
                         records.numbers[row],
                         records.labels[row],
@@ -448,13 +474,13 @@ pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
                 error(format!("{unit} {number}, column '{}': {found}", header[*k]))
             })?;
             x.push(match &schema.normalization {
-                Normalization::None => raw,
+                Normalization::None => raw as f32,
                 Normalization::Standardized { mean, deviation } => {
-                    ((f64::from(raw) - mean[j]) / deviation[j]) as f32
+                    ((raw - mean[j]) / deviation[j]) as f32
                 }
                 Normalization::Bytes { channels } => {
                     let (scale, shift) = channels[j * channels.len() / columns.len()];
-                    raw * scale + shift
+                    raw as f32 * scale + shift
                 }
             });
         }
@@ -479,7 +505,7 @@ struct Records {
     client: Vec<Option<usize>>,
     held: Vec<Option<bool>>,
     labels: Vec<String>,
-    features: Vec<f32>,
+    features: Vec<f64>,
 }
 
 struct Part {

@@ -7,6 +7,7 @@ use crate::algorithm::Algorithm;
 use crate::clients::{Delivered, Reply};
 use crate::error::Result;
 use crate::metrics::Tallies;
+use crate::pack::Arrays;
 
 pub mod threads;
 
@@ -14,14 +15,15 @@ pub use threads::Threads;
 
 /// Where clients live.
 pub trait Engine<A: Algorithm>: Send {
-    /// Trains a cohort (ascending) in a round, and hands over the replies in its order.
+    /// Trains a cohort (ascending) in a round, and hands over the replies in its order;
+    /// `None` for a client that is left out of the round.
     fn train(
         &mut self,
         round: u64,
         sent: &A::Broadcast,
         cohort: &[usize],
         score: bool,
-        each: &mut (dyn FnMut(usize, Reply<A::Update>) + Send),
+        each: &mut (dyn FnMut(usize, Option<Reply<A::Update>>) + Send),
     ) -> Result<()>;
 
     /// The scores of the shared model at every client of a cohort, in its order.
@@ -46,4 +48,14 @@ pub trait Engine<A: Algorithm>: Send {
 
     /// The digests of the memories of some clients, in their order.
     fn digests(&mut self, clients: &[usize]) -> Result<Vec<[u8; 32]>>;
+
+    /// The memories of some clients, in their order, as the bytes of their arrays.
+    fn snapshot(
+        &mut self,
+        clients: &[usize],
+        each: &mut (dyn FnMut(usize, Vec<u8>) -> Result<()> + Send),
+    ) -> Result<()>;
+
+    /// Gives a client back its memory.
+    fn restore(&mut self, client: usize, memory: Arrays) -> Result<()>;
 }

@@ -13,10 +13,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::Engine;
 use crate::algorithm::Algorithm;
-use crate::clients::{Clients, Delivered, Reply, World};
-use crate::digest::digest_of;
+use crate::clients::{Clients, Delivered, Home, Reply, World};
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
+use crate::pack::{Arrays, Pack};
 use crate::site::Desk;
 
 /// The thread engine.
@@ -27,10 +27,10 @@ pub struct Threads<A: Algorithm> {
 
 impl<A: Algorithm> Threads<A> {
     /// All clients of the world on that many threads; 0: one per core.
-    pub fn new(world: World, algorithm: Arc<A>, threads: usize) -> Result<Self> {
+    pub fn new(world: World, algorithm: Arc<A>, threads: usize, home: &Home) -> Result<Self> {
         let reply_bytes = 4 * world.w0.len();
         Ok(Self {
-            clients: Clients::new(world, algorithm),
+            clients: Clients::new(world, algorithm, home)?,
             crew: Crew::new(threads, reply_bytes)?,
         })
     }
@@ -47,7 +47,7 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         sent: &A::Broadcast,
         cohort: &[usize],
         score: bool,
-        each: &mut (dyn FnMut(usize, Reply<A::Update>) + Send),
+        each: &mut (dyn FnMut(usize, Option<Reply<A::Update>>) + Send),
     ) -> Result<()> {
         self.crew.in_order(
             cohort.len(),
@@ -103,18 +103,29 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         self.crew.in_order(
             clients.len(),
             |k| self.name(clients[k]),
-            |k, _| {
-                Ok(self
-                    .clients
-                    .memory(clients[k], digest_of)
-                    .unwrap_or_default())
-            },
+            |k, _| self.clients.digest(clients[k]),
             |_, digest| {
                 digests.push(digest);
                 Ok(())
             },
         )?;
         Ok(digests)
+    }
+
+    fn snapshot(
+        &mut self,
+        clients: &[usize],
+        each: &mut (dyn FnMut(usize, Vec<u8>) -> Result<()> + Send),
+    ) -> Result<()> {
+        for client in clients {
+            let memory = self.clients.memory(*client, Pack::to_bytes)?;
+            each(*client, memory.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, client: usize, memory: Arrays) -> Result<()> {
+        self.clients.restore(client, memory)
     }
 }
 
@@ -152,7 +163,9 @@ impl Crew {
         Ok(Self {
             pool,
             desks: (0..threads).map(|_| Mutex::default()).collect(),
-            look_ahead: (WAITING_BYTES / item_bytes.max(1)).clamp(2 * threads, 4096),
+            look_ahead: (WAITING_BYTES / item_bytes.max(1))
+                .min(4096)
+                .max(2 * threads),
         })
     }
 
@@ -197,7 +210,8 @@ impl Crew {
                     Err(error) => Some((k, error)),
                     Ok(result) => {
                         queue.waiting.insert(k, result);
-                        queue.hand_on()
+                        catch_unwind(AssertUnwindSafe(|| queue.hand_on()))
+                            .unwrap_or_else(|panic| Some((k, panicked(&name(k), &*panic))))
                     }
                 };
                 if let Some((k, error)) = failed

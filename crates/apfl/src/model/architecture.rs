@@ -36,6 +36,9 @@ pub struct Architecture {
     pub loss: Option<Loss>,
 }
 
+/// What a dense network may have: 2 GB for every copy of it.
+const MOST_PARAMETERS: usize = 500_000_000;
+
 impl Architecture {
     /// Reads `[model]`.
     pub fn read(s: &mut Section<'_>) -> Self {
@@ -62,14 +65,27 @@ impl Architecture {
             ("squared-hinge", Some(Loss::SquaredHinge)),
             ("squared-error", Some(Loss::SquaredError)),
         ];
+        let shape = match kind {
+            Kind::Logistic => Shape::Logistic,
+            Kind::Mlp => Shape::Mlp(read_hidden(s)),
+            Kind::Cnn => read_cnn(s),
+        };
+        let deep = match &shape {
+            Shape::Logistic => false,
+            Shape::Mlp(hidden) => !hidden.is_empty(),
+            Shape::Cnn { .. } => true,
+        };
+        let init = read_init(s, init);
+        if deep && init == "zeros" {
+            s.problem(
+                "init",
+                "found \"zeros\", from which hidden layers never learn; use uniform",
+            );
+        }
         Self {
-            shape: match kind {
-                Kind::Logistic => Shape::Logistic,
-                Kind::Mlp => Shape::Mlp(read_hidden(s)),
-                Kind::Cnn => read_cnn(s),
-            },
+            shape,
             l2: s.float("l2", l2, 0.0..=1e6, "0 to 1e6") as f32,
-            init: read_init(s, init),
+            init,
             loss: s.choice("loss", "auto", &losses),
         }
     }
@@ -79,6 +95,7 @@ impl Architecture {
         match self.shape {
             Shape::Logistic => "logistic",
             Shape::Mlp(_) => "mlp",
+            Shape::Cnn { .. } => "cnn",
         }
     }
 
@@ -95,6 +112,17 @@ impl Architecture {
                 return Ok(Box::new(cnn));
             }
         };
+        let mut widths = vec![inputs];
+        widths.extend_from_slice(hidden);
+        widths.push(outputs);
+        let layers = widths.windows(2).map(|w| w[0].saturating_mul(w[1]));
+        let parameters = layers.fold(0usize, usize::saturating_add);
+        if parameters > MOST_PARAMETERS {
+            return Err(Error::Request(format!(
+                "model: {parameters} parameters between {inputs} inputs and {outputs} outputs, \
+                 at most {MOST_PARAMETERS} are possible; use fewer features, classes or hidden units"
+            )));
+        }
         Ok(Box::new(Mlp::new(inputs, hidden, outputs, loss, self.l2)))
     }
 

@@ -51,7 +51,7 @@ impl Loss {
                 }
                 (Loss::SquaredHinge, Labels::Classes(y)) => {
                     let y = sign(y[r]);
-                    let gap = (1.0 - y * z[0]).max(0.0);
+                    let gap = hinge(y * z[0]);
                     d[0] = share * (-2.0 * y * gap);
                     f64::from(gap).powi(2)
                 }
@@ -85,7 +85,7 @@ impl Loss {
                 (Loss::Logistic | Loss::SquaredHinge, Labels::Classes(y)) => {
                     tally.loss += match self {
                         Loss::Logistic => logistic(z[0], sign(y[r])).0,
-                        _ => f64::from((1.0 - sign(y[r]) * z[0]).max(0.0)).powi(2),
+                        _ => f64::from(hinge(sign(y[r]) * z[0])).powi(2),
                     };
                     tally.correct += u64::from(predicted(z) == y[r]);
                 }
@@ -198,6 +198,12 @@ fn softmax(z: &[f32], width: usize, y: &[u32], delta: &mut [f32]) -> f64 {
         }
     }
     (loss + product.ln()) / y.len() as f64
+}
+
+/// max(0, 1 − margin), where a margin that is not a number stays none.
+fn hinge(margin: f32) -> f32 {
+    let gap = 1.0 - margin;
+    if gap < 0.0 { 0.0 } else { gap }
 }
 
 /// log(1 + exp(−y·z)) and its derivative in z, without overflow.

@@ -1,7 +1,7 @@
 //! The run directory: what a run leaves behind.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result, at};
 use crate::metrics::{OverClients, Scores, Spread, Tallies, Three};
 use crate::model::Layout;
 use crate::settings::nearest;
-use crate::spec::Plan;
+use crate::spec::{Plan, Spec};
 use crate::training::{RoundRecord, Setup, Training};
 
 /// `environment.json`: where and by what a run was made.
@@ -94,6 +94,18 @@ pub struct RunDir {
 }
 
 impl RunDir {
+    /// An error where a directory exists and is not empty.
+    pub fn require_empty(path: &Path) -> Result<()> {
+        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(Error::Request(format!(
+                "--out {}: the directory is there already and not empty; \
+                 give another one, or continue that run with --resume",
+                path.display()
+            )));
+        }
+        Ok(())
+    }
+
     /// Makes a new run directory; one that exists must be empty.
     pub fn create(
         path: &Path,
@@ -101,36 +113,73 @@ impl RunDir {
         setup: &Setup,
         environment: &Environment,
     ) -> Result<Self> {
-        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(Error::Request(format!(
-                "--out {}: the directory is there already and not empty; \
-                 give another one",
-                path.display()
-            )));
-        }
+        Self::require_empty(path)?;
         fs::create_dir_all(path.join("models")).map_err(at(path, "create"))?;
         // What was taken from the data stands above the spec, as comments.
         let comment = |note: &String| format!("# {}\n", note.replace(char::is_control, " "));
         let notes: String = setup.notes.iter().map(comment).collect();
         write_atomically(&path.join("spec.toml"), notes + &plan.to_toml())?;
+        Self::describe(path, setup, environment)?;
+        Self::reopen(path, 0)
+    }
+
+    /// Writes `environment.json` and `schema.json`.
+    pub fn describe(path: &Path, setup: &Setup, environment: &Environment) -> Result<()> {
         write_json(&path.join("environment.json"), environment)?;
-        write_json(&path.join("schema.json"), setup.world.dataset.schema())?;
-        let rounds = path.join("rounds.jsonl");
-        let rounds = OpenOptions::new()
-            .create_new(true)
-            .append(true)
-            .open(&rounds)
-            .map_err(at(&rounds, "write"))?;
+        write_json(&path.join("schema.json"), setup.world.dataset.schema())
+    }
+
+    /// Opens the directory of a run that was interrupted, to go on after `round`: cuts
+    /// `rounds.jsonl` back to that round.
+    pub fn reopen(path: &Path, round: u64) -> Result<Self> {
+        let file = path.join("rounds.jsonl");
+        let io = |action| at(&file, action);
+        let mut rounds = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&file)
+            .map_err(io("write"))?;
+        let mut seconds = 0.0;
+        let mut end = 0;
+        let mut lines = BufReader::new(&mut rounds);
+        let mut line = String::new();
+        for wanted in 1..=round {
+            line.clear();
+            let bytes = lines.read_line(&mut line).map_err(io("read"))?;
+            let record: Option<RoundRecord> = serde_json::from_str(&line).ok();
+            match record.filter(|r| r.round == wanted && line.ends_with('\n')) {
+                Some(record) => seconds += record.seconds,
+                None => {
+                    return Err(Error::Data(format!(
+                        "{}: line {wanted} is not the record of round {wanted}, \
+                         though there is a checkpoint of round {round}",
+                        file.display()
+                    )));
+                }
+            }
+            end += bytes as u64;
+        }
+        rounds.set_len(end).map_err(io("write"))?;
+        rounds.seek(SeekFrom::End(0)).map_err(io("write"))?;
+        fs::create_dir_all(path.join("models")).map_err(at(path, "create"))?;
         Ok(Self {
             path: path.into(),
             rounds,
-            seconds: 0.0,
+            seconds,
         })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Makes the records so far durable: before a checkpoint that relies on them.
+    pub fn sync(&self) -> Result<()> {
+        let file = self.path.join("rounds.jsonl");
+        self.rounds.sync_data().map_err(at(&file, "sync"))
     }
 
     /// Appends a line to `rounds.jsonl`.
@@ -145,11 +194,11 @@ impl RunDir {
     }
 
     /// Delivers, and writes models, `clients.jsonl` and, last of all, `summary.json`.
-    /// `progress` hears of every client.
+    /// `progress` hears of every client and may end it.
     pub fn finish(
         &mut self,
         training: &mut Training,
-        mut progress: impl FnMut(u64) + Send,
+        mut progress: impl FnMut(u64) -> Result<()> + Send,
     ) -> Result<Summary> {
         let setup = training.setup().clone();
         let layout = setup.world.model.layout();
@@ -187,8 +236,7 @@ impl RunDir {
             let valid = delivered.examples.1 as f64;
             majority.extend(delivered.majority.map(|share| (share * valid, valid)));
             tallies.push(delivered.tallies);
-            progress(tallies.len() as u64);
-            Ok(())
+            progress(tallies.len() as u64)
         })?;
         if let Some(kept) = kept {
             kept.personal.commit()?;
@@ -261,6 +309,48 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     write_atomically(path, text)
 }
 
+/// A run that was interrupted, or is finished: what `--resume` finds in its directory.
+pub struct InterruptedRun {
+    /// Its resolved spec.
+    pub spec: Spec,
+    /// Where and by what it was made; absent if it was killed before that was written.
+    pub environment: Option<Environment>,
+    /// Its final numbers, where it is finished.
+    pub summary: Option<Summary>,
+}
+
+impl InterruptedRun {
+    /// Reads a run directory; `None` where there is no spec in it, so that no run was
+    /// ever begun there.
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        let read = |name: &str| {
+            let file = path.join(name);
+            match fs::read_to_string(&file) {
+                Ok(text) => Ok(Some(text)),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                Err(e) => Err(at(&file, "read")(e)),
+            }
+        };
+        let wrong = |name: &str, e: serde_json::Error| {
+            Error::Data(format!("{}/{name}: {e}", path.display()))
+        };
+        let Some(spec) = read("spec.toml")? else {
+            return Ok(None);
+        };
+        let environment = read("environment.json")?
+            .map(|text| serde_json::from_str(&text).map_err(|e| wrong("environment.json", e)))
+            .transpose()?;
+        let summary = read("summary.json")?
+            .map(|text| serde_json::from_str(&text).map_err(|e| wrong("summary.json", e)))
+            .transpose()?;
+        Ok(Some(Self {
+            spec: Spec::parse(&spec)?,
+            environment,
+            summary,
+        }))
+    }
+}
+
 /// A finished run that is being read.
 pub struct FinishedRun {
     /// Where it is.
@@ -284,7 +374,7 @@ impl FinishedRun {
                 _ => at(&file, "read")(source),
             })
         };
-        let plan = crate::spec::Spec::parse(&text("spec.toml")?)?.plan()?;
+        let plan = Spec::parse(&text("spec.toml")?)?.plan()?;
         let schema = text("schema.json")?;
         let schema = serde_json::from_str(&schema)
             .map_err(|e| Error::Data(format!("{}/schema.json: {e}", path.display())))?;

@@ -1,8 +1,11 @@
-//! Models as `.safetensors` files: tensors named by layer, or `<client>/<layer>`.
+//! `.safetensors` files: written as a stream, read tensor by tensor.
+//!
+//! Models have tensors named by layer, or `<client>/<layer>`; checkpoints have the
+//! arrays of what is remembered.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
@@ -11,7 +14,47 @@ use serde_json::{Map, json};
 use super::atomic::AtomicFile;
 use crate::error::{Error, Result, at};
 use crate::model::Layout;
+use crate::pack::Kind;
 use crate::params::Params;
+
+/// What a tensor of a file is called and how it is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// The type of its numbers.
+    pub kind: Kind,
+    /// Its shape.
+    pub shape: Vec<usize>,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        self.kind.size() * self.shape.iter().product::<usize>()
+    }
+}
+
+/// The head of a file that has those tensors one after the other: the length of a JSON
+/// object of types, shapes and places, then that object, padded to 8 bytes.
+pub fn head(entries: &[Entry]) -> Vec<u8> {
+    let mut tensors = Map::new();
+    let mut start = 0;
+    for entry in entries {
+        let end = start + entry.bytes();
+        let value = json!({
+            "dtype": entry.kind.name(),
+            "shape": entry.shape,
+            "data_offsets": [start, end],
+        });
+        tensors.insert(entry.name.clone(), value);
+        start = end;
+    }
+    let mut text = serde_json::to_vec(&tensors).expect("plain JSON");
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let mut head = (text.len() as u64).to_le_bytes().to_vec();
+    head.append(&mut text);
+    head
+}
 
 /// Writes one model.
 pub fn write_one(path: &Path, layout: &Layout, params: &[f32]) -> Result<()> {
@@ -30,10 +73,16 @@ pub struct ModelsFile {
 impl ModelsFile {
     /// Starts a file for the models of those clients; an empty name has no prefix.
     pub fn create(path: &Path, layout: &Layout, clients: &[String]) -> Result<Self> {
+        let mut entries = Vec::new();
+        for client in clients {
+            entries.extend(layout.tensors.iter().map(|tensor| Entry {
+                name: tensor_name(client, &tensor.name),
+                kind: Kind::F32,
+                shape: tensor.shape.clone(),
+            }));
+        }
         let mut file = AtomicFile::create(path)?;
-        let header = header(layout, clients);
-        file.write(&(header.len() as u64).to_le_bytes())?;
-        file.write(&header)?;
+        file.write(&head(&entries))?;
         Ok(Self {
             file,
             len: layout.len(),
@@ -60,27 +109,6 @@ impl ModelsFile {
     }
 }
 
-/// The format's header: a JSON object of types, shapes and places, padded to 8 bytes.
-fn header(layout: &Layout, clients: &[String]) -> Vec<u8> {
-    let mut tensors = Map::new();
-    let mut start = 0;
-    for client in clients {
-        for tensor in &layout.tensors {
-            let end = start + 4 * tensor.len();
-            let entry = json!({
-                "dtype": "F32",
-                "shape": tensor.shape,
-                "data_offsets": [start, end],
-            });
-            tensors.insert(tensor_name(client, &tensor.name), entry);
-            start = end;
-        }
-    }
-    let mut text = serde_json::to_vec(&tensors).expect("plain JSON");
-    text.resize(text.len().next_multiple_of(8), b' ');
-    text
-}
-
 fn tensor_name(client: &str, tensor: &str) -> String {
     match client {
         "" => tensor.into(),
@@ -88,55 +116,114 @@ fn tensor_name(client: &str, tensor: &str) -> String {
     }
 }
 
-/// Reads the model of one client (or the only one, with an empty `client`), and no more
-/// of the file than that.
-pub fn read_one(path: &Path, layout: &Layout, client: &str) -> Result<Params> {
-    let wrong = |message: String| Error::Data(format!("{}: {message}", path.display()));
-    let io = || at(path, "read");
-    let mut file = File::open(path).map_err(io())?;
-    let size = file.metadata().map_err(io())?.len();
-    let mut length = [0; 8];
-    file.read_exact(&mut length)
-        .map_err(|_| wrong(format!("has {size} bytes, too few for a .safetensors file")))?;
-    let header_len = u64::from_le_bytes(length);
-    if header_len > size.saturating_sub(8) {
-        return Err(wrong(format!(
-            "is not a whole .safetensors file: a header of {header_len} bytes in {size}"
-        )));
+/// A file that is read tensor by tensor.
+pub struct TensorFile {
+    path: PathBuf,
+    file: File,
+    size: u64,
+    data: u64,
+    metadata: Metadata,
+}
+
+impl TensorFile {
+    /// Reads and checks the head of a file.
+    pub fn open(path: &Path) -> Result<Self> {
+        let wrong = |message: String| Error::Data(format!("{}: {message}", path.display()));
+        let io = || at(path, "read");
+        let mut file = File::open(path).map_err(io())?;
+        let size = file.metadata().map_err(io())?.len();
+        let mut length = [0; 8];
+        file.read_exact(&mut length)
+            .map_err(|_| wrong(format!("has {size} bytes, too few for a .safetensors file")))?;
+        let header_len = u64::from_le_bytes(length);
+        if header_len > size.saturating_sub(8) {
+            return Err(wrong(format!(
+                "is not a whole .safetensors file: a header of {header_len} bytes in {size}"
+            )));
+        }
+        let mut head = Vec::new();
+        (&mut file)
+            .take(header_len)
+            .read_to_end(&mut head)
+            .map_err(io())?;
+        let metadata = serde_json::from_slice(&head)
+            .map_err(|e| wrong(format!("is not a whole .safetensors file: {e}")))?;
+        Ok(Self {
+            path: path.into(),
+            file,
+            size,
+            data: 8 + header_len,
+            metadata,
+        })
     }
-    let mut head = Vec::new();
-    (&mut file)
-        .take(header_len)
-        .read_to_end(&mut head)
-        .map_err(io())?;
-    let metadata: Metadata = serde_json::from_slice(&head)
-        .map_err(|e| wrong(format!("is not a whole .safetensors file: {e}")))?;
-    let data = 8 + header_len;
-    let mut params = Vec::with_capacity(layout.len());
-    for tensor in &layout.tensors {
-        let name = tensor_name(client, &tensor.name);
-        let info = metadata.info(&name).ok_or_else(|| {
-            let mut names: Vec<String> = metadata.tensors().into_keys().collect();
-            names.sort();
+
+    fn wrong(&self, message: impl std::fmt::Display) -> Error {
+        Error::Data(format!("{}: {message}", self.path.display()))
+    }
+
+    /// The names, types and shapes of all tensors, in the order in which they lie.
+    pub fn entries(&self) -> Result<Vec<Entry>> {
+        let name_of = |name: &String| {
+            let info = self.metadata.info(name).expect("a name of its own");
+            let kind = match info.dtype {
+                Dtype::F32 => Kind::F32,
+                Dtype::F64 => Kind::F64,
+                Dtype::U64 => Kind::U64,
+                other => return Err(self.wrong(format!("tensor '{name}' is {other:?}"))),
+            };
+            Ok(Entry {
+                name: name.clone(),
+                kind,
+                shape: info.shape.clone(),
+            })
+        };
+        self.metadata.offset_keys().iter().map(name_of).collect()
+    }
+
+    /// A tensor's bytes; its type and shape must be those of `wanted`.
+    pub fn read(&mut self, wanted: &Entry) -> Result<Vec<u8>> {
+        let name = &wanted.name;
+        let info = self.metadata.info(name).ok_or_else(|| {
+            let mut names = self.metadata.offset_keys();
             names.truncate(8);
-            wrong(format!(
+            self.wrong(format!(
                 "has no tensor '{name}'; it has {} …",
                 names.join(", ")
             ))
         })?;
-        if info.dtype != Dtype::F32 || info.shape != tensor.shape {
-            return Err(wrong(format!(
-                "tensor '{name}' is {:?} of shape {:?}, the model needs F32 of shape {:?}",
-                info.dtype, info.shape, tensor.shape
+        if format!("{:?}", info.dtype) != wanted.kind.name() || info.shape != wanted.shape {
+            return Err(self.wrong(format!(
+                "tensor '{name}' is {:?} of shape {:?}, needed is {} of shape {:?}",
+                info.dtype,
+                info.shape,
+                wanted.kind.name(),
+                wanted.shape
             )));
         }
-        let start = data + info.data_offsets.0 as u64;
-        if start + 4 * tensor.len() as u64 > size {
-            return Err(wrong(format!("is cut off within tensor '{name}'")));
+        let start = self.data.saturating_add(info.data_offsets.0 as u64);
+        if start.saturating_add(wanted.bytes() as u64) > self.size {
+            return Err(self.wrong(format!("is cut off within tensor '{name}'")));
         }
-        let mut bytes = vec![0; 4 * tensor.len()];
-        file.seek(SeekFrom::Start(start)).map_err(io())?;
-        file.read_exact(&mut bytes).map_err(io())?;
+        let mut bytes = vec![0; wanted.bytes()];
+        self.file
+            .seek(SeekFrom::Start(start))
+            .and_then(|_| self.file.read_exact(&mut bytes))
+            .map_err(at(&self.path, "read"))?;
+        Ok(bytes)
+    }
+}
+
+/// Reads the model of one client (or the only one, with an empty `client`), and no more
+/// of the file than that.
+pub fn read_one(path: &Path, layout: &Layout, client: &str) -> Result<Params> {
+    let mut file = TensorFile::open(path)?;
+    let mut params = Vec::with_capacity(layout.len());
+    for tensor in &layout.tensors {
+        let bytes = file.read(&Entry {
+            name: tensor_name(client, &tensor.name),
+            kind: Kind::F32,
+            shape: tensor.shape.clone(),
+        })?;
         let number = |b: &[u8]| f32::from_le_bytes(b.try_into().expect("four bytes"));
         params.extend(bytes.chunks_exact(4).map(number));
     }

@@ -205,6 +205,7 @@ mod tests {
             let (mut one, mut two) = (Columns::default(), Columns::default());
             compact(&bytes, width, &scaling, &mut one);
             two.differs = one.differs.clone();
+            two.blocks = one.blocks.clone();
             let varied = one.varied.len();
             two.x.resize(rows * varied, 0.0);
             two.varied.resize(varied, 0);

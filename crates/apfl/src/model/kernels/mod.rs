@@ -16,6 +16,7 @@ pub mod rows;
 mod tile;
 
 pub use dense::Dense;
+pub use rows::numbers;
 
 /// dst ← keep·dst + scale·A·B for an (m, k)-matrix A and a (k, n)-matrix B, each given
 /// with its (row, column) strides; dst is row-major (m, n).
@@ -83,7 +84,9 @@ pub fn decay(at: Option<&[f32]>, into: &mut [f32], range: std::ops::Range<usize>
 
 /// x ← max(x, 0)
 pub fn relu(x: &mut [f32]) {
-    x.iter_mut().for_each(|x| *x = x.max(0.0));
+    // Not `max`, which would turn what is not a number into 0.
+    x.iter_mut()
+        .for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x });
 }
 
 /// δ ← δ where the rectified `y` is positive, else 0.

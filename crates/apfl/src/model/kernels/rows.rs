@@ -105,3 +105,15 @@ pub fn all_columns(all: &mut Vec<u32>, width: usize) {
     let known = all.len() as u32;
     all.extend(known..(width as u32).max(known));
 }
+
+/// The batch's features as numbers: its own where they are, else converted into `buffer`.
+pub fn numbers<'a>(batch: &Batch<'a>, buffer: &'a mut Vec<f32>) -> &'a [f32] {
+    match batch.rows {
+        Features::Floats(x) => x,
+        Features::Bytes(bytes, scaling) => {
+            buffer.resize(bytes.len(), 0.0);
+            scaling.apply(bytes, batch.width, buffer);
+            buffer
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The program killed and resumed, for every algorithm and both homes of memories.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+const BASE: [&str; 14] = [
+    "--quiet",
+    "--set",
+    "data.clients=24",
+    "--set",
+    "training.rounds=40",
+    "--set",
+    "checkpoint.every=2",
+    "--set",
+    "federation.participation=0.5",
+    "--set",
+    "evaluation.every=5",
+    "--set",
+    "data.max_examples=200",
+    "--json",
+];
+
+fn command(out: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_apfl"));
+    command.arg("run").args(args).arg("--out").arg(out);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn fingerprint(run: &Path) -> String {
+    let text = std::fs::read_to_string(run.join("summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    summary["fingerprint"].as_str().unwrap().to_owned()
+}
+
+/// The rounds' records without their wall time.
+fn rounds(run: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(run.join("rounds.jsonl")).unwrap();
+    text.lines()
+        .map(|line| {
+            let mut record: Value = serde_json::from_str(line).unwrap();
+            record.as_object_mut().unwrap().remove("seconds");
+            record
+        })
+        .collect()
+}
+
+/// Starts or resumes a run and kills it after a while; true if it ended by itself.
+fn run_for(out: &Path, args: &[&str], resume: bool, time: Duration) -> bool {
+    let mut child = match resume {
+        false => command(out, args),
+        true => command(out, &["--resume", "--quiet"]),
+    }
+    .spawn()
+    .unwrap();
+    std::thread::sleep(time);
+    let _ = child.kill(); // SIGKILL; an error only where it has ended
+    let output = child.wait_with_output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    match output.status.code() {
+        Some(0) => true,
+        None => false, // by the signal
+        Some(code) => panic!("ended with {code}: {message}"),
+    }
+}
+
+#[test]
+fn a_killed_run_ends_with_the_bits_of_an_uninterrupted_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut kills = 0;
+    let mut pause = 20u64;
+    let all = apfl::algorithm::every_algorithm();
+    for (k, algorithm) in all.iter().enumerate() {
+        let algorithm = format!("algorithm={algorithm}");
+        let memory = ["engine.memory=ram", "engine.memory=disk"];
+        let mut args = [&BASE[..], &["--set", &algorithm]].concat();
+        let whole = dir.path().join(format!("whole-{k}"));
+        let output = command(&whole, &args).output().unwrap();
+        if !output.status.success() {
+            // An algorithm that wants every client in every round.
+            args.extend(["--set", "federation.participation=1.0"]);
+            let output = command(&whole, &args).output().unwrap();
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{algorithm}: {message}");
+        }
+        for memory in memory {
+            let args = [&args[..], &["--set", memory]].concat();
+            let run = dir.path().join(format!("{k}-{memory}"));
+            let mut begun = false;
+            // At least two kills each; the pauses walk through the length of a run.
+            let mut own = 0;
+            loop {
+                pause = 5 + (pause * 31 + 17) % 241;
+                let time = match own < 3 {
+                    true => Duration::from_millis(pause),
+                    false => Duration::from_secs(60),
+                };
+                if own >= 3 {
+                    let output = match begun {
+                        true => command(&run, &["--resume", "--quiet"]).output().unwrap(),
+                        false => command(&run, &args).output().unwrap(),
+                    };
+                    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+                    assert!(output.status.success(), "{algorithm}: {message}");
+                    break;
+                }
+                if run_for(&run, &args, begun, time) {
+                    break;
+                }
+                own += 1;
+                kills += 1;
+                begun = run.join("spec.toml").exists();
+                if !begun {
+                    let _ = std::fs::remove_dir_all(&run);
+                }
+            }
+            assert_eq!(
+                fingerprint(&run),
+                fingerprint(&whole),
+                "{algorithm} {memory}"
+            );
+            assert_eq!(rounds(&run), rounds(&whole), "{algorithm} {memory}");
+        }
+    }
+    assert!(kills >= 20, "{kills} kills");
+}
+
+#[test]
+fn resume_says_what_it_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r");
+    let resume = |args: &[&str]| {
+        let output = command(&run, &[&["--resume"], args].concat())
+            .output()
+            .unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code().unwrap(), message)
+    };
+    // Nothing there.
+    let (code, message) = resume(&[]);
+    assert_eq!(code, 1);
+    assert!(message.contains("no run was begun there"), "{message}");
+    // A finished run says so.
+    assert!(command(&run, &BASE).status().unwrap().success());
+    let (code, message) = resume(&[]);
+    assert_eq!(code, 0);
+    assert!(message.contains("finished already"), "{message}");
+    // Before delivery: goes on from the checkpoint of the last round.
+    let before = fingerprint(&run);
+    std::fs::remove_file(run.join("summary.json")).unwrap();
+    let (code, message) = resume(&[]);
+    assert_eq!(code, 0, "{message}");
+    assert!(message.contains("going on after round 40"), "{message}");
+    assert_eq!(fingerprint(&run), before);
+    // Another spec is refused and the difference named.
+    std::fs::remove_file(run.join("summary.json")).unwrap();
+    let (code, message) = resume(&["--set", "seed=9"]);
+    assert_eq!(code, 2);
+    assert!(message.contains("seed: 1 there, 9 given"), "{message}");
+    // The newest checkpoint torn: the one before is used, and that is said.
+    let torn = run.join("checkpoint/server-40.safetensors");
+    let bytes = std::fs::read(&torn).unwrap();
+    std::fs::write(&torn, &bytes[..bytes.len() / 2]).unwrap();
+    let (code, message) = resume(&[]);
+    assert_eq!(code, 0, "{message}");
+    assert!(message.contains("round 40 is damaged"), "{message}");
+    assert!(message.contains("going on after round 38"), "{message}");
+    assert_eq!(fingerprint(&run), before);
+    assert_eq!(rounds(&run).len(), 40);
+    // None whole: exit 1, nothing touched.
+    std::fs::remove_file(run.join("summary.json")).unwrap();
+    for round in [38, 40] {
+        let path = run.join(format!("checkpoint/checkpoint-{round}.manifest"));
+        std::fs::write(path, "nonsense").unwrap();
+    }
+    let lines = std::fs::read(run.join("rounds.jsonl")).unwrap();
+    let (code, message) = resume(&[]);
+    assert_eq!(code, 1);
+    assert!(message.contains("none of them is whole"), "{message}");
+    assert_eq!(std::fs::read(run.join("rounds.jsonl")).unwrap(), lines);
+    // None at all: from round 1.
+    std::fs::remove_dir_all(run.join("checkpoint")).unwrap();
+    let (code, message) = resume(&[]);
+    assert_eq!(code, 0, "{message}");
+    assert!(message.contains("starting from round 1"), "{message}");
+    assert_eq!(fingerprint(&run), before);
+}

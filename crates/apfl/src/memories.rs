@@ -1,0 +1,224 @@
+//! Where the clients' memories live: in RAM, or in a file with the latest in RAM.
+//!
+//! All memories of a run have the same fields, so the file is a row of slots of one
+//! size. A client gets a slot when it first leaves RAM: the file grows with the clients
+//! ever drawn, not with all there are.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result, at};
+use crate::pack::{Field, Pack, arrays_of};
+
+/// The memories of this process's clients.
+pub enum Memories<L> {
+    /// All in RAM.
+    Ram(Vec<Mutex<Option<Box<L>>>>),
+    /// The latest in RAM, the others in a file.
+    Disk(DiskMemories<L>),
+}
+
+impl<L: Pack + Clone> Memories<L> {
+    /// Memories of `clients` clients in RAM, none of them made yet.
+    pub fn in_ram(clients: usize) -> Self {
+        Self::Ram((0..clients).map(|_| Mutex::new(None)).collect())
+    }
+
+    /// Takes a client's memory out, to be put back with [`Memories::put`]; `None` for a
+    /// client that has none yet.
+    pub fn take(&self, client: usize) -> Result<Option<L>> {
+        match self {
+            Self::Ram(slots) => Ok(locked(&slots[client]).take().map(|memory| *memory)),
+            Self::Disk(disk) => disk.take(client),
+        }
+    }
+
+    /// Remembers.
+    pub fn put(&self, client: usize, memory: L) -> Result<()> {
+        match self {
+            Self::Ram(slots) => {
+                *locked(&slots[client]) = Some(Box::new(memory));
+                Ok(())
+            }
+            Self::Disk(disk) => disk.put(client, memory),
+        }
+    }
+
+    /// Looks at a client's memory without moving it.
+    pub fn look<T>(&self, client: usize, look: impl FnOnce(&L) -> T) -> Result<Option<T>> {
+        match self {
+            Self::Ram(slots) => Ok(locked(&slots[client]).as_ref().map(|memory| look(memory))),
+            Self::Disk(disk) => disk.look(client, look),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Memories that may be larger than RAM.
+pub struct DiskMemories<L> {
+    path: PathBuf,
+    fields: Vec<Field>,
+    slot_bytes: usize,
+    /// How many memories may stay in RAM.
+    room: usize,
+    state: Mutex<State<L>>,
+    file: Mutex<File>,
+}
+
+struct State<L> {
+    /// What is in RAM, with the time it was put there.
+    hot: HashMap<usize, (u64, L)>,
+    /// The same by time: the first leaves first.
+    by_time: BTreeMap<u64, usize>,
+    /// Where a client's memory lies in the file; it is current unless the client is hot.
+    slots: HashMap<usize, u64>,
+    clock: u64,
+}
+
+impl<L: Pack + Clone> DiskMemories<L> {
+    /// An empty store in the file `path`, which is removed with it. `fields` are those of
+    /// every memory; at most `budget` bytes of them stay in RAM.
+    pub fn create(path: &Path, fields: Vec<Field>, budget: usize) -> Result<Self> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(at(path, "write"))?;
+        let slot_bytes: usize = fields.iter().map(Field::bytes).sum();
+        Ok(Self {
+            path: path.into(),
+            fields,
+            slot_bytes,
+            room: (budget / slot_bytes.max(1)).max(1),
+            state: Mutex::new(State {
+                hot: HashMap::new(),
+                by_time: BTreeMap::new(),
+                slots: HashMap::new(),
+                clock: 0,
+            }),
+            file: Mutex::new(file),
+        })
+    }
+
+    fn take(&self, client: usize) -> Result<Option<L>> {
+        let mut state = locked(&self.state);
+        if let Some((time, memory)) = state.hot.remove(&client) {
+            state.by_time.remove(&time);
+            return Ok(Some(memory));
+        }
+        let slot = state.slots.get(&client).copied();
+        drop(state);
+        slot.map(|slot| self.read(slot)).transpose()
+    }
+
+    fn put(&self, client: usize, memory: L) -> Result<()> {
+        let mut leaving = Vec::new();
+        let mut state = locked(&self.state);
+        state.clock += 1;
+        let time = state.clock;
+        if let Some((before, _)) = state.hot.insert(client, (time, memory)) {
+            state.by_time.remove(&before);
+        }
+        state.by_time.insert(time, client);
+        while state.hot.len() > self.room {
+            let (_, oldest) = state
+                .by_time
+                .pop_first()
+                .expect("as many times as memories");
+            let (_, memory) = state
+                .hot
+                .remove(&oldest)
+                .expect("as many memories as times");
+            let next = state.slots.len() as u64;
+            leaving.push((*state.slots.entry(oldest).or_insert(next), memory));
+        }
+        // Written before the lock is given up: nobody may read a slot before its bytes.
+        for (slot, memory) in leaving {
+            self.write(slot, &memory)?;
+        }
+        Ok(())
+    }
+
+    fn look<T>(&self, client: usize, look: impl FnOnce(&L) -> T) -> Result<Option<T>> {
+        let state = locked(&self.state);
+        if let Some((_, memory)) = state.hot.get(&client) {
+            return Ok(Some(look(memory)));
+        }
+        let slot = state.slots.get(&client).copied();
+        drop(state);
+        slot.map(|slot| self.read(slot).map(|memory| look(&memory)))
+            .transpose()
+    }
+
+    fn read(&self, slot: u64) -> Result<L> {
+        let mut bytes = vec![0; self.slot_bytes];
+        let mut file = locked(&self.file);
+        file.seek(SeekFrom::Start(slot * self.slot_bytes as u64))
+            .and_then(|_| file.read_exact(&mut bytes))
+            .map_err(at(&self.path, "read"))?;
+        drop(file);
+        arrays_of(&self.fields, &bytes)
+            .and_then(|mut arrays| L::unpack(&mut arrays))
+            .map_err(|e| Error::Data(format!("{}: slot {slot}: {e}", self.path.display())))
+    }
+
+    fn write(&self, slot: u64, memory: &L) -> Result<()> {
+        let bytes = memory.to_bytes();
+        assert_eq!(
+            bytes.len(),
+            self.slot_bytes,
+            "every memory has the same fields"
+        );
+        let mut file = locked(&self.file);
+        file.seek(SeekFrom::Start(slot * self.slot_bytes as u64))
+            .and_then(|_| file.write_all(&bytes))
+            .map_err(at(&self.path, "write"))
+    }
+}
+
+impl<L> Drop for DiskMemories<L> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path); // a scratch file; nobody to tell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::ModelOnly;
+
+    #[test]
+    fn a_full_store_keeps_the_latest_in_ram_and_everything_in_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("memories.bin");
+        let memory = |k: usize| ModelOnly {
+            model: vec![k as f32, -1.0],
+        };
+        let disk = DiskMemories::create(&path, memory(0).fields(), 3 * 8).unwrap();
+        let store = Memories::Disk(disk);
+        for k in 0..10 {
+            assert_eq!(store.take(k).unwrap(), None);
+            store.put(k, memory(k)).unwrap();
+        }
+        // Ten memories of 8 bytes, three of them in RAM: seven slots.
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 7 * 8);
+        assert_eq!(store.look(2, |m| m.model[0]).unwrap(), Some(2.0));
+        assert_eq!(store.take(2).unwrap(), Some(memory(2)));
+        store.put(2, memory(200)).unwrap();
+        for k in 0..10 {
+            let expected = if k == 2 { 200 } else { k };
+            assert_eq!(store.take(k).unwrap(), Some(memory(expected)));
+            store.put(k, memory(expected)).unwrap();
+        }
+        drop(store);
+        assert!(!path.exists());
+    }
+}
