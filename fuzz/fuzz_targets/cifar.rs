@@ -1,4 +1,4 @@
-//! The reader of CIFAR-10's batches: `cargo +nightly fuzz run cifar fuzz/found/cifar fuzz/corpus/cifar`
+//! The reader of CIFAR-10's batches: `mkdir -p fuzz/found/cifar; cargo +nightly fuzz run cifar fuzz/found/cifar fuzz/corpus/cifar`
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

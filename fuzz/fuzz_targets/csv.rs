@@ -1,4 +1,4 @@
-//! The reader of a user's CSV: `cargo +nightly fuzz run csv fuzz/found/csv fuzz/corpus/csv`
+//! The reader of a user's CSV: `mkdir -p fuzz/found/csv; cargo +nightly fuzz run csv fuzz/found/csv fuzz/corpus/csv`
 #![no_main]
 
 use apfl::data::Source;

@@ -1,4 +1,4 @@
-//! The IDX reader: `cargo +nightly fuzz run idx fuzz/found/idx fuzz/corpus/idx`
+//! The IDX reader: `mkdir -p fuzz/found/idx; cargo +nightly fuzz run idx fuzz/found/idx fuzz/corpus/idx`
 #![no_main]
 
 use apfl::data::idx::Array;

@@ -1,4 +1,4 @@
-//! The reader of LEAF's files: `cargo +nightly fuzz run leaf fuzz/found/leaf fuzz/corpus/leaf`
+//! The reader of LEAF's files: `mkdir -p fuzz/found/leaf; cargo +nightly fuzz run leaf fuzz/found/leaf fuzz/corpus/leaf`
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
