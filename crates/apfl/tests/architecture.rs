@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 23] = [
+const ROOMS: [(&str, &[&str]); 25] = [
     ("params", &[]),
     ("rng", &[]),
     ("schedule", &[]),

@@ -349,7 +349,7 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
     while let Some(record) = training.next_round().unwrap() {
         run.append(&record).unwrap();
     }
-    run.finish(&mut training, |_| ()).unwrap();
+    run.finish(&mut training, |_| Ok(())).unwrap();
     let file = path.join("models/shared.safetensors");
     let kept = apfl::store::tensors::read_one(&file, world.model.layout(), "").unwrap();
     assert_eq!(kept, training.output());

@@ -121,7 +121,6 @@ impl Small {
             threads: 1,
             home: Home::Ram,
             notes: Vec::new(),
-            home: Home::Ram,
         }
     }
 }
