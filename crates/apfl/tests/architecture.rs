@@ -36,7 +36,10 @@ const ROOMS: [(&str, &[&str]); 25] = [
             "data", "error", "model", "params", "rng", "schedule", "site",
         ],
     ),
-    ("algorithm", &["pack", "params", "settings", "site"]),
+    (
+        "algorithm",
+        &["model", "pack", "params", "settings", "site"],
+    ),
     ("memories", &["error", "pack"]),
     (
         "clients",

@@ -25,7 +25,12 @@ fn spec(algorithm: &str, threads: usize) -> Spec {
          evaluation = {{ every = 2 }}
          engine = {{ threads = {threads} }}"
     );
-    Spec::parse(&text).unwrap()
+    let spec = Spec::parse(&text).unwrap();
+    // Averaged outputs want the same number of steps everywhere.
+    match spec.plan() {
+        Ok(_) => spec,
+        Err(_) => Spec::parse(&text.replace("local_epochs = 2", "local_steps = 9")).unwrap(),
+    }
 }
 
 fn world() -> World {
@@ -119,10 +124,8 @@ fn clients_outside_keep_their_memory<A: Algorithm + Clone>(algorithm: A) {
         assert_eq!(same, !cohort.contains(&client), "client {client}");
     }
     // Client 15 was drawn for the first time: it is who it would be in a new process.
-    assert_eq!(
-        before[15], [0; 32],
-        "nothing is made for a client never drawn"
-    );
+    let joined = digest_of(&algorithm.join(&world().w0));
+    assert_eq!(before[15], joined, "never drawn is as if just joined");
     assert_eq!(round(&mut engine(), &algorithm, 3, &[15])[15], after[15]);
 }
 

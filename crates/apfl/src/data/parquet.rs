@@ -1,6 +1,7 @@
 //! Parquet files as tables: columns of numbers and texts, read in small blocks of rows.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parquet::basic::{ConvertedType, LogicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -58,7 +59,7 @@ fn said(error: ParquetError) -> String {
 impl ParquetRows {
     /// Reads the file's footer.
     pub fn open(file: File) -> Result<Self, String> {
-        let file = SerializedFileReader::new(file).map_err(said)?;
+        let file = guarded(|| SerializedFileReader::new(file).map_err(said))?;
         let columns = file.metadata().file_metadata().schema_descr().columns();
         Ok(Self {
             header: columns.iter().map(|c| c.path().string()).collect(),
@@ -98,6 +99,24 @@ impl Rows for ParquetRows {
     }
 
     fn advance(&mut self) -> Result<bool, String> {
+        guarded(|| self.next_row())
+    }
+
+    fn cell(&self, column: usize) -> Cell<'_> {
+        self.columns[column].cell(self.row)
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn unit(&self) -> &'static str {
+        "row"
+    }
+}
+
+impl ParquetRows {
+    fn next_row(&mut self) -> Result<bool, String> {
         self.number += 1;
         self.row += 1;
         if self.row < self.rows {
@@ -116,18 +135,13 @@ impl Rows for ParquetRows {
         }
         Ok(true)
     }
+}
 
-    fn cell(&self, column: usize) -> Cell<'_> {
-        self.columns[column].cell(self.row)
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn unit(&self) -> &'static str {
-        "row"
-    }
+/// The reader of the format asserts what a damaged file does not keep: a panic of its is
+/// an error about the file.
+fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err("is damaged: its content contradicts itself".into()))
 }
 
 impl Column {
