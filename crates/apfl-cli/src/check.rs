@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use apfl::data::Normalization;
 use apfl::error::Result;
 use apfl::metrics::Spread;
 use apfl::site::LocalWork;
@@ -64,8 +65,12 @@ pub fn check(args: &args::Check) -> Result<()> {
         true => n as f64 * (1.0 - (1.0 - k as f64 / n as f64).powf(setup.rounds as f64)),
         false => n as f64,
     };
+    let cell = match schema.normalization {
+        Normalization::Bytes { .. } => 1.0,
+        _ => 4.0,
+    };
     let per_client = training.client_bytes() as f64
-        + 4.0 * (train.mean + valid.mean) * schema.shape.iter().product::<usize>() as f64;
+        + cell * (train.mean + valid.mean) * schema.shape.iter().product::<usize>() as f64;
     let report = Report {
         clients: n,
         cohort: k,

@@ -255,9 +255,7 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>> {
         if raised.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        crate::output::tell(format!(
-            "\nstopping as soon as it can be continued; once more to stop at once"
-        ));
+        crate::output::tell("\nstopping as soon as it can be continued; once more to stop at once");
     })
     .map_err(|e| Error::Data(format!("cannot listen for Ctrl-C: {e}")))?;
     Ok(stop)
