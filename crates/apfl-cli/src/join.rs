@@ -103,11 +103,7 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
 
 /// `0.5`, `adaptive` or `adaptive:0.1`; by default what the run had, or 0.5.
 fn mixing(text: Option<&str>, algorithm: &Choice) -> Result<Mixing> {
-    let of_run = match algorithm {
-        Choice::Apfl(apfl) => Some(apfl.mixing),
-        Choice::Averaged(averaged) => Some(averaged.apfl.mixing),
-        _ => None,
-    };
+    let of_run = algorithm.apfl().map(|apfl| apfl.mixing);
     let Some(text) = text else {
         return Ok(of_run.unwrap_or(Mixing::Fixed(0.5)));
     };

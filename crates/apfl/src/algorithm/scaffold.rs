@@ -160,6 +160,8 @@ impl Algorithm for Scaffold {
                 site.full_gradient(x, &mut fresh);
                 fresh
             }
+            // Rates that have all become 0 tell nothing: cᵢ stays.
+            Control::Drift if distance == 0.0 => local.control.clone(),
             Control::Drift => {
                 let drift = |(x, y): (&f32, &f32)| (f64::from(*x) - f64::from(*y)) / distance;
                 let pairs = x.iter().zip(&y).map(drift).zip(&correction);

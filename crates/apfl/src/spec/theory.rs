@@ -9,6 +9,7 @@ use crate::model::{Model, Shape};
 use crate::schedule::{Constants, Schedule, Theory};
 use crate::settings::Section;
 use crate::site::LocalWork;
+use crate::training::Weights;
 
 use super::Plan;
 
@@ -50,6 +51,9 @@ pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
         if options.mix == Mix::Logits {
             refuse("averages parameters; use mix = \"parameters\"");
         }
+        if plan.weights != Weights::Uniform {
+            refuse("is a uniform mean over clients; use federation.weights = \"uniform\"");
+        }
         if matches!(plan.pace.work, LocalWork::Epochs(_)) {
             refuse("needs the same steps at every client; use training.local_steps");
         }
@@ -81,11 +85,24 @@ fn check_schedule(plan: &Plan, theory: &Theory, s: &mut Section<'_>) {
         );
     }
     let apfl = plan.algorithm.apfl();
-    let projected = apfl.is_none_or(|apfl| apfl.options.projection.is_some());
+    let projected = apfl.is_some_and(|apfl| apfl.options.projection.is_some());
     if theorem == 4 && !projected {
         s.problem(
             "algorithm.projection",
-            "is missing: Theorem 4 needs bounded gradients, so give a radius",
+            "is missing: Theorem 4 needs bounded gradients, so use apfl and give a radius",
+        );
+    }
+    if matches!(plan.algorithm.kind(), "perfedavg" | "pfedme") {
+        let kind = plan.algorithm.kind();
+        s.problem(
+            "training.schedule",
+            format!("does not apply to {kind}, which has rates of its own"),
+        );
+    }
+    if plan.weights != Weights::Uniform {
+        s.problem(
+            "federation.weights",
+            "found \"examples\", but the theorems are about the uniform mean",
         );
     }
     if !theory.convex() && plan.participation != 1.0 {
