@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod data;
 mod export;
 mod init;
 mod output;
@@ -33,6 +34,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Run(args) => return run::run(&args),
         Command::Init(args) => init::init(&args)?,
         Command::Check(args) => check::check(&args)?,
+        Command::Data(command) => data::data(&command)?,
         Command::Export(args) => export::export(&args)?,
         Command::Predict(args) => predict::predict(&args)?,
         Command::Completions { shell } => args::completions(shell)?,

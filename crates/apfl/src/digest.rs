@@ -21,6 +21,11 @@ pub fn sha256_of_file(path: &Path) -> Result<String> {
     }
 }
 
+/// The digest of bytes, in hexadecimal.
+pub fn sha256_of(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 /// The digest of a value: of every array's name, type, length and bytes.
 pub fn digest_of(value: &impl Pack) -> [u8; 32] {
     let mut hasher = Sha256::new();

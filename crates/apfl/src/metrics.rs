@@ -73,6 +73,34 @@ impl Tallies {
     }
 }
 
+/// The largest of the clients' mean losses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Losses {
+    /// On training examples.
+    pub train: f64,
+    /// On held-out examples.
+    pub valid: f64,
+}
+
+/// A model's tallies over clients: their sum, and the worst of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pool {
+    /// All examples together.
+    pub sum: Tallies,
+    /// The worst client on each kind of examples.
+    pub worst: Losses,
+}
+
+impl Pool {
+    /// Adds a client.
+    pub fn add(&mut self, client: &Tallies) {
+        self.sum.add(client);
+        let loss = |tally: &Tally| tally.loss / tally.examples as f64;
+        self.worst.train = self.worst.train.max(loss(&client.train));
+        self.worst.valid = self.worst.valid.max(loss(&client.valid));
+    }
+}
+
 /// A model's scores on training and validation examples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scores {

@@ -89,6 +89,23 @@ pub fn project(x: &mut [f32], radius: f64) {
     }
 }
 
+/// q ← the nearest point to q with qᵢ ≥ 0 and Σqᵢ = 1: max(qᵢ − θ, 0), where θ is such
+/// that the entries above it exceed it by 1 in total.
+pub fn project_onto_simplex(q: &mut [f64]) {
+    let mut sorted = q.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let (mut sum, mut theta) = (0.0, 0.0);
+    for (k, x) in sorted.iter().enumerate() {
+        sum += x;
+        let next = (sum - 1.0) / (k + 1) as f64;
+        if *x <= next {
+            break;
+        }
+        theta = next;
+    }
+    q.iter_mut().for_each(|x| *x = (*x - theta).max(0.0));
+}
+
 /// A weighted mean of vectors that arrive one by one, summed in `f64`.
 ///
 /// ```
@@ -169,6 +186,25 @@ mod tests {
         assert_eq!(x, [3.0, -4.0]);
         project(&mut x, 2.5);
         assert_eq!(x, [1.5, -2.0]);
+    }
+
+    #[test]
+    fn the_nearest_point_of_the_simplex_by_hand() {
+        let projected = |q: &[f64]| {
+            let mut q = q.to_vec();
+            project_onto_simplex(&mut q);
+            q
+        };
+        // All stay above θ = (1.75 − 1)/3 = ¼.
+        assert_eq!(projected(&[0.5, 0.75, 0.5]), [0.25, 0.5, 0.25]);
+        // θ = (2 − 1)/2 = ½ for the first two, and the third is below it.
+        assert_eq!(projected(&[1.25, 0.75, 0.25]), [0.75, 0.25, 0.0]);
+        // One far above the others takes it all: θ = 4.
+        assert_eq!(projected(&[5.0, 0.5]), [1.0, 0.0]);
+        // Below the simplex: θ = (0.5 − 1)/2 = −¼.
+        assert_eq!(projected(&[0.5, 0.0]), [0.75, 0.25]);
+        assert_eq!(projected(&[0.25, 0.75]), [0.25, 0.75]);
+        assert_eq!(projected(&[-3.0]), [1.0]);
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub struct Section<'a> {
     resolved: Table,
     asked: Vec<String>,
     forgiving: Option<Vec<String>>,
+    forgiving_within: Vec<(String, Vec<String>)>,
     problems: &'a mut Problems,
 }
 
@@ -63,6 +64,7 @@ impl<'a> Section<'a> {
             resolved: Table::new(),
             asked: Vec::new(),
             forgiving: None,
+            forgiving_within: Vec::new(),
             problems,
         }
     }
@@ -72,6 +74,11 @@ impl<'a> Section<'a> {
     /// whose `kind` was changed by an override.
     pub fn forgive_unknown(&mut self, but: Vec<String>) {
         self.forgiving = Some(but);
+    }
+
+    /// The same for a table within this one.
+    pub fn forgive_unknown_within(&mut self, key: &str, but: Vec<String>) {
+        self.forgiving_within.push((key.into(), but));
     }
 
     fn full(&self, key: &str) -> String {
@@ -90,6 +97,11 @@ impl<'a> Section<'a> {
     /// Whether the key was written.
     pub fn has(&self, key: &str) -> bool {
         self.given.contains_key(key)
+    }
+
+    /// Whether the key was written as a text.
+    pub fn is_text(&self, key: &str) -> bool {
+        self.given.get(key).is_some_and(Value::is_str)
     }
 
     /// Takes a raw value; the caller resolves it with [`Section::resolve`].
@@ -266,7 +278,10 @@ impl<'a> Section<'a> {
         let mut inner = Section::new(&path, given, self.problems);
         let within = |set: &String| set.strip_prefix(&format!("{key}.")).map(str::to_owned);
         let but = |set: &Vec<String>| set.iter().filter_map(within).collect();
-        inner.forgiving = self.forgiving.as_ref().map(but);
+        inner.forgiving = match self.forgiving_within.iter().find(|(table, _)| table == key) {
+            Some((_, but)) => Some(but.clone()),
+            None => self.forgiving.as_ref().map(but),
+        };
         let value = read(&mut inner);
         let resolved = inner.finish();
         self.resolve(key, resolved);
@@ -282,6 +297,7 @@ impl<'a> Section<'a> {
             forgiving,
             problems,
             path,
+            ..
         } = self;
         let reported = |key: &&String| {
             let names = |set: &String| set.split('.').next() == Some(key.as_str());

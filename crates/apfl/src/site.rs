@@ -313,6 +313,12 @@ impl<'a> Site<'a> {
         self.watch(loss)
     }
 
+    /// fᵢ(at) over all training examples, ℓ2 term included, whatever the batch.
+    pub fn objective(&mut self, at: &[f32]) -> f64 {
+        let tally = self.desk.tally(self.model, &Predictor::At(at), self.train);
+        self.watch(tally.loss / tally.examples as f64 + self.model.penalty(at))
+    }
+
     /// grad ← ∇fᵢ(at) over all training examples, whatever the batch.
     pub fn full_gradient(&mut self, at: &[f32], grad: &mut [f32]) {
         let m = self.train.len();
@@ -332,6 +338,13 @@ impl<'a> Site<'a> {
             self.model.backward(Some(at), grad, step, &batch, ws);
         }
         self.watch(sum);
+    }
+
+    /// v ← v − rate·∇f(αv + (1−α)w; ξ). Gives the loss there.
+    pub fn descend_mixed(&mut self, alpha: f32, v: &mut [f32], w: &[f32], rate: f32) -> f64 {
+        let loss =
+            self.on_batch(|model, batch, ws| model.descend_mixed(alpha, v, w, rate, batch, ws));
+        self.watch(loss)
     }
 
     /// The first loss of this round that was not finite.

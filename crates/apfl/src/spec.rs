@@ -95,9 +95,14 @@ impl Spec {
 
     fn forgive(&self, path: &str, s: &mut Section<'_>) {
         if self.rekinded.contains_key(path) {
-            let set = |key: &String| key.strip_prefix(&format!("{path}.")).map(str::to_owned);
-            s.forgive_unknown(self.set.iter().filter_map(set).collect());
+            s.forgive_unknown(self.set_within(path));
         }
+    }
+
+    /// The keys of a table that overrides set.
+    fn set_within(&self, path: &str) -> Vec<String> {
+        let inner = |key: &String| key.strip_prefix(&format!("{path}.")).map(str::to_owned);
+        self.set.iter().filter_map(inner).collect()
     }
 
     fn read(&self, s: &mut Section<'_>) -> Plan {
@@ -105,6 +110,9 @@ impl Spec {
         let seed = s.integer("seed", 1, 0..=most, "a whole number ≥ 0");
         let data = s.section("data", |s| {
             self.forgive("data", s);
+            if self.rekinded.contains_key("data.partition") {
+                s.forgive_unknown_within("partition", self.set_within("data.partition"));
+            }
             Source::read(s, seed)
         });
         let architecture = s.section("model", |s| {
@@ -167,6 +175,12 @@ impl Spec {
             threads,
         };
         theory::check(&plan, s);
+        if plan.algorithm.agnostic() && plan.weights == Weights::Examples {
+            s.problem(
+                "federation.weights",
+                "found \"examples\", but algorithm.agnostic weighs the clients by itself",
+            );
+        }
         plan
     }
 

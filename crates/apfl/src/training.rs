@@ -14,7 +14,7 @@ use crate::clients::{Delivered, World};
 use crate::digest::{digest_of, digest_of_pieces, hex};
 use crate::engine::{Engine, Threads};
 use crate::error::Result;
-use crate::metrics::{Scores, Spread, Tallies, Three};
+use crate::metrics::{Losses, Pool, Scores, Spread, Three};
 use crate::pack::Pack;
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
@@ -106,6 +106,9 @@ pub struct RoundRecord {
     /// Scores over the cohort, in evaluated rounds.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub scores: Option<Three<Scores>>,
+    /// The highest loss of any client of the cohort, in evaluated rounds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub worst: Option<Three<Losses>>,
     /// αᵢ over the cohort after the round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,
@@ -127,7 +130,9 @@ impl Training {
         match algorithm.clone() {
             Choice::Apfl(a) => Self::of(setup, a),
             Choice::Averaged(a) => Self::of(setup, a),
+            Choice::AgnosticApfl(a) => Self::of(setup, a),
             Choice::FedAvg(a) => Self::of(setup, a),
+            Choice::AgnosticFedAvg(a) => Self::of(setup, a),
             Choice::Scaffold(a) => Self::of(setup, a),
             Choice::PerFedAvg(a) => Self::of(setup, a),
             Choice::PFedMe(a) => Self::of(setup, a),
@@ -266,7 +271,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
 
         let sent = self.algorithm.broadcast(&self.server);
         let mut fold = A::Fold::default();
-        let (mut localized, mut personal) = (Tallies::default(), Tallies::default());
+        let (mut localized, mut personal) = (Pool::default(), Pool::default());
         let mut mixing = Vec::new();
         let mut bytes_up = 0;
         let mut steps = 0;
@@ -288,20 +293,19 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
             })?;
         self.algorithm.finish(&mut self.server, fold);
 
-        let mut scores = None;
+        let mut pools = None;
         if score {
-            let mut shared = Tallies::default();
+            let mut shared = Pool::default();
             let model = self.algorithm.shared(&self.server);
             self.engine
                 .score(round, model, &cohort, &mut |_, tallies| {
                     shared.add(&tallies)
                 })?;
-            let three = Three {
+            pools = Some(Three {
                 shared,
                 localized,
                 personal,
-            };
-            scores = Some(three.map(|t| t.scores(setup.regression())));
+            });
         }
         self.round = round;
         self.step += steps;
@@ -310,7 +314,8 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
             step: self.step,
             cohort: cohort.len(),
             seconds: started.elapsed().as_secs_f64(),
-            scores,
+            scores: pools.map(|pools| pools.map(|p| p.sum.scores(setup.regression()))),
+            worst: pools.map(|pools| pools.map(|p| p.worst)),
             mixing: Spread::of(&mixing),
             bytes_up,
             bytes_down: sent.bytes() as u64 * cohort.len() as u64,

@@ -108,6 +108,8 @@ fn everything_remembered_or_sent_survives_packing() {
         match synthetic(algorithm, "").algorithm {
             Choice::Apfl(a) => packed_on_the_way(a),
             Choice::Averaged(a) => packed_on_the_way(a),
+            Choice::AgnosticApfl(a) => packed_on_the_way(a),
+            Choice::AgnosticFedAvg(a) => packed_on_the_way(a),
             Choice::FedAvg(a) => packed_on_the_way(a),
             Choice::Scaffold(a) => packed_on_the_way(a),
             Choice::PerFedAvg(a) => packed_on_the_way(a),

@@ -232,7 +232,7 @@ fn columns_that_are_missing_or_double() {
 
 #[test]
 fn more_clients_than_rows() {
-    let words = ["4 rows cannot be dealt to 5 clients", "data.clients"];
+    let words = ["4 examples cannot be dealt to 5 clients", "data.clients"];
     let table = "x,label\n1,yes\n2,no\n3,yes\n4,no\n";
     refused(table, "client = ''\nclients = 5", &words);
 }

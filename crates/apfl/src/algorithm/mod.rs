@@ -13,6 +13,7 @@ use crate::site::{Predictor, Site};
 
 use self::apfl::options::Preset;
 
+pub mod agnostic;
 pub mod apfl;
 pub mod fedavg;
 pub mod local;
@@ -20,6 +21,7 @@ pub mod perfedavg;
 pub mod pfedme;
 pub mod scaffold;
 
+pub use agnostic::Agnostic;
 pub use apfl::{Apfl, Averaged};
 pub use fedavg::FedAvg;
 pub use local::LocalOnly;
@@ -126,8 +128,12 @@ pub enum Choice {
     Apfl(Apfl),
     /// The same, ending with the averages of Algorithm 1.
     Averaged(Averaged),
+    /// The same for the worst mixture of clients.
+    AgnosticApfl(Agnostic<Apfl>),
     /// Federated averaging.
     FedAvg(FedAvg),
+    /// The same for the worst mixture of clients.
+    AgnosticFedAvg(Agnostic<FedAvg>),
     /// Control variates against the clients' drift.
     Scaffold(Scaffold),
     /// A shared model from which one step personalizes well.
@@ -144,7 +150,13 @@ impl Choice {
         type Read = fn(&mut Section<'_>) -> Choice;
         let kinds: [(&str, Read); 6] = [
             ("apfl", read_apfl),
-            ("fedavg", |_| Choice::FedAvg(FedAvg)),
+            ("fedavg", |s| match agnostic::read(s) {
+                None => Choice::FedAvg(FedAvg),
+                Some(step) => Choice::AgnosticFedAvg(Agnostic {
+                    inner: FedAvg,
+                    step,
+                }),
+            }),
             ("scaffold", |s| Choice::Scaffold(Scaffold::read(s))),
             ("perfedavg", |s| Choice::PerFedAvg(PerFedAvg::read(s))),
             ("pfedme", |s| Choice::PFedMe(PFedMe::read(s))),
@@ -154,19 +166,30 @@ impl Choice {
         read(s)
     }
 
+    /// APFL's settings, where it is APFL in any form.
+    pub fn apfl(&self) -> Option<&Apfl> {
+        match self {
+            Choice::Apfl(apfl) => Some(apfl),
+            Choice::Averaged(averaged) => Some(&averaged.apfl),
+            Choice::AgnosticApfl(agnostic) => Some(&agnostic.inner),
+            _ => None,
+        }
+    }
+
+    /// Whether the server weighs clients by itself.
+    pub fn agnostic(&self) -> bool {
+        matches!(self, Choice::AgnosticApfl(_) | Choice::AgnosticFedAvg(_))
+    }
+
     /// Whether the personal model is a mixture of two models' outputs.
     pub fn mixes_outputs(&self) -> bool {
-        matches!(self, Choice::Apfl(a) if a.mixes_outputs())
+        self.apfl().is_some_and(Apfl::mixes_outputs)
     }
 
     /// The geometric schedule that a spec has where it does not say: (factor, per what).
     pub fn usual_decay(&self) -> (f64, &'static str) {
-        match self {
-            Choice::Apfl(a) | Choice::Averaged(Averaged { apfl: a, .. })
-                if a.options.preset == Preset::FedTorch =>
-            {
-                (1.0 / 1.01, "epoch")
-            }
+        match self.apfl().map(|apfl| apfl.options.preset) {
+            Some(Preset::FedTorch) => (1.0 / 1.01, "epoch"),
             _ => (0.99, "round"),
         }
     }
@@ -174,8 +197,8 @@ impl Choice {
     /// Its kind, as a spec writes it.
     pub fn kind(&self) -> &'static str {
         match self {
-            Choice::Apfl(_) | Choice::Averaged(_) => "apfl",
-            Choice::FedAvg(_) => "fedavg",
+            Choice::Apfl(_) | Choice::Averaged(_) | Choice::AgnosticApfl(_) => "apfl",
+            Choice::FedAvg(_) | Choice::AgnosticFedAvg(_) => "fedavg",
             Choice::Scaffold(_) => "scaffold",
             Choice::PerFedAvg(_) => "perfedavg",
             Choice::PFedMe(_) => "pfedme",
@@ -188,6 +211,8 @@ impl Choice {
         match self {
             Choice::Apfl(apfl) => apfl.describe(),
             Choice::Averaged(averaged) => format!("{}, averaged", averaged.apfl.describe()),
+            Choice::AgnosticApfl(agnostic) => format!("{}, agnostic", agnostic.inner.describe()),
+            Choice::AgnosticFedAvg(_) => "fedavg, agnostic".into(),
             other => other.kind().into(),
         }
     }
@@ -199,17 +224,23 @@ fn read_apfl(s: &mut Section<'_>) -> Choice {
     let apfl = Apfl::read(s);
     let averaged = s.choice("output", "last", &[("last", false), ("averaged", true)]);
     let shift = s.optional_float("averaging_shift", 0.0..=1e15, "0 to 1e15");
-    match averaged {
-        true => Choice::Averaged(Averaged { apfl, shift }),
-        false => {
-            if shift.is_some() {
-                s.problem(
-                    "averaging_shift",
-                    "is for output = \"averaged\" only; leave it out, or ask for that output",
-                );
-            }
-            Choice::Apfl(apfl)
-        }
+    let agnostic = agnostic::read(s);
+    if !averaged && shift.is_some() {
+        s.problem(
+            "averaging_shift",
+            "is for output = \"averaged\" only; leave it out, or ask for that output",
+        );
+    }
+    if averaged && agnostic.is_some() {
+        s.problem(
+            "agnostic",
+            "does not go with output = \"averaged\", whose theory weighs all clients alike",
+        );
+    }
+    match (averaged, agnostic) {
+        (true, _) => Choice::Averaged(Averaged { apfl, shift }),
+        (false, Some(step)) => Choice::AgnosticApfl(Agnostic { inner: apfl, step }),
+        (false, None) => Choice::Apfl(apfl),
     }
 }
 
@@ -227,7 +258,9 @@ pub fn every_algorithm() -> Vec<&'static str> {
         "{ kind = 'apfl', mixing = { fixed = 0.5 }, output = 'averaged', averaging_shift = 20 }",
         "{ kind = 'apfl', mixing = { fixed = 0.5 }, output = 'averaged', averaging_shift = 0, \
          projection = 0.1 }",
+        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, agnostic = 0.05 }",
         "{ kind = 'fedavg' }",
+        "{ kind = 'fedavg', agnostic = true }",
         "{ kind = 'scaffold' }",
         "{ kind = 'scaffold', control = 'fresh' }",
         "{ kind = 'perfedavg', outer_rate = 0.05 }",

@@ -9,12 +9,26 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::settings::Section;
 
 pub mod augment;
+pub mod cifar10;
+pub mod deal;
+pub mod femnist;
+pub mod folder;
+pub mod idx;
+pub mod images;
+pub mod leaf;
+pub mod mnist;
+mod parquet;
 pub mod partition;
+pub mod qmnist;
+pub mod rows;
+mod scales;
+mod source;
 pub mod synthetic;
 pub mod table;
+
+pub use source::{Common, Source};
 
 /// How bytes become numbers: x·scale + shift, one pair per channel. A row holds its
 /// channels one after the other.
@@ -378,6 +392,11 @@ pub trait Dataset: Send + Sync {
         Vec::new()
     }
 
+    /// How its examples were dealt to the clients, where it does not name them itself.
+    fn dealing(&self) -> Option<&partition::Dealing> {
+        None
+    }
+
     /// What a user should be told about how it was read, such as clients left out.
     fn notes(&self) -> Vec<String> {
         Vec::new()
@@ -394,6 +413,8 @@ pub struct InMemory {
     pub files: Vec<SourceFile>,
     /// What a user should be told.
     pub notes: Vec<String>,
+    /// How its examples were dealt.
+    pub dealing: Option<partition::Dealing>,
 }
 
 impl Dataset for InMemory {
@@ -416,64 +437,10 @@ impl Dataset for InMemory {
     fn files(&self) -> Vec<SourceFile> {
         self.files.clone()
     }
+    fn dealing(&self) -> Option<&partition::Dealing> {
+        self.dealing.as_ref()
+    }
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
-    }
-}
-
-/// Keys that every kind of data has.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Common {
-    /// The data's seed.
-    pub seed: u64,
-    /// The share of its examples that a client holds out.
-    pub validation: f64,
-    /// Clients with fewer examples are left out.
-    pub min_examples: usize,
-}
-
-/// One of the kinds of data, with its settings.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Source {
-    /// Made up by a generator.
-    Synthetic(synthetic::Synthetic),
-    /// A user's own table.
-    Table(table::Table),
-}
-
-impl Source {
-    /// Reads `[data]`; `seed` is the run's.
-    pub fn read(s: &mut Section<'_>, seed: u64) -> Self {
-        type Read = fn(&mut Section<'_>, Common) -> Source;
-        let kinds: [(&str, Read); 2] = [
-            ("synthetic", |s, c| {
-                Source::Synthetic(synthetic::Synthetic::read(s, c))
-            }),
-            ("table", |s, c| Source::Table(table::Table::read(s, c))),
-        ];
-        let read = s.choice("kind", "synthetic", &kinds);
-        let most = i64::MAX as u64;
-        let common = Common {
-            seed: s.integer("seed", seed, 0..=most, "a whole number ≥ 0"),
-            validation: s.float("validation", 0.2, 1e-9..1.0, "more than 0, less than 1"),
-            min_examples: s.integer("min_examples", 0, 0..=most, "a whole number ≥ 0") as usize,
-        };
-        read(s, common)
-    }
-
-    /// Its kind, as a spec writes it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Source::Synthetic(_) => "synthetic",
-            Source::Table(_) => "table",
-        }
-    }
-
-    /// Reads or makes the data.
-    pub fn load(&self) -> Result<Arc<dyn Dataset>> {
-        Ok(match self {
-            Source::Synthetic(synthetic) => Arc::new(synthetic.load()?),
-            Source::Table(table) => Arc::new(table.load()?),
-        })
     }
 }

@@ -1,11 +1,12 @@
 //! A user's own table: one row an example, with a client, a label and numbers.
 
-use std::collections::HashMap;
-use std::io::{BufReader, Read};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::partition::{hold_out, iid};
+use super::partition::{Dealing, Partition, hold_out};
+use super::rows::{Cell, Rows, open};
+use super::scales::{scale_warning, standardize};
 use super::{
     Common, Examples, Features, InMemory, Normalization, Schema, Shard, SourceFile, Targets, Task,
 };
@@ -30,8 +31,8 @@ pub struct Table {
     pub regression: bool,
     /// Whether features are shifted and scaled to mean 0 and deviation 1.
     pub standardize: bool,
-    /// How many clients a table without client column is dealt to.
-    pub clients: usize,
+    /// How a table without client column is dealt to clients.
+    pub partition: Option<Partition>,
     /// Seed, held-out share and least number of examples.
     pub common: Common,
 }
@@ -40,33 +41,45 @@ impl Table {
     /// Reads `[data]`.
     pub fn read(s: &mut Section<'_>, common: Common) -> Self {
         let path = s.optional_text("path").unwrap_or_else(|| {
-            s.problem("path", "missing: the CSV file to read, such as \"my.csv\"");
+            s.problem(
+                "path",
+                "missing: the CSV or Parquet file to read, such as \"my.csv\"",
+            );
             String::new()
         });
         let path = std::path::absolute(&path).unwrap_or_else(|_| path.clone().into());
         s.resolve("path", path.display().to_string());
         let split_required = s.has("split");
         let client = s.text("client", "client");
-        let mut clients = 1;
-        if client.is_empty() {
-            clients = s.integer("clients", 100, 1..=10_000_000, "1 to 10000000") as usize;
-            s.section("partition", |p| p.choice("kind", "iid", &[("iid", ())]));
+        let partition = client.is_empty().then(|| Partition::read(s, "iid"));
+        let regression = s.choice(
+            "task",
+            "classification",
+            &[("classification", false), ("regression", true)],
+        );
+        match &partition {
+            Some(Partition::Iid { .. } | Partition::File(_)) | None => {}
+            Some(by_class) => {
+                let kind = by_class.kind();
+                if regression {
+                    s.problem(
+                        "partition.kind",
+                        format!("found \"{kind}\", but regression has no classes: iid or file"),
+                    );
+                }
+            }
         }
         Self {
             path,
             client,
-            clients,
+            partition,
             label: s.text("label", "label"),
             split: match split_required {
                 true => s.text("split", "split"),
                 false => "split".into(),
             },
             split_required,
-            regression: s.choice(
-                "task",
-                "classification",
-                &[("classification", false), ("regression", true)],
-            ),
+            regression,
             standardize: s.boolean("standardize", false),
             common,
         }
@@ -78,18 +91,33 @@ impl Table {
 
     /// Reads the file, splits every client's rows and checks all of it.
     pub fn load(&self) -> Result<InMemory> {
-        let columns = self.columns()?;
-        let mut records = self.records(&columns)?;
-        if records.starts.is_empty() {
+        let mut rows = open(&self.path)?;
+        let file = SourceFile {
+            path: self.path.display().to_string(),
+            sha256: sha256_of_file(&self.path)?,
+        };
+        self.take(&mut *rows, vec![file])
+    }
+
+    /// The data set that those rows make.
+    pub fn take(&self, rows: &mut dyn Rows, mut files: Vec<SourceFile>) -> Result<InMemory> {
+        let columns = self.columns(rows.header())?;
+        let mut records = self.records(rows, &columns)?;
+        if records.numbers.is_empty() {
             return Err(self.error("there is a header but not one row"));
         }
-        if self.client.is_empty() {
-            self.deal(&mut records)?;
+        let mut notes = Vec::new();
+        let dealing = match &self.partition {
+            None => None,
+            Some(partition) => Some(self.deal(partition, &mut records, &files)?),
+        };
+        if let Some(dealing) = &dealing {
+            notes.extend(dealing.notes.iter().cloned());
+            files.extend(dealing.file.clone());
         }
         let (parts, left_out) = self.parts(&records)?;
         let task = self.task(&records, &parts)?;
         let targets = self.targets(&records, &task, &parts)?;
-        let mut notes = Vec::new();
         if left_out > 0 {
             notes.push(format!(
                 "{left_out} of {} clients have fewer than {} examples and are left out",
@@ -99,10 +127,12 @@ impl Table {
         }
 
         let width = columns.features.len();
+        let train: Vec<u32> = parts.iter().flat_map(|part| part.train.clone()).collect();
         let normalization = match self.standardize {
-            true => standardize(&mut records.features, width, &parts),
+            true => standardize(&mut records.features, width, &train),
             false => {
-                notes.extend(scale_warning(&records.features, &columns, &parts));
+                let names: Vec<&str> = columns.features.iter().map(|(_, name)| &**name).collect();
+                notes.extend(scale_warning(&records.features, &names, &train));
                 Normalization::None
             }
         };
@@ -122,19 +152,13 @@ impl Table {
                 features: columns.features.into_iter().map(|(_, name)| name).collect(),
                 normalization,
             },
-            files: vec![SourceFile {
-                path: self.path.display().to_string(),
-                sha256: sha256_of_file(&self.path)?,
-            }],
+            files,
             notes,
+            dealing,
         })
     }
 
-    fn columns(&self) -> Result<Columns> {
-        let header = open(&self.path)?
-            .headers()
-            .map(header_of)
-            .map_err(|e| self.error(unreadable(&self.path, &e)))?;
+    fn columns(&self, header: &[String]) -> Result<Columns> {
         if header.is_empty() || header.iter().all(String::is_empty) {
             return Err(self.error("the file is empty; its first line must name the columns"));
         }
@@ -152,7 +176,7 @@ impl Table {
             seen.get(name).copied().ok_or_else(|| {
                 self.error(format!(
                     "there is no column '{name}' (data.{key}); the columns are {}{way_out}",
-                    listed(&header)
+                    listed(header)
                 ))
             })
         };
@@ -181,7 +205,6 @@ impl Table {
             return Err(self.error("no column is left for features"));
         }
         Ok(Columns {
-            count: header.len(),
             client,
             label,
             split,
@@ -189,99 +212,107 @@ impl Table {
         })
     }
 
-    fn records(&self, columns: &Columns) -> Result<Records> {
-        let wrong = |e: csv::Error| self.error(unreadable(&self.path, &e));
-        let mut reader = open(&self.path)?;
-        reader.headers().map_err(wrong)?; // else a bad first row is placed on line 1
-        let mut records = Records::default();
+    fn records(&self, rows: &mut dyn Rows, columns: &Columns) -> Result<Records> {
+        let mut records = Records {
+            unit: rows.unit(),
+            ..Records::default()
+        };
         let mut index: HashMap<String, usize> = HashMap::new();
-        let mut row = csv::StringRecord::new();
-        loop {
-            match reader.read_record(&mut row) {
-                Ok(false) => break,
-                Ok(true) => {}
-                Err(e) => return Err(wrong(e)),
-            }
-            let start = row.position().map_or(0, csv::Position::byte);
-            let line = || line_at(&self.path, start);
-            if row.len() != columns.count {
-                return Err(self.error(format!(
-                    "line {} has {} fields, the header has {}",
-                    line(),
-                    row.len(),
-                    columns.count
-                )));
-            }
+        while rows.advance().map_err(|e| self.error(e))? {
+            let at = || format!("{} {}", rows.unit(), rows.number());
+            let text = |k: usize| -> Result<String> {
+                let cell = rows.cell(k);
+                let text = cell.text().map(|text| text.into_owned());
+                text.map_err(|what| {
+                    self.error(format!("{}, column '{}': {what}", at(), rows.header()[k]))
+                })
+            };
             let client = match columns.client {
                 None => 0,
                 Some(k) => {
-                    let name = row[k].trim();
+                    let name = text(k)?;
                     if name.is_empty() {
-                        return Err(self.error(format!("line {}: the client is empty", line())));
+                        return Err(self.error(format!("{}: the client is empty", at())));
                     }
-                    match index.get(name) {
-                        Some(client) => *client,
-                        None => {
-                            let client = records.clients.len();
-                            index.insert(name.to_owned(), client);
-                            records.clients.push(name.to_owned());
-                            client
-                        }
+                    let next = records.clients.len();
+                    let client = *index.entry(name.clone()).or_insert(next);
+                    if client == next {
+                        records.clients.push(name);
                     }
+                    client
                 }
             };
-            let held = match columns.split.map(|k| row[k].trim()) {
+            let held = match columns.split.map(text).transpose()?.as_deref() {
                 None => None,
                 Some("train") => Some(false),
                 Some("valid") => Some(true),
                 Some(other) => {
                     return Err(self.error(format!(
-                        "line {}, column '{}': found '{other}', allowed is train or valid",
-                        line(),
+                        "{}, column '{}': found '{other}', allowed is train or valid",
+                        at(),
                         self.split
                     )));
                 }
             };
-            let label = row[columns.label].trim();
+            let label = text(columns.label)?;
             if label.is_empty() {
-                return Err(self.error(format!("line {}: the label is empty", line())));
+                return Err(self.error(format!("{}: the label is empty", at())));
             }
             for (k, name) in &columns.features {
-                let number = number(&row[*k]).map_err(|found| {
-                    self.error(format!("line {}, column '{name}': {found}", line()))
-                })?;
-                records.features.push(number);
+                let number = rows.cell(*k).number();
+                records.features.push(
+                    number.map_err(|found| {
+                        self.error(format!("{}, column '{name}': {found}", at()))
+                    })?,
+                );
             }
-            records.starts.push(start);
-            records.client.push(client);
+            records.numbers.push(rows.number());
+            records.client.push(Some(client));
             records.held.push(held);
-            records.labels.push(label.to_owned());
+            records.labels.push(label);
+            if u32::try_from(records.numbers.len()).is_err() {
+                return Err(self.error(format!("has more than {} rows", u32::MAX)));
+            }
         }
         Ok(records)
     }
 
     /// Deals the rows of a table without client column.
-    fn deal(&self, records: &mut Records) -> Result<()> {
-        let rows = records.starts.len();
-        if self.clients > rows {
-            return Err(self.error(format!(
-                "{rows} rows cannot be dealt to {} clients (data.clients)",
-                self.clients
-            )));
+    fn deal(
+        &self,
+        partition: &Partition,
+        records: &mut Records,
+        files: &[SourceFile],
+    ) -> Result<Dealing> {
+        let (labels, classes) = match self.regression {
+            true => (vec![0; records.labels.len()], 1),
+            false => {
+                let classes = in_order(records.labels.iter().map(String::as_str));
+                let index = index_of(&classes);
+                let labels = records.labels.iter().map(|label| index[label.as_str()]);
+                (labels.collect(), classes.len())
+            }
+        };
+        let dealing = partition
+            .deal(&labels, classes, files, self.common.seed)
+            .map_err(|e| self.error(e))?;
+        records.client.fill(None);
+        for (client, (name, rows)) in dealing.clients.iter().enumerate() {
+            records.clients.push(name.clone());
+            for row in rows {
+                records.client[*row as usize] = Some(client);
+            }
         }
-        records.clients = (0..self.clients).map(|c| c.to_string()).collect();
-        for (client, part) in iid(rows, self.clients, self.common.seed).iter().enumerate() {
-            part.iter()
-                .for_each(|row| records.client[*row as usize] = client);
-        }
-        Ok(())
+        Ok(dealing)
     }
 
     /// Every client's training and validation rows, and how many clients are too small.
     fn parts(&self, records: &Records) -> Result<(Vec<Part>, usize)> {
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); records.clients.len()];
         for (row, client) in records.client.iter().enumerate() {
-            rows[*client].push(row as u32);
+            if let Some(client) = client {
+                rows[*client].push(row as u32);
+            }
         }
         let mut parts = Vec::new();
         let mut left_out = 0;
@@ -335,20 +366,9 @@ impl Table {
         if self.regression {
             return Ok(Task::Regression);
         }
-        let mut classes: Vec<&str> = parts
-            .iter()
-            .flat_map(|part| &part.train)
-            .map(|row| records.labels[*row as usize].as_str())
-            .collect();
+        let train = parts.iter().flat_map(|part| &part.train);
+        let classes = in_order(train.map(|row| records.labels[*row as usize].as_str()));
         let numeric = classes.iter().all(|c| c.parse::<f64>().is_ok());
-        classes.sort_unstable_by(|a, b| match numeric {
-            true => {
-                let value = |c: &str| c.parse::<f64>().expect("tried above");
-                value(a).total_cmp(&value(b)).then(a.cmp(b))
-            }
-            false => a.cmp(b),
-        });
-        classes.dedup();
         if classes.len() < 2 {
             return Err(self.error(format!(
                 "every training row has the label '{}' (column '{}'): there is nothing to learn",
@@ -370,28 +390,25 @@ impl Table {
 
     fn targets(&self, records: &Records, task: &Task, parts: &[Part]) -> Result<Targets> {
         let Task::Classification { classes } = task else {
-            let value = |(label, start): (&String, &u64)| {
-                number(label).map_err(|found| {
-                    let line = line_at(&self.path, *start);
-                    self.error(format!("line {line}, column '{}': {found}", self.label))
+            let value = |(label, number): (&String, &u64)| {
+                Cell::Text(label).number().map_err(|found| {
+                    let unit = records.unit;
+                    self.error(format!("{unit} {number}, column '{}': {found}", self.label))
                 })
             };
-            let rows = records.labels.iter().zip(&records.starts);
+            let rows = records.labels.iter().zip(&records.numbers);
             return Ok(Targets::Values(rows.map(value).collect::<Result<_>>()?));
         };
-        let index: HashMap<&str, u32> = classes
-            .iter()
-            .enumerate()
-            .map(|(k, name)| (name.as_str(), k as u32))
-            .collect();
+        let index = index_of(classes);
         for part in parts {
             for row in part.valid.iter().map(|row| *row as usize) {
                 if !index.contains_key(records.labels[row].as_str()) {
                     return Err(self.error(format!(
-                        "line {}: the label '{}' of client '{}' is in its validation rows but in \
+                        "{} {}: the label '{}' of client '{}' is in its validation rows but in \
                          no client's training rows; move such a row to training \
                          or remove it",
-                        line_at(&self.path, records.starts[row]),
+                        records.unit,
+                        records.numbers[row],
                         records.labels[row],
                         records.clients[part.client]
                     )));
@@ -408,11 +425,8 @@ impl Table {
 /// columns are ignored.
 pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
     let error = |message: String| Error::Data(format!("{}: {message}", path.display()));
-    let mut reader = open(path)?;
-    let header = reader
-        .headers()
-        .map(header_of)
-        .map_err(|e| error(unreadable(path, &e)))?;
+    let mut rows = open(path)?;
+    let header = rows.header().to_vec();
     let mut columns = Vec::with_capacity(schema.features.len());
     for name in &schema.features {
         match header.iter().position(|column| column == name) {
@@ -427,21 +441,11 @@ pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
         }
     }
     let mut x = Vec::new();
-    for row in reader.records() {
-        let row = row.map_err(|e| error(unreadable(path, &e)))?;
-        let start = row.position().map_or(0, csv::Position::byte);
-        let line = || line_at(path, start);
-        if row.len() != header.len() {
-            return Err(error(format!(
-                "line {} has {} fields, the header has {}",
-                line(),
-                row.len(),
-                header.len()
-            )));
-        }
+    while rows.advance().map_err(error)? {
         for (j, k) in columns.iter().enumerate() {
-            let raw = number(&row[*k]).map_err(|found| {
-                error(format!("line {}, column '{}': {found}", line(), header[*k]))
+            let raw = rows.cell(*k).number().map_err(|found| {
+                let (unit, number) = (rows.unit(), rows.number());
+                error(format!("{unit} {number}, column '{}': {found}", header[*k]))
             })?;
             x.push(match &schema.normalization {
                 Normalization::None => raw,
@@ -459,7 +463,6 @@ pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
 }
 
 struct Columns {
-    count: usize,
     client: Option<usize>,
     label: usize,
     split: Option<usize>,
@@ -469,9 +472,11 @@ struct Columns {
 #[derive(Default)]
 struct Records {
     clients: Vec<String>,
-    /// Where the rows start in the file, in bytes.
-    starts: Vec<u64>,
-    client: Vec<usize>,
+    /// `line` or `row`, and every row's number in the file.
+    unit: &'static str,
+    numbers: Vec<u64>,
+    /// None: of no client.
+    client: Vec<Option<usize>>,
     held: Vec<Option<bool>>,
     labels: Vec<String>,
     features: Vec<f32>,
@@ -483,114 +488,26 @@ struct Part {
     valid: Vec<u32>,
 }
 
-fn open(path: &Path) -> Result<csv::Reader<std::fs::File>> {
-    let file = std::fs::File::open(path).map_err(crate::error::at(path, "read"))?;
-    Ok(csv::ReaderBuilder::new().flexible(true).from_reader(file))
+/// The different labels, by value where all are numbers, else by text.
+fn in_order<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let different: HashSet<&str> = labels.collect();
+    let mut classes: Vec<&str> = different.into_iter().collect();
+    let value = |c: &str| c.parse::<f64>();
+    let numeric = classes.iter().all(|c| value(c).is_ok());
+    classes.sort_unstable_by(|a, b| match (numeric, value(a), value(b)) {
+        (true, Ok(x), Ok(y)) => x.total_cmp(&y).then(a.cmp(b)),
+        _ => a.cmp(b),
+    });
+    classes
 }
 
-/// The line of the row that starts at that byte, as an editor counts: the reader's own
-/// count stays behind where lines end in \r\n, and at empty lines. Called on errors only.
-fn line_at(path: &Path, start: u64) -> u64 {
-    let Ok(file) = std::fs::File::open(path) else {
-        return 0; // it was there a moment ago
-    };
-    let mut line = 1;
-    let bytes = BufReader::new(file).bytes().map_while(std::io::Result::ok);
-    for (at, byte) in (0u64..).zip(bytes) {
-        if at >= start && byte != b'\n' && byte != b'\r' {
-            break;
-        }
-        line += u64::from(byte == b'\n');
-    }
-    line
-}
-
-/// Why the reader gave up, with the line.
-fn unreadable(path: &Path, error: &csv::Error) -> String {
-    match error.kind() {
-        csv::ErrorKind::Utf8 { pos, err } => format!(
-            "line {}, field {} is not UTF-8 text; save the file as UTF-8",
-            line_at(path, pos.as_ref().map_or(0, csv::Position::byte)),
-            err.field() + 1
-        ),
-        _ => error.to_string(),
-    }
-}
-
-fn header_of(record: &csv::StringRecord) -> Vec<String> {
-    record
-        .iter()
-        .map(|name| name.trim_start_matches('\u{feff}').trim().to_owned())
-        .collect()
+fn index_of<T: AsRef<str>>(classes: &[T]) -> HashMap<&str, u32> {
+    let named = classes.iter().enumerate();
+    named.map(|(k, name)| (name.as_ref(), k as u32)).collect()
 }
 
 fn listed(names: &[String]) -> String {
     let shown: Vec<_> = names.iter().take(20).map(String::as_str).collect();
     let more = if names.len() > 20 { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))
-}
-
-fn number(text: &str) -> std::result::Result<f32, String> {
-    match text.trim().parse::<f32>() {
-        Ok(x) if x.is_finite() => Ok(x),
-        Ok(_) => Err(format!("found '{}', which is not finite", text.trim())),
-        Err(_) => Err(format!("found '{}', which is not a number", text.trim())),
-    }
-}
-
-/// Mean and deviation of every feature over the training rows.
-fn moments(x: &[f32], width: usize, parts: &[Part]) -> (Vec<f64>, Vec<f64>) {
-    let rows = || {
-        let train = parts.iter().flat_map(|part| &part.train);
-        train.map(|row| &x[*row as usize * width..][..width])
-    };
-    let count = rows().count() as f64;
-    let mut mean = vec![0.0; width];
-    for row in rows() {
-        mean.iter_mut()
-            .zip(row)
-            .for_each(|(m, x)| *m += f64::from(*x));
-    }
-    mean.iter_mut().for_each(|m| *m /= count);
-    let mut deviation = vec![0.0; width];
-    for row in rows() {
-        for ((d, m), x) in deviation.iter_mut().zip(&mean).zip(row) {
-            *d += (f64::from(*x) - m).powi(2);
-        }
-    }
-    deviation.iter_mut().for_each(|d| *d = (*d / count).sqrt());
-    (mean, deviation)
-}
-
-fn standardize(x: &mut [f32], width: usize, parts: &[Part]) -> Normalization {
-    let (mean, mut deviation) = moments(x, width, parts);
-    for d in deviation.iter_mut().filter(|d| **d == 0.0) {
-        *d = 1.0;
-    }
-    for row in x.chunks_exact_mut(width) {
-        for ((x, m), d) in row.iter_mut().zip(&mean).zip(&deviation) {
-            *x = ((f64::from(*x) - m) / d) as f32;
-        }
-    }
-    Normalization::Standardized { mean, deviation }
-}
-
-/// A word of warning where features' scales differ by more than a hundred.
-fn scale_warning(x: &[f32], columns: &Columns, parts: &[Part]) -> Option<String> {
-    let (mean, deviation) = moments(x, columns.features.len(), parts);
-    let scale = |j: &usize| mean[*j].abs().max(deviation[*j]);
-    let varying = || (0..mean.len()).filter(|j| deviation[*j] > 0.0);
-    let largest = varying().max_by(|a, b| scale(a).total_cmp(&scale(b)))?;
-    let smallest = varying().min_by(|a, b| scale(a).total_cmp(&scale(b)))?;
-    (scale(&largest) > 100.0 * scale(&smallest)).then(|| {
-        format!(
-            "warning: the scales of the features differ by a factor of {:.0} ('{}' about {:.3}, \
-             '{}' about {:.3}): training will be slow or unstable; data.standardize = true mends it",
-            scale(&largest) / scale(&smallest),
-            columns.features[largest].1,
-            scale(&largest),
-            columns.features[smallest].1,
-            scale(&smallest),
-        )
-    })
 }

@@ -80,11 +80,8 @@ fn check_schedule(plan: &Plan, theory: &Theory, s: &mut Section<'_>) {
             ),
         );
     }
-    let projected = match &plan.algorithm {
-        Choice::Apfl(apfl) => apfl.options.projection.is_some(),
-        Choice::Averaged(averaged) => averaged.apfl.options.projection.is_some(),
-        _ => true,
-    };
+    let apfl = plan.algorithm.apfl();
+    let projected = apfl.is_none_or(|apfl| apfl.options.projection.is_some());
     if theorem == 4 && !projected {
         s.problem(
             "algorithm.projection",

@@ -82,5 +82,6 @@ fn in_memory(setup: &Setup) -> InMemory {
             .collect(),
         files: Vec::new(),
         notes: Vec::new(),
+        dealing: None,
     }
 }

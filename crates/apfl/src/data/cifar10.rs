@@ -1,0 +1,116 @@
+//! `cifar10`: CIFAR-10 (Krizhevsky, 2009) from its five binary training batches.
+//!
+//! A record is one label byte and 3072 pixels: the red, the green and the blue plane,
+//! each 32×32 row by row.
+
+use std::path::PathBuf;
+
+use super::images::{Images, assemble};
+use super::partition::Partition;
+use super::{Common, InMemory, Scaling, deal, folder};
+use crate::error::Result;
+use crate::settings::Section;
+
+/// Mean and deviation of red, green and blue.
+const MOMENTS: [(f64, f64); 3] = [(0.4914, 0.2023), (0.4822, 0.1994), (0.4465, 0.2010)];
+
+const CLASSES: [&str; 10] = [
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+];
+
+const PIXELS: usize = 3 * 32 * 32;
+
+/// Where CIFAR-10 lies and how it is dealt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cifar10 {
+    /// The folder.
+    pub dir: PathBuf,
+    /// How the images are dealt to clients.
+    pub partition: Partition,
+    /// Seed, held-out share and least number of examples.
+    pub common: Common,
+}
+
+impl Cifar10 {
+    /// Reads `[data]`.
+    pub fn read(s: &mut Section<'_>, common: Common) -> Self {
+        Self {
+            dir: folder::read_dir(s, "cifar10"),
+            partition: Partition::read(s, "stripe"),
+            common,
+        }
+    }
+
+    /// Reads and deals the 50,000 training images.
+    pub fn load(&self) -> Result<InMemory> {
+        let (mut bytes, mut labels, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        for batch in 1..=5 {
+            let path = folder::find(&self.dir, &format!("data_batch_{batch}.bin"), "cifar10")?;
+            let (content, file) = folder::read(&path)?;
+            parse(&content, &mut bytes, &mut labels).map_err(|e| folder::wrong(&path, e))?;
+            files.push(file);
+        }
+        let images = Images {
+            shape: vec![3, 32, 32],
+            bytes,
+        };
+        let dealt = deal::by_partition(
+            &self.partition,
+            &labels,
+            CLASSES.len(),
+            &files,
+            &self.common,
+        )?;
+        let names = CLASSES.map(String::from).to_vec();
+        let scaling = Scaling::normalized(&MOMENTS);
+        Ok(assemble(images, labels, names, scaling, dealt, files))
+    }
+}
+
+/// Appends the images and labels of one batch, plain or gzipped.
+pub fn parse(
+    content: &[u8],
+    bytes: &mut Vec<u8>,
+    labels: &mut Vec<u32>,
+) -> std::result::Result<(), String> {
+    let unpacked;
+    let content = match folder::is_gzip(content) {
+        true => {
+            unpacked = folder::inflate(content, folder::MOST_PER_BYTE * content.len() as u64)?;
+            &unpacked[..]
+        }
+        false => content,
+    };
+    let record = PIXELS + 1;
+    if content.is_empty() || content.len() % record != 0 {
+        return Err(format!(
+            "has {} bytes, a batch of CIFAR-10 has a multiple of {record}",
+            content.len()
+        ));
+    }
+    let records = content.chunks_exact(record);
+    if let Some((k, label)) = records
+        .clone()
+        .map(|record| record[0])
+        .enumerate()
+        .find(|(_, label)| usize::from(*label) >= CLASSES.len())
+    {
+        return Err(format!(
+            "the label of image {k} is {label}, allowed is 0 to 9"
+        ));
+    }
+    for record in records {
+        labels.push(u32::from(record[0]));
+        bytes.extend_from_slice(&record[1..]);
+    }
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! Clients and what each of them trains on and holds out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::partition::{Dealing, Partition, hold_out};
+use super::{Common, Examples, InMemory, Schema, Shard, SourceFile};
+use crate::error::{Error, Result};
+
+/// Writers with fewer validation examples are left out: one example tells nothing.
+const FEWEST_VALIDATION: usize = 2;
+
+/// The rows of one client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// The client's name.
+    pub name: String,
+    /// What it trains on.
+    pub train: Vec<u32>,
+    /// What it holds out.
+    pub valid: Vec<u32>,
+}
+
+/// All clients' rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dealt {
+    /// The clients that take part.
+    pub parts: Vec<Part>,
+    /// What a user should be told, such as clients left out.
+    pub notes: Vec<String>,
+    /// The partition, where there was one, before small clients were left out.
+    pub dealing: Option<Dealing>,
+}
+
+impl Dealt {
+    /// The data set, gathered client by client from all examples.
+    pub(super) fn gather(
+        self,
+        all: &Examples,
+        schema: Schema,
+        mut files: Vec<SourceFile>,
+    ) -> InMemory {
+        let shard = |part: Part| {
+            Arc::new(Shard {
+                train: all.gathered(&part.train),
+                valid: all.gathered(&part.valid),
+                name: part.name,
+            })
+        };
+        files.extend(self.dealing.as_ref().and_then(|d| d.file.clone()));
+        InMemory {
+            schema,
+            shards: self.parts.into_iter().map(shard).collect(),
+            files,
+            notes: self.notes,
+            dealing: self.dealing,
+        }
+    }
+}
+
+/// Rows by owner, in the order of the owners' numbers.
+pub(super) fn grouped(owners: &[i64], name: impl Fn(i64) -> String) -> Vec<(String, Vec<u32>)> {
+    let mut rows: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+    for (row, owner) in owners.iter().enumerate() {
+        rows.entry(*owner).or_default().push(row as u32);
+    }
+    rows.into_iter()
+        .map(|(id, rows)| (name(id), rows))
+        .collect()
+}
+
+/// The data's own clients. Those with fewer than `data.min_examples` examples, fewer
+/// than 2 for validation or none for training are left out. `held` is the data's own
+/// split, where it has one.
+pub(super) fn by_owner(
+    owners: Vec<(String, Vec<u32>)>,
+    held: Option<&[bool]>,
+    common: &Common,
+) -> Result<Dealt> {
+    let count = owners.len();
+    let (mut parts, mut small, mut unscorable) = (Vec::new(), 0, 0);
+    for (client, (name, rows)) in owners.into_iter().enumerate() {
+        if rows.len() < common.min_examples {
+            small += 1;
+            continue;
+        }
+        let (train, valid): (Vec<u32>, Vec<u32>) = match held {
+            Some(held) => rows.iter().partition(|row| !held[**row as usize]),
+            None => split(&rows, common, client),
+        };
+        if valid.len() < FEWEST_VALIDATION || train.is_empty() {
+            unscorable += 1;
+            continue;
+        }
+        parts.push(Part { name, train, valid });
+    }
+    let mut notes = too_small(small, count, common);
+    if unscorable > 0 {
+        notes.push(format!(
+            "{unscorable} of {count} clients have fewer than {FEWEST_VALIDATION} validation \
+             examples or none for training and are left out"
+        ));
+    }
+    if parts.is_empty() {
+        return Err(Error::Data(format!(
+            "data: not one of {count} clients is left: {}",
+            notes.join("; ")
+        )));
+    }
+    Ok(Dealt {
+        parts,
+        notes,
+        dealing: None,
+    })
+}
+
+/// Clients made by a partition. Everyone must be able to train and to validate.
+pub(super) fn by_partition(
+    partition: &Partition,
+    labels: &[u32],
+    classes: usize,
+    files: &[SourceFile],
+    common: &Common,
+) -> Result<Dealt> {
+    let dealing = partition.deal(labels, classes, files, common.seed)?;
+    let (mut parts, mut small) = (Vec::new(), 0);
+    for (client, (name, rows)) in dealing.clients.iter().enumerate() {
+        if rows.len() < common.min_examples {
+            small += 1;
+            continue;
+        }
+        let (train, valid) = split(rows, common, client);
+        if train.is_empty() || valid.is_empty() {
+            return Err(Error::Data(format!(
+                "client '{name}' gets {} of {} examples, {} to train on and {} to hold out; \
+                 fewer data.clients, another data.validation, or data.min_examples to leave such \
+                 clients out",
+                rows.len(),
+                labels.len(),
+                train.len(),
+                valid.len()
+            )));
+        }
+        parts.push(Part {
+            name: name.clone(),
+            train,
+            valid,
+        });
+    }
+    let mut notes = dealing.notes.clone();
+    notes.extend(too_small(small, dealing.clients.len(), common));
+    if parts.is_empty() {
+        return Err(Error::Data(format!(
+            "data.min_examples: no client has {} examples or more",
+            common.min_examples
+        )));
+    }
+    Ok(Dealt {
+        parts,
+        notes,
+        dealing: Some(dealing),
+    })
+}
+
+fn split(rows: &[u32], common: &Common, client: usize) -> (Vec<u32>, Vec<u32>) {
+    let (train, valid) = hold_out(rows.len(), common.validation, common.seed, client as u64);
+    let pick = |k: Vec<u32>| k.iter().map(|k| rows[*k as usize]).collect();
+    (pick(train), pick(valid))
+}
+
+fn too_small(small: usize, count: usize, common: &Common) -> Vec<String> {
+    if small == 0 {
+        return Vec::new();
+    }
+    vec![format!(
+        "{small} of {count} clients have fewer than {} examples and are left out",
+        common.min_examples
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_clients_are_left_out_and_counted() {
+        let common = Common {
+            seed: 1,
+            validation: 0.2,
+            min_examples: 3,
+        };
+        // 'a' has 2 rows, 'b' 4 rows of which one is held out, 'c' 5 with two.
+        let owners = [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2];
+        let held: Vec<bool> = (0..11).map(|row| [5, 9, 10].contains(&row)).collect();
+        let names = |id: i64| ["a", "b", "c"][id as usize].to_string();
+        let dealt = by_owner(grouped(&owners, names), Some(&held), &common).unwrap();
+        let part = Part {
+            name: "c".into(),
+            train: vec![6, 7, 8],
+            valid: vec![9, 10],
+        };
+        assert_eq!(dealt.parts, [part]);
+        assert_eq!(dealt.notes.len(), 2);
+        assert!(dealt.notes[0].starts_with("1 of 3 clients have fewer than 3"));
+        assert!(dealt.notes[1].starts_with("1 of 3 clients have fewer than 2 validation"));
+    }
+}

@@ -1,0 +1,101 @@
+//! Where data sets lie, and how one of their files is opened.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+
+use super::SourceFile;
+use crate::digest::sha256_of;
+use crate::error::{Error, Result, at};
+use crate::settings::Section;
+
+/// The data directory: `$APFL_DATA`, or `apfl` in the user's data folder. It has one
+/// folder per data set.
+pub fn data_directory() -> PathBuf {
+    let named = |variable: &str| {
+        std::env::var_os(variable)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let home = || named("HOME").unwrap_or_default();
+    let directory = named("APFL_DATA").unwrap_or_else(|| {
+        let folder = if cfg!(windows) {
+            named("LOCALAPPDATA").unwrap_or_default()
+        } else if cfg!(target_os = "macos") {
+            home().join("Library/Application Support")
+        } else {
+            named("XDG_DATA_HOME").unwrap_or_else(|| home().join(".local/share"))
+        };
+        folder.join("apfl")
+    });
+    std::path::absolute(&directory).unwrap_or(directory)
+}
+
+/// Reads `data.dir`; the default is `<data directory>/<kind>`.
+pub(super) fn read_dir(s: &mut Section<'_>, kind: &str) -> PathBuf {
+    let default = data_directory().join(kind).display().to_string();
+    read_path(s, "dir", &default)
+}
+
+/// Reads a path and makes it absolute, so that the resolved spec runs from anywhere.
+pub(super) fn read_path(s: &mut Section<'_>, key: &str, default: &str) -> PathBuf {
+    let text = s.text(key, default);
+    let path = std::path::absolute(&text).unwrap_or_else(|_| text.into());
+    s.resolve(key, path.display().to_string());
+    path
+}
+
+/// The file of that name in the folder, plain or gzipped.
+pub(super) fn find(dir: &Path, name: &str, kind: &str) -> Result<PathBuf> {
+    let gzipped = format!("{name}.gz");
+    [name, &gzipped]
+        .iter()
+        .map(|name| dir.join(name))
+        .find(|path| path.is_file())
+        .ok_or_else(|| {
+            Error::Data(format!(
+                "{}: there is neither {name} nor {gzipped} in it; `apfl data get {kind}` fetches \
+                 the data, data.dir names another folder",
+                dir.display()
+            ))
+        })
+}
+
+/// A file's bytes as they lie on disk, and its checksum.
+pub(super) fn read(path: &Path) -> Result<(Vec<u8>, SourceFile)> {
+    let bytes = std::fs::read(path).map_err(at(path, "read"))?;
+    let file = SourceFile {
+        path: path.display().to_string(),
+        sha256: sha256_of(&bytes),
+    };
+    Ok((bytes, file))
+}
+
+/// An error about a file's content.
+pub(super) fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
+    Error::Data(format!("{}: {message}", path.display()))
+}
+
+/// Whether the bytes are gzipped.
+pub(super) fn is_gzip(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1f, 0x8b])
+}
+
+/// Deflate never makes more than this of one byte, so a header that promises more lies.
+pub(super) const MOST_PER_BYTE: u64 = 1032;
+
+/// Unpacks the first `most` bytes. Reaching the end, it also checks the checksum there.
+pub(super) fn inflate(bytes: &[u8], most: u64) -> std::result::Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    MultiGzDecoder::new(bytes)
+        .take(most)
+        .read_to_end(&mut out)
+        .map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                "its gzip stream ends too early: the file was cut off".to_string()
+            }
+            _ => format!("is not a whole gzip file: {e}"),
+        })?;
+    Ok(out)
+}

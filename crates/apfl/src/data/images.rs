@@ -1,0 +1,135 @@
+//! Images as bytes, with a class each: what the image data sets are made of.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::deal::Dealt;
+use super::idx::{Array, Element};
+use super::{
+    Examples, Features, InMemory, Normalization, Scaling, Schema, SourceFile, Targets, Task, folder,
+};
+use crate::error::Result;
+
+/// Images of one size, as bytes.
+pub struct Images {
+    /// `[features]`, or `[channels, height, width]`.
+    pub shape: Vec<usize>,
+    /// Row by row.
+    pub bytes: Vec<u8>,
+}
+
+impl Images {
+    /// Reads images: (n, height, width), (n, channels, height, width) or (n, features).
+    pub fn read(path: &Path) -> Result<(Self, SourceFile)> {
+        let (array, file) = Array::read(path)?;
+        let images = Self::of(array).map_err(|e| folder::wrong(path, e))?;
+        Ok((images, file))
+    }
+
+    /// The images that an array is.
+    pub fn of(array: Array) -> std::result::Result<Self, String> {
+        let Array {
+            element,
+            shape,
+            bytes,
+        } = array;
+        if element != Element::U8 {
+            return Err(format!("has {element:?} values, images need bytes (08)"));
+        }
+        let shape = match shape[..] {
+            [_, features] => vec![features],
+            [_, height, width] => vec![1, height, width],
+            [_, channels, height, width] => vec![channels, height, width],
+            _ => {
+                return Err(format!(
+                    "has {} dimensions; images have 2 to 4, the first of them their number",
+                    shape.len()
+                ));
+            }
+        };
+        if bytes.is_empty() {
+            return Err("has no image in it".into());
+        }
+        Ok(Self { shape, bytes })
+    }
+
+    /// Bytes per image.
+    pub fn width(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.width()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// Reads one integer per image.
+pub(super) fn read_column(path: &Path, images: usize) -> Result<(Vec<i64>, SourceFile)> {
+    let (array, file) = Array::read(path)?;
+    if array.shape != [images] {
+        return Err(folder::wrong(
+            path,
+            format!(
+                "has the dimensions {:?}, there are {images} images",
+                array.shape
+            ),
+        ));
+    }
+    let column = array.integers().map_err(|e| folder::wrong(path, e))?;
+    Ok((column, file))
+}
+
+/// Reads one class per image, each below `classes`.
+pub(super) fn read_labels(
+    path: &Path,
+    images: usize,
+    classes: usize,
+) -> Result<(Vec<u32>, SourceFile)> {
+    let (column, file) = read_column(path, images)?;
+    let class = |(row, label): (usize, &i64)| {
+        u32::try_from(*label)
+            .ok()
+            .filter(|class| (*class as usize) < classes)
+            .ok_or_else(|| {
+                folder::wrong(
+                    path,
+                    format!("label {row} is {label}; allowed is 0 to {}", classes - 1),
+                )
+            })
+    };
+    let labels = column
+        .iter()
+        .enumerate()
+        .map(class)
+        .collect::<Result<_>>()?;
+    Ok((labels, file))
+}
+
+/// The data set that these images, labels and clients make.
+pub(super) fn assemble(
+    images: Images,
+    labels: Vec<u32>,
+    classes: Vec<String>,
+    scaling: Scaling,
+    dealt: Dealt,
+    files: Vec<SourceFile>,
+) -> InMemory {
+    let width = images.width();
+    let schema = Schema {
+        task: Task::Classification { classes },
+        features: (0..width).map(|j| format!("pixel{j}")).collect(),
+        shape: images.shape,
+        normalization: Normalization::Bytes {
+            channels: scaling.channels.clone(),
+        },
+    };
+    let features = Features::Bytes(images.bytes, Arc::new(scaling));
+    let all = Examples::new(width, features, Targets::Classes(labels));
+    dealt.gather(&all, schema, files)
+}

@@ -1,0 +1,315 @@
+//! `leaf`: a folder as LEAF (Caldas et al., 2018) writes it: `train/*.json` and
+//! `test/*.json`, plain or gzipped. Users are the clients; LEAF's own split is training
+//! and validation.
+//!
+//! A file has `users`, `num_samples` and `user_data`, in which every user has rows of
+//! numbers `x` and labels `y`. The numbers are used as they are: in LEAF's FEMNIST 1 is
+//! white paper and 0 is ink. Where all of them are n/255, as there, they are kept as bytes.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{
+    Common, Examples, Features, InMemory, Normalization, Scaling, Schema, SourceFile, Targets,
+    Task, deal, folder,
+};
+use crate::error::{Error, Result, at};
+use crate::settings::Section;
+
+/// The most classes that labels are taken for.
+const MOST_CLASSES: u64 = 65_536;
+
+/// The most that a gzipped file may unpack to: a shard of LEAF has some hundred megabytes.
+const MOST_UNPACKED: u64 = 8 << 30;
+
+/// Where the LEAF folder lies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leaf {
+    /// The folder with `train` and `test`.
+    pub dir: PathBuf,
+    /// How many classes there are; by default one more than the largest training label.
+    pub classes: Option<usize>,
+    /// Least number of examples; seed and held-out share are not used.
+    pub common: Common,
+}
+
+/// One user of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct User {
+    /// The user's name.
+    pub name: String,
+    /// Numbers per row.
+    pub width: usize,
+    /// The rows, one after the other.
+    pub x: Vec<f32>,
+    /// Their labels.
+    pub y: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    users: Vec<String>,
+    num_samples: Vec<u64>,
+    user_data: HashMap<String, UserData>,
+}
+
+#[derive(Deserialize)]
+struct UserData {
+    x: Vec<Vec<f32>>,
+    y: Vec<f64>,
+}
+
+/// Reads one file, plain or gzipped, and checks that it agrees with itself.
+pub fn parse(bytes: &[u8]) -> std::result::Result<Vec<User>, String> {
+    let unpacked;
+    let bytes = match folder::is_gzip(bytes) {
+        true => {
+            unpacked = folder::inflate(bytes, MOST_UNPACKED)?;
+            &unpacked[..]
+        }
+        false => bytes,
+    };
+    let mut file: File = serde_json::from_slice(bytes).map_err(|e| {
+        format!("is not a LEAF file with rows of numbers and whole numbers as labels: {e}")
+    })?;
+    if file.users.len() != file.num_samples.len() || file.users.len() != file.user_data.len() {
+        return Err(format!(
+            "has {} users, {} entries in num_samples and {} in user_data",
+            file.users.len(),
+            file.num_samples.len(),
+            file.user_data.len()
+        ));
+    }
+    let mut users = Vec::with_capacity(file.users.len());
+    for (name, samples) in file.users.into_iter().zip(file.num_samples) {
+        let data = file
+            .user_data
+            .remove(&name)
+            .ok_or_else(|| format!("the user '{name}' is not in user_data, or twice in users"))?;
+        users.push(checked(name, samples, data)?);
+    }
+    Ok(users)
+}
+
+fn checked(name: String, samples: u64, data: UserData) -> std::result::Result<User, String> {
+    let (rows, labels) = (data.x.len(), data.y.len());
+    if rows as u64 != samples || labels as u64 != samples {
+        return Err(format!(
+            "user '{name}': num_samples says {samples}, there are {rows} rows in x and {labels} \
+             labels in y"
+        ));
+    }
+    let width = data.x.first().map_or(0, Vec::len);
+    for (k, row) in data.x.iter().enumerate() {
+        if row.len() != width || width == 0 {
+            return Err(format!(
+                "user '{name}', row {k} has {} numbers, the first has {width}",
+                row.len()
+            ));
+        }
+        if let Some(x) = row.iter().find(|x| !x.is_finite()) {
+            return Err(format!("user '{name}', row {k} has {x} in it"));
+        }
+    }
+    let label = |(k, y): (usize, &f64)| {
+        let whole = y.fract() == 0.0 && (0.0..MOST_CLASSES as f64).contains(y);
+        whole.then_some(*y as u32).ok_or_else(|| {
+            format!(
+                "user '{name}', label {k} is {y}; allowed are whole numbers from 0 to {}",
+                MOST_CLASSES - 1
+            )
+        })
+    };
+    let y = data
+        .y
+        .iter()
+        .enumerate()
+        .map(label)
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(User {
+        width,
+        x: data.x.concat(),
+        y,
+        name,
+    })
+}
+
+impl Leaf {
+    /// Reads `[data]`.
+    pub fn read(s: &mut Section<'_>, common: Common) -> Self {
+        let classes = s.optional_integer("classes", 2..=MOST_CLASSES, "2 to 65536");
+        Self {
+            dir: folder::read_dir(s, "leaf"),
+            classes: classes.map(|c| c as usize),
+            common,
+        }
+    }
+
+    /// Reads all files of both parts.
+    pub fn load(&self) -> Result<InMemory> {
+        let mut pool = Pool::default();
+        for (part, held) in [("train", false), ("test", true)] {
+            for path in json_files(&self.dir.join(part))? {
+                let (bytes, file) = folder::read(&path)?;
+                let users = parse(&bytes).map_err(|e| folder::wrong(&path, e))?;
+                drop(bytes);
+                pool.files.push(file);
+                for user in users {
+                    pool.add(user, held).map_err(|e| folder::wrong(&path, e))?;
+                }
+            }
+        }
+        let classes = self.classes(&pool)?;
+        let dealt = deal::by_owner(pool.owners, Some(&pool.held), &self.common)?;
+        let schema = Schema {
+            task: Task::Classification {
+                classes: (0..classes).map(|c| c.to_string()).collect(),
+            },
+            features: (0..pool.width).map(|j| format!("x{j}")).collect(),
+            // FEMNIST's rows are images.
+            shape: match pool.width {
+                784 => vec![1, 28, 28],
+                width => vec![width],
+            },
+            normalization: Normalization::None,
+        };
+        let features = match pool.values {
+            Values::Bytes(bytes) => {
+                let channels = vec![(1.0 / 255.0, 0.0)];
+                Features::Bytes(bytes, Arc::new(Scaling { channels }))
+            }
+            Values::Floats(floats) => Features::Floats(floats),
+        };
+        let all = Examples::new(pool.width, features, Targets::Classes(pool.labels));
+        Ok(dealt.gather(&all, schema, pool.files))
+    }
+
+    fn classes(&self, pool: &Pool) -> Result<usize> {
+        let rows = || pool.labels.iter().zip(&pool.held);
+        let largest = rows()
+            .filter(|(_, held)| !**held)
+            .map(|(label, _)| *label)
+            .max();
+        let classes = self
+            .classes
+            .unwrap_or_else(|| largest.map_or(0, |label| label as usize + 1));
+        if let Some((label, _)) = rows().find(|(label, _)| **label as usize >= classes) {
+            return Err(Error::Data(format!(
+                "{}: a label is {label}, allowed is 0 to {}: {}",
+                self.dir.display(),
+                classes.saturating_sub(1),
+                match self.classes {
+                    Some(_) => "data.classes says so",
+                    None =>
+                        "no larger one is in a training file; data.classes says how many \
+                             there are",
+                }
+            )));
+        }
+        Ok(classes.max(2))
+    }
+}
+
+/// The `.json` and `.json.gz` files of a folder, by name.
+fn json_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(at(dir, "read"))? {
+        let path = entry.map_err(at(dir, "read"))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.ends_with(".json") || name.ends_with(".json.gz") {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(folder::wrong(
+            dir,
+            "there is no .json or .json.gz file in it",
+        ));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Numbers, as bytes while all of them are n/255.
+enum Values {
+    Bytes(Vec<u8>),
+    Floats(Vec<f32>),
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Values::Bytes(Vec::new())
+    }
+}
+
+impl Values {
+    fn push(&mut self, x: f32) {
+        if let Values::Bytes(bytes) = self {
+            let byte = (x * 255.0).round();
+            // LEAF wrote n/255 with 16 digits: it differs by rounding alone.
+            if (0.0..=255.0).contains(&byte) && (byte / 255.0 - x).abs() < 1e-6 {
+                bytes.push(byte as u8);
+                return;
+            }
+            let floats = bytes.iter().map(|b| f32::from(*b) / 255.0).collect();
+            *self = Values::Floats(floats);
+        }
+        if let Values::Floats(floats) = self {
+            floats.push(x);
+        }
+    }
+}
+
+/// The examples of all files.
+#[derive(Default)]
+struct Pool {
+    width: usize,
+    values: Values,
+    labels: Vec<u32>,
+    held: Vec<bool>,
+    owners: Vec<(String, Vec<u32>)>,
+    index: HashMap<String, usize>,
+    seen: [std::collections::HashSet<String>; 2],
+    files: Vec<SourceFile>,
+}
+
+impl Pool {
+    fn add(&mut self, user: User, held: bool) -> std::result::Result<(), String> {
+        if !self.seen[usize::from(held)].insert(user.name.clone()) {
+            return Err(format!("the user '{}' is in another file too", user.name));
+        }
+        if user.y.is_empty() {
+            return Ok(());
+        }
+        if self.labels.is_empty() {
+            self.width = user.width;
+        }
+        if user.width != self.width {
+            return Err(format!(
+                "the rows of user '{}' have {} numbers, those before have {}",
+                user.name, user.width, self.width
+            ));
+        }
+        let start = self.labels.len();
+        if u32::try_from(start + user.y.len()).is_err() {
+            return Err(format!(
+                "more than {} examples cannot be numbered",
+                u32::MAX
+            ));
+        }
+        user.x.iter().for_each(|x| self.values.push(*x));
+        self.labels.extend_from_slice(&user.y);
+        self.held.resize(self.labels.len(), held);
+        let client = *self.index.entry(user.name.clone()).or_insert_with(|| {
+            self.owners.push((user.name, Vec::new()));
+            self.owners.len() - 1
+        });
+        self.owners[client]
+            .1
+            .extend(start as u32..self.labels.len() as u32);
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! Parquet files as tables: columns of numbers and texts, read in small blocks of rows.
+
+use std::fs::File;
+
+use parquet::basic::{ConvertedType, LogicalType};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::DataType;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
+
+use super::rows::{Cell, Rows};
+
+/// Rows held in memory at a time.
+const BLOCK: usize = 4096;
+
+/// A Parquet file.
+pub struct ParquetRows {
+    file: SerializedFileReader<File>,
+    header: Vec<String>,
+    columns: Vec<Column>,
+    /// The next row group to open.
+    group: usize,
+    /// Rows of the open group that are not yet in the block.
+    unread: usize,
+    /// This row within the block, and the rows in the block.
+    row: usize,
+    rows: usize,
+    number: u64,
+}
+
+struct Column {
+    /// None where it is of a type that is neither text nor number.
+    reader: Option<ColumnReader>,
+    readable: bool,
+    unsigned: bool,
+    required_level: i16,
+    kind: String,
+    levels: Vec<i16>,
+    /// Where this block's values are, one entry a row; None is null.
+    place: Vec<Option<u32>>,
+    values: Values,
+}
+
+enum Values {
+    Truths(Vec<bool>),
+    Wholes(Vec<i64>),
+    Singles(Vec<f32>),
+    Reals(Vec<f64>),
+    Texts(Vec<String>),
+    None,
+}
+
+fn said(error: ParquetError) -> String {
+    format!("is not a Parquet file that can be read: {error}")
+}
+
+impl ParquetRows {
+    /// Reads the file's footer.
+    pub fn open(file: File) -> Result<Self, String> {
+        let file = SerializedFileReader::new(file).map_err(said)?;
+        let columns = file.metadata().file_metadata().schema_descr().columns();
+        Ok(Self {
+            header: columns.iter().map(|c| c.path().string()).collect(),
+            columns: columns.iter().map(|c| Column::of(c)).collect(),
+            file,
+            group: 0,
+            unread: 0,
+            row: 0,
+            rows: 0,
+            number: 0,
+        })
+    }
+
+    /// Opens the next row group that has rows; false where there is none.
+    fn open_group(&mut self) -> Result<bool, String> {
+        while self.unread == 0 {
+            if self.group == self.file.num_row_groups() {
+                return Ok(false);
+            }
+            let group = self.file.get_row_group(self.group).map_err(said)?;
+            self.group += 1;
+            self.unread = usize::try_from(group.metadata().num_rows())
+                .map_err(|_| "has a row group with a negative number of rows".to_string())?;
+            for (k, column) in self.columns.iter_mut().enumerate() {
+                if column.readable {
+                    column.reader = Some(group.get_column_reader(k).map_err(said)?);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Rows for ParquetRows {
+    fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    fn advance(&mut self) -> Result<bool, String> {
+        self.number += 1;
+        self.row += 1;
+        if self.row < self.rows {
+            return Ok(true);
+        }
+        if !self.open_group()? {
+            return Ok(false);
+        }
+        self.row = 0;
+        self.rows = self.unread.min(BLOCK);
+        self.unread -= self.rows;
+        for (column, name) in self.columns.iter_mut().zip(&self.header) {
+            column
+                .fill(self.rows)
+                .map_err(|e| format!("column '{name}': {e}"))?;
+        }
+        Ok(true)
+    }
+
+    fn cell(&self, column: usize) -> Cell<'_> {
+        self.columns[column].cell(self.row)
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn unit(&self) -> &'static str {
+        "row"
+    }
+}
+
+impl Column {
+    fn of(descriptor: &ColumnDescriptor) -> Self {
+        let logical = descriptor.logical_type_ref();
+        let converted = descriptor.converted_type();
+        // Dates, times and decimals are numbers to the file but not to a model.
+        let plain = match logical {
+            Some(LogicalType::Integer { .. } | LogicalType::String | LogicalType::Enum) => true,
+            Some(_) => false,
+            None => matches!(
+                converted,
+                ConvertedType::NONE
+                    | ConvertedType::UTF8
+                    | ConvertedType::ENUM
+                    | ConvertedType::INT_8
+                    | ConvertedType::INT_16
+                    | ConvertedType::INT_32
+                    | ConvertedType::INT_64
+                    | ConvertedType::UINT_8
+                    | ConvertedType::UINT_16
+                    | ConvertedType::UINT_32
+            ),
+        };
+        let unsigned = matches!(
+            converted,
+            ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32
+        );
+        use parquet::basic::Type as Physical;
+        let physical = descriptor.physical_type();
+        let known = !matches!(physical, Physical::INT96 | Physical::FIXED_LEN_BYTE_ARRAY);
+        let kind = match logical {
+            Some(logical) => format!("{logical:?}"),
+            None if converted != ConvertedType::NONE => converted.to_string(),
+            None => physical.to_string(),
+        };
+        Self {
+            reader: None,
+            readable: plain && known && descriptor.max_rep_level() == 0,
+            unsigned,
+            required_level: descriptor.max_def_level(),
+            kind,
+            levels: Vec::new(),
+            place: Vec::new(),
+            values: Values::None,
+        }
+    }
+
+    /// Reads the next `rows` rows.
+    fn fill(&mut self, rows: usize) -> Result<(), String> {
+        let Some(reader) = &mut self.reader else {
+            return Ok(());
+        };
+        let (levels, level) = (&mut self.levels, self.required_level);
+        self.values = match reader {
+            ColumnReader::BoolColumnReader(r) => Values::Truths(read(r, rows, level, levels)?),
+            ColumnReader::Int32ColumnReader(r) => {
+                let wide = |x: i32| match self.unsigned {
+                    true => i64::from(x as u32),
+                    false => i64::from(x),
+                };
+                let values = read(r, rows, level, levels)?;
+                Values::Wholes(values.into_iter().map(wide).collect())
+            }
+            ColumnReader::Int64ColumnReader(r) => Values::Wholes(read(r, rows, level, levels)?),
+            ColumnReader::FloatColumnReader(r) => Values::Singles(read(r, rows, level, levels)?),
+            ColumnReader::DoubleColumnReader(r) => Values::Reals(read(r, rows, level, levels)?),
+            ColumnReader::ByteArrayColumnReader(r) => {
+                let text = |bytes: parquet::data_type::ByteArray| {
+                    let text = std::str::from_utf8(bytes.data()).map_err(|e| e.to_string())?;
+                    Ok(text.to_owned())
+                };
+                let values = read(r, rows, level, levels)?;
+                Values::Texts(
+                    values
+                        .into_iter()
+                        .map(text)
+                        .collect::<Result<_, String>>()?,
+                )
+            }
+            ColumnReader::Int96ColumnReader(_) | ColumnReader::FixedLenByteArrayColumnReader(_) => {
+                Values::None
+            }
+        };
+        self.place.clear();
+        let mut next = 0;
+        for row in 0..rows {
+            let there = level == 0 || self.levels[row] == level;
+            self.place.push(there.then_some(next));
+            next += u32::from(there);
+        }
+        let found = match &self.values {
+            Values::Truths(v) => v.len(),
+            Values::Wholes(v) => v.len(),
+            Values::Singles(v) => v.len(),
+            Values::Reals(v) => v.len(),
+            Values::Texts(v) => v.len(),
+            Values::None => return Ok(()),
+        };
+        match found == next as usize {
+            true => Ok(()),
+            false => Err(format!("has {found} values where {next} are not null")),
+        }
+    }
+
+    fn cell(&self, row: usize) -> Cell<'_> {
+        if self.reader.is_none() {
+            return Cell::Other(&self.kind);
+        }
+        let Some(at) = self.place.get(row).copied().flatten() else {
+            return Cell::Missing;
+        };
+        let at = at as usize;
+        match &self.values {
+            Values::Truths(v) => Cell::Truth(v[at]),
+            Values::Wholes(v) => Cell::Whole(v[at]),
+            Values::Singles(v) => Cell::Single(v[at]),
+            Values::Reals(v) => Cell::Real(v[at]),
+            Values::Texts(v) => Cell::Text(&v[at]),
+            Values::None => Cell::Other(&self.kind),
+        }
+    }
+}
+
+/// The values of the next `rows` rows that are not null, and every row's level.
+fn read<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    rows: usize,
+    level: i16,
+    levels: &mut Vec<i16>,
+) -> Result<Vec<T::T>, String> {
+    levels.clear();
+    let mut values = Vec::new();
+    let mut read = 0;
+    while read < rows {
+        let wanted = (level > 0).then_some(&mut *levels);
+        let (records, _, _) = reader
+            .read_records(rows - read, wanted, None, &mut values)
+            .map_err(said)?;
+        if records == 0 {
+            return Err(format!("ends {} rows too early", rows - read));
+        }
+        read += records;
+    }
+    match level > 0 && levels.len() != rows {
+        true => Err(format!("has {} levels for {rows} rows", levels.len())),
+        false => Ok(values),
+    }
+}

@@ -1,0 +1,44 @@
+//! `iid`: random parts of equal size.
+
+use rand::seq::SliceRandom;
+
+use super::Dealing;
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, stream};
+
+/// Random parts; the first `rows % clients` have one example more.
+pub(super) fn deal(rows: usize, clients: usize, seed: u64) -> Result<Dealing> {
+    if clients > rows {
+        return Err(Error::Data(format!(
+            "{rows} examples cannot be dealt to {clients} clients (data.clients)"
+        )));
+    }
+    let mut order: Vec<u32> = (0..rows as u32).collect();
+    order.shuffle(&mut stream(seed, Purpose::Partition, 0, 0));
+    let mut rest = order.as_slice();
+    let part = |c: usize| {
+        let size = rows / clients + usize::from(c < rows % clients);
+        let (part, left) = rest.split_at(size);
+        rest = left;
+        part.to_vec()
+    };
+    Ok(Dealing::numbered(
+        rows,
+        (0..clients).map(part).collect(),
+        Vec::new(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_equal_but_for_one() {
+        let dealing = deal(23, 4, 1).unwrap();
+        let sizes: Vec<usize> = dealing.clients.iter().map(|c| c.1.len()).collect();
+        assert_eq!(sizes, [6, 6, 6, 5]);
+        assert_ne!(dealing, deal(23, 4, 2).unwrap());
+        assert!(deal(3, 4, 1).is_err());
+    }
+}

@@ -1,0 +1,286 @@
+//! How examples fall on clients, and which of them a client holds out.
+//!
+//! Everything here depends on the data's seed alone.
+
+use std::path::PathBuf;
+
+use rand::seq::SliceRandom;
+
+use super::{SourceFile, folder};
+use crate::error::Result;
+use crate::rng::{Purpose, stream};
+use crate::settings::Section;
+
+mod dirichlet;
+mod file;
+mod iid;
+mod shards;
+mod stripe;
+
+pub use file::{parse, to_json};
+
+/// How examples are dealt to clients.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Partition {
+    /// Client c takes slice c of every one of `classes` blocks of the sorted examples.
+    Stripe {
+        /// Blocks, and so about as many classes a client.
+        classes: usize,
+        /// How many clients.
+        clients: usize,
+    },
+    /// Every client takes `classes` random shards of the sorted examples.
+    Shards {
+        /// Shards a client, and so about as many classes.
+        classes: usize,
+        /// How many clients.
+        clients: usize,
+    },
+    /// Every class falls on the clients by a draw from a Dirichlet distribution.
+    Dirichlet {
+        /// Its parameter: small is uneven.
+        concentration: f64,
+        /// How many clients.
+        clients: usize,
+    },
+    /// Random parts of equal size.
+    Iid {
+        /// How many clients.
+        clients: usize,
+    },
+    /// As a file says.
+    File(PathBuf),
+}
+
+/// Who has which examples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dealing {
+    /// How many examples there were to deal.
+    pub examples: usize,
+    /// Every client's name and rows.
+    pub clients: Vec<(String, Vec<u32>)>,
+    /// What a user should be told, such as examples left over.
+    pub notes: Vec<String>,
+    /// The file it was read from.
+    pub file: Option<SourceFile>,
+}
+
+impl Dealing {
+    /// Clients named by their numbers.
+    fn numbered(examples: usize, rows: Vec<Vec<u32>>, notes: Vec<String>) -> Self {
+        let named = |(client, rows): (usize, Vec<u32>)| (client.to_string(), rows);
+        Self {
+            examples,
+            clients: rows.into_iter().enumerate().map(named).collect(),
+            notes,
+            file: None,
+        }
+    }
+}
+
+impl Partition {
+    /// Reads `data.partition` and `data.clients`.
+    pub fn read(s: &mut Section<'_>, default: &str) -> Self {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Kind {
+            Stripe,
+            Shards,
+            Dirichlet,
+            Iid,
+            File,
+        }
+        let kinds = [
+            ("stripe", Kind::Stripe),
+            ("shards", Kind::Shards),
+            ("dirichlet", Kind::Dirichlet),
+            ("iid", Kind::Iid),
+            ("file", Kind::File),
+        ];
+        // `partition = "iid"` is short for `partition = { kind = "iid" }`.
+        s.expand_kind("partition");
+        let mut partition = s.section("partition", |s| {
+            let clients = 0; // stands in [data], read below
+            match s.choice("kind", default, &kinds) {
+                Kind::Stripe => Partition::Stripe {
+                    classes: read_classes(s),
+                    clients,
+                },
+                Kind::Shards => Partition::Shards {
+                    classes: read_classes(s),
+                    clients,
+                },
+                Kind::Dirichlet => Partition::Dirichlet {
+                    concentration: s.float("concentration", 0.1, 1e-6..=1e6, "1e-6 to 1e6"),
+                    clients,
+                },
+                Kind::Iid => Partition::Iid { clients },
+                Kind::File => {
+                    if !s.has("path") {
+                        s.problem(
+                            "path",
+                            "missing: a file that `apfl data inspect --save` wrote",
+                        );
+                    }
+                    Partition::File(folder::read_path(s, "path", ""))
+                }
+            }
+        });
+        match &mut partition {
+            Partition::Stripe { clients, .. }
+            | Partition::Shards { clients, .. }
+            | Partition::Dirichlet { clients, .. }
+            | Partition::Iid { clients } => {
+                *clients = s.integer("clients", 100, 1..=10_000_000, "1 to 10000000") as usize;
+            }
+            Partition::File(_) => {
+                if s.take("clients").is_some() {
+                    s.problem(
+                        "clients",
+                        "the partition's file names the clients: leave it out",
+                    );
+                }
+            }
+        }
+        partition
+    }
+
+    /// Its kind, as a spec writes it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Partition::Stripe { .. } => "stripe",
+            Partition::Shards { .. } => "shards",
+            Partition::Dirichlet { .. } => "dirichlet",
+            Partition::Iid { .. } => "iid",
+            Partition::File(_) => "file",
+        }
+    }
+
+    /// Deals the examples of those classes; `files` are the data's, which a partition's
+    /// file must have been made for.
+    pub fn deal(
+        &self,
+        labels: &[u32],
+        classes: usize,
+        files: &[SourceFile],
+        seed: u64,
+    ) -> Result<Dealing> {
+        match self {
+            Partition::Stripe { classes, clients } => stripe::deal(labels, *classes, *clients),
+            Partition::Shards { classes, clients } => {
+                shards::deal(labels, *classes, *clients, seed)
+            }
+            Partition::Dirichlet {
+                concentration,
+                clients,
+            } => dirichlet::deal(labels, classes, *concentration, *clients, seed),
+            Partition::Iid { clients } => iid::deal(labels.len(), *clients, seed),
+            Partition::File(path) => file::read(path, labels.len(), files),
+        }
+    }
+}
+
+fn read_classes(s: &mut Section<'_>) -> usize {
+    s.integer("classes", 2, 1..=100_000, "1 to 100000") as usize
+}
+
+/// The rows in the order of their labels; equal labels in the order of the rows.
+fn sorted_by_label(labels: &[u32]) -> Vec<u32> {
+    let mut rows: Vec<u32> = (0..labels.len() as u32).collect();
+    rows.sort_by_key(|row| labels[*row as usize]);
+    rows
+}
+
+fn remainder_note(dealt: usize, of: usize) -> Vec<String> {
+    match of - dealt {
+        0 => Vec::new(),
+        left => vec![format!(
+            "{left} of {of} examples are left over: every client takes equally many"
+        )],
+    }
+}
+
+/// Which of a client's `m` examples are for training and which for validation:
+/// ⌈share·m⌉ are held out, drawn at random, both lists in ascending order.
+pub fn hold_out(m: usize, share: f64, seed: u64, client: u64) -> (Vec<u32>, Vec<u32>) {
+    let held = held_out(m, share);
+    let mut order: Vec<u32> = (0..m as u32).collect();
+    order.shuffle(&mut stream(seed, Purpose::Split, 0, client));
+    let (mut valid, mut train) = (order[..held].to_vec(), order[held..].to_vec());
+    valid.sort_unstable();
+    train.sort_unstable();
+    (train, valid)
+}
+
+/// ⌈share·m⌉. A product that is whole but for rounding (0.07·100) counts as whole.
+pub fn held_out(m: usize, share: f64) -> usize {
+    let exact = share * m as f64;
+    let whole = exact.round();
+    let held = if (exact - whole).abs() < 1e-9 * exact.max(1.0) {
+        whole
+    } else {
+        exact.ceil()
+    };
+    (held as usize).min(m)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_held_out_is_rounded_up() {
+        assert_eq!(held_out(10, 0.2), 2);
+        assert_eq!(held_out(11, 0.2), 3);
+        assert_eq!(held_out(1, 0.2), 1);
+        assert_eq!(held_out(600, 0.2), 120);
+        assert_eq!(held_out(100, 0.07), 7); // 7.000000000000001 in f64
+    }
+
+    #[test]
+    fn training_and_validation_are_disjoint_and_cover_all() {
+        let (train, valid) = hold_out(23, 0.2, 5, 3);
+        let mut all = [train.clone(), valid.clone()].concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..23).collect::<Vec<u32>>());
+        assert_eq!(valid.len(), 5);
+        assert_eq!(hold_out(23, 0.2, 5, 3), (train, valid));
+        assert_ne!(hold_out(23, 0.2, 6, 3).1, hold_out(23, 0.2, 5, 3).1);
+    }
+
+    /// Whatever the kind: nobody has an example twice, and what nobody has is said.
+    #[test]
+    fn every_kind_is_disjoint_and_says_what_is_left_over() {
+        let labels: Vec<u32> = (0..1013).map(|row| row * 7 % 10).collect();
+        let kinds = [
+            Partition::Stripe {
+                classes: 3,
+                clients: 10,
+            },
+            Partition::Shards {
+                classes: 3,
+                clients: 10,
+            },
+            Partition::Dirichlet {
+                concentration: 0.1,
+                clients: 10,
+            },
+            Partition::Iid { clients: 10 },
+        ];
+        // ⌊⌊1013/3⌋/10⌋ = 33 a slice, 990 in all; ⌊1013/30⌋ = 33 a shard, likewise.
+        for (partition, left) in kinds.iter().zip([23, 23, 0, 0]) {
+            let deal = |seed| partition.deal(&labels, 10, &[], seed).unwrap();
+            let dealing = deal(4);
+            let mut all: Vec<u32> = dealing.clients.iter().flat_map(|c| c.1.clone()).collect();
+            assert_eq!(all.len(), 1013 - left, "{}", partition.kind());
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), 1013 - left, "{}", partition.kind());
+            let said = dealing
+                .notes
+                .iter()
+                .any(|note| note.starts_with("23 of 1013"));
+            assert_eq!(said, left > 0);
+            assert_eq!(dealing, deal(4));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `shards`, the partition of McMahan et al. (2017).
+
+use rand::seq::SliceRandom;
+
+use super::{Dealing, remainder_note, sorted_by_label};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, stream};
+
+/// The examples, sorted by label, are cut into clients·classes equal shards; every
+/// client takes `classes` of them at random.
+pub(super) fn deal(labels: &[u32], classes: usize, clients: usize, seed: u64) -> Result<Dealing> {
+    let sorted = sorted_by_label(labels);
+    let size = labels.len() / (clients * classes);
+    if size == 0 {
+        return Err(Error::Data(format!(
+            "{} examples are too few for {clients} clients (data.clients) with {classes} shards \
+             each (data.partition.classes)",
+            labels.len()
+        )));
+    }
+    let mut order: Vec<usize> = (0..clients * classes).collect();
+    order.shuffle(&mut stream(seed, Purpose::Partition, 0, 1));
+    let shards = |mine: &[usize]| {
+        let rows = mine.iter().map(|shard| &sorted[shard * size..][..size]);
+        rows.flatten().copied().collect()
+    };
+    Ok(Dealing::numbered(
+        labels.len(),
+        order.chunks_exact(classes).map(shards).collect(),
+        remainder_note(clients * classes * size, labels.len()),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_whole_shards() {
+        // 5 classes of 8 rows, 10 shards of 4: a shard is always of one class.
+        let labels: Vec<u32> = (0..40).map(|row| row % 5).collect();
+        let dealing = deal(&labels, 2, 5, 3).unwrap();
+        for (_, rows) in &dealing.clients {
+            for shard in rows.chunks(4) {
+                let class = labels[shard[0] as usize];
+                assert!(shard.iter().all(|row| labels[*row as usize] == class));
+            }
+        }
+        assert_ne!(dealing, deal(&labels, 2, 5, 4).unwrap());
+        assert!(deal(&labels, 9, 5, 3).is_err());
+    }
+}

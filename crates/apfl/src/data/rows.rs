@@ -1,0 +1,231 @@
+//! A table, row by row, whatever file it lies in.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::parquet::ParquetRows;
+use crate::error::{Result, at};
+
+/// What stands in one place of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell<'a> {
+    /// A text.
+    Text(&'a str),
+    /// A whole number.
+    Whole(i64),
+    /// A number.
+    Real(f64),
+    /// A number of single precision.
+    Single(f32),
+    /// True or false.
+    Truth(bool),
+    /// Nothing.
+    Missing,
+    /// Something that is neither text nor number; its type.
+    Other(&'a str),
+}
+
+impl Cell<'_> {
+    /// It as a text: what a label, a client or a split is called.
+    pub fn text(&self) -> std::result::Result<Cow<'_, str>, String> {
+        Ok(match self {
+            Cell::Text(text) => Cow::Borrowed(text.trim()),
+            Cell::Whole(x) => Cow::Owned(x.to_string()),
+            Cell::Real(x) => Cow::Owned(x.to_string()),
+            Cell::Single(x) => Cow::Owned(x.to_string()),
+            Cell::Truth(x) => Cow::Owned(x.to_string()),
+            Cell::Missing => Cow::Borrowed(""),
+            Cell::Other(kind) => {
+                return Err(format!("is a {kind}, which is neither text nor number"));
+            }
+        })
+    }
+
+    /// It as a finite number, or what it is instead.
+    pub fn number(&self) -> std::result::Result<f32, String> {
+        let number = match self {
+            Cell::Text(text) => text.trim().parse().ok(),
+            Cell::Whole(x) => Some(*x as f32),
+            Cell::Real(x) => Some(*x as f32),
+            Cell::Single(x) => Some(*x),
+            Cell::Truth(x) => Some(f32::from(u8::from(*x))),
+            Cell::Missing | Cell::Other(_) => None,
+        };
+        match number {
+            Some(x) if x.is_finite() => Ok(x),
+            Some(_) => Err(format!("found '{}', which is not finite", self.text()?)),
+            None => Err(format!("found '{}', which is not a number", self.text()?)),
+        }
+    }
+}
+
+/// A table that is read from its first row to its last.
+pub trait Rows {
+    /// The columns' names.
+    fn header(&self) -> &[String];
+
+    /// Goes to the next row; false where there is none.
+    fn advance(&mut self) -> std::result::Result<bool, String>;
+
+    /// What stands in a column of this row.
+    fn cell(&self, column: usize) -> Cell<'_>;
+
+    /// This row's number, as a user would count.
+    fn number(&self) -> u64;
+
+    /// What a row is called: `line` or `row`.
+    fn unit(&self) -> &'static str;
+}
+
+/// Opens a CSV or a Parquet file, which begins with `PAR1` or is called so.
+pub fn open(path: &Path) -> Result<Box<dyn Rows>> {
+    let mut file = File::open(path).map_err(at(path, "read"))?;
+    let mut magic = Vec::new();
+    (&mut file)
+        .take(4)
+        .read_to_end(&mut magic)
+        .map_err(at(path, "read"))?;
+    let named = path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
+    let rows: std::result::Result<Box<dyn Rows>, String> = if named || magic == b"PAR1" {
+        ParquetRows::open(file).map(|rows| Box::new(rows) as _)
+    } else {
+        let whole = std::io::Cursor::new(magic).chain(file);
+        CsvRows::new(whole).map(|rows| Box::new(rows) as _)
+    };
+    rows.map_err(|e| super::folder::wrong(path, e))
+}
+
+/// A CSV file.
+pub struct CsvRows<R> {
+    reader: csv::Reader<Counted<R>>,
+    starts: Starts,
+    header: Vec<String>,
+    row: csv::StringRecord,
+    line: u64,
+}
+
+impl<R: Read> CsvRows<R> {
+    /// Reads the header.
+    pub fn new(from: R) -> std::result::Result<Self, String> {
+        let starts = Starts::default();
+        let counted = Counted {
+            from,
+            at: 0,
+            line: 1,
+            fresh: true,
+            starts: starts.clone(),
+        };
+        let mut reader = csv::ReaderBuilder::new()
+            .flexible(true)
+            .from_reader(counted);
+        let header = reader.headers().map_err(|e| unreadable(&e, &starts))?;
+        let name = |name: &str| name.trim_start_matches('\u{feff}').trim().to_owned();
+        Ok(Self {
+            header: header.iter().map(name).collect(),
+            reader,
+            starts,
+            row: csv::StringRecord::new(),
+            line: 1,
+        })
+    }
+}
+
+impl<R: Read> Rows for CsvRows<R> {
+    fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    fn advance(&mut self) -> std::result::Result<bool, String> {
+        match self.reader.read_record(&mut self.row) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(e) => return Err(unreadable(&e, &self.starts)),
+        }
+        let start = self.row.position().map_or(0, csv::Position::byte);
+        self.line = line_of(start, &self.starts);
+        if self.row.len() != self.header.len() {
+            return Err(format!(
+                "line {} has {} fields, the header has {}",
+                self.line,
+                self.row.len(),
+                self.header.len()
+            ));
+        }
+        Ok(true)
+    }
+
+    fn cell(&self, column: usize) -> Cell<'_> {
+        Cell::Text(&self.row[column])
+    }
+
+    fn number(&self) -> u64 {
+        self.line
+    }
+
+    fn unit(&self) -> &'static str {
+        "line"
+    }
+}
+
+/// Where lines with something in them start, and their numbers, as far as the file was
+/// read and a row was not.
+type Starts = Rc<RefCell<VecDeque<(u64, u64)>>>;
+
+/// A file whose lines are counted as an editor does: the CSV reader's own count stays
+/// behind where lines end in \r\n, and at empty lines.
+struct Counted<R> {
+    from: R,
+    at: u64,
+    line: u64,
+    /// Nothing stood in this line yet.
+    fresh: bool,
+    starts: Starts,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.from.read(buffer)?;
+        let mut starts = self.starts.borrow_mut();
+        for byte in &buffer[..n] {
+            match byte {
+                b'\n' => (self.line, self.fresh) = (self.line + 1, true),
+                b'\r' => self.fresh = true,
+                _ if self.fresh => {
+                    starts.push_back((self.at, self.line));
+                    self.fresh = false;
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        Ok(n)
+    }
+}
+
+/// The line of the row that starts at that byte or, where line ends stand there, after.
+fn line_of(start: u64, starts: &Starts) -> u64 {
+    let mut starts = starts.borrow_mut();
+    while starts.front().is_some_and(|(at, _)| *at < start) {
+        starts.pop_front();
+    }
+    starts.front().map_or(0, |(_, line)| *line)
+}
+
+/// Why the reader gave up, with the line.
+fn unreadable(error: &csv::Error, starts: &Starts) -> String {
+    match error.kind() {
+        csv::ErrorKind::Utf8 { pos, err } => format!(
+            "line {}, field {} is not UTF-8 text; save the file as UTF-8",
+            line_of(pos.as_ref().map_or(0, csv::Position::byte), starts),
+            err.field() + 1
+        ),
+        _ => error.to_string(),
+    }
+}
