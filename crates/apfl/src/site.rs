@@ -340,6 +340,13 @@ impl<'a> Site<'a> {
         self.watch(sum);
     }
 
+    /// v ← v − rate·∇f(αv + (1−α)w; ξ). Gives the loss there.
+    pub fn descend_mixed(&mut self, alpha: f32, v: &mut [f32], w: &[f32], rate: f32) -> f64 {
+        let loss =
+            self.on_batch(|model, batch, ws| model.descend_mixed(alpha, v, w, rate, batch, ws));
+        self.watch(loss)
+    }
+
     /// The first loss of this round that was not finite.
     pub fn trouble(&self) -> Option<Trouble> {
         self.trouble

@@ -1,6 +1,7 @@
 //! The convolutional network: conv – ReLU – pool, twice, then a hidden dense layer.
 
 use super::kernels::conv::{Conv, images};
+use super::kernels::point::{Place, Point};
 use super::kernels::rows::{Rows, all_columns};
 use super::kernels::{Dense, decay, relu, relu_backward};
 use super::{Layout, Loss, Model, Step, Workspace};
@@ -165,10 +166,10 @@ impl Model for Cnn {
         let hidden = &mut ws.hidden[0];
         all_columns(&mut ws.columns, self.hidden.inputs.max(self.last.inputs));
         let flat = Rows::dense(flat, &ws.columns[..self.hidden.inputs]);
-        self.hidden.forward(at, flat, n, hidden);
+        self.hidden.forward(Point::At(at), flat, n, hidden);
         relu(hidden);
         let hidden = Rows::dense(hidden, &ws.columns[..self.last.inputs]);
-        self.last.forward(at, hidden, n, &mut ws.outputs);
+        self.last.forward(Point::At(at), hidden, n, &mut ws.outputs);
     }
 
     fn backward(
@@ -191,23 +192,28 @@ impl Model for Cnn {
             delta,
             ..
         } = ws;
+        let place = Place::of(at);
         // Each layer: back through its parameters first, then move them.
         let hidden = &hidden[0];
-        self.last.propagate(at.unwrap_or(into), delta, n, this);
+        self.last
+            .propagate(place.point(into), delta, n, scratch, this);
         relu_backward(this, hidden);
         let hidden = Rows::dense(hidden, &columns[..self.last.inputs]);
-        self.last.accumulate(at, into, step, hidden, delta, scratch);
+        self.last
+            .accumulate(place, into, step, hidden, delta, scratch);
 
         let flat = &two.pooled[..n * second.output_len()];
-        self.hidden.propagate(at.unwrap_or(into), this, n, next);
+        self.hidden
+            .propagate(place.point(into), this, n, scratch, next);
         let flat = Rows::dense(flat, &columns[..self.hidden.inputs]);
-        self.hidden.accumulate(at, into, step, flat, this, scratch);
+        self.hidden
+            .accumulate(place, into, step, flat, this, scratch);
 
         second.propagate(at.unwrap_or(into), next, n, two, this);
-        decay(at, into, second.range(), step.decay);
+        decay(place, into, second.range(), step.decay);
         second.accumulate(into, step.scale, &one.pooled, next, n, two);
 
-        decay(at, into, first.range(), step.decay);
+        decay(place, into, first.range(), step.decay);
         first.accumulate(into, step.scale, images, this, n, one);
     }
 }

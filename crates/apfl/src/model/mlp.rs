@@ -1,5 +1,6 @@
 //! Dense networks with ReLU: `mlp`, and `logistic`, which is one without hidden layers.
 
+use super::kernels::point::{Place, Point};
 use super::kernels::rows::{Rows, all_columns};
 use super::kernels::{Dense, relu, relu_backward};
 use super::{Layout, Loss, Model, Step, Workspace};
@@ -68,6 +69,38 @@ impl Model for Mlp {
     }
 
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
+        self.pass(Point::At(at), batch, ws);
+    }
+
+    fn backward(
+        &self,
+        at: Option<&[f32]>,
+        into: &mut [f32],
+        step: Step,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) {
+        self.back(Place::of(at), into, step, batch, ws);
+    }
+
+    fn descend_mixed(
+        &self,
+        alpha: f32,
+        v: &mut [f32],
+        w: &[f32],
+        rate: f32,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) -> f64 {
+        self.pass(Point::Mixture { alpha, v, w }, batch, ws);
+        let loss = self.differentiate(batch, ws);
+        self.back(Place::Mixed(alpha, w), v, self.step(rate), batch, ws);
+        loss
+    }
+}
+
+impl Mlp {
+    fn pass(&self, at: Point<'_>, batch: &Batch<'_>, ws: &mut Workspace) {
         let n = batch.len();
         let last = self.layers.len() - 1;
         ws.hidden.resize_with(last.max(ws.hidden.len()), Vec::new);
@@ -89,9 +122,9 @@ impl Model for Mlp {
         }
     }
 
-    fn backward(
+    fn back(
         &self,
-        at: Option<&[f32]>,
+        place: Place<'_>,
         into: &mut [f32],
         step: Step,
         batch: &Batch<'_>,
@@ -112,14 +145,14 @@ impl Model for Mlp {
         let mut delta: &[f32] = delta;
         for (k, layer) in self.layers.iter().enumerate().rev() {
             if k == 0 {
-                layer.accumulate(at, into, step, input, delta, scratch);
+                layer.accumulate(place, into, step, input, delta, scratch);
                 break;
             }
             let x = &hidden[k - 1];
-            layer.propagate(at.unwrap_or(into), delta, n, next);
+            layer.propagate(place.point(into), delta, n, scratch, next);
             relu_backward(next, x);
             let x = Rows::dense(x, &columns[..layer.inputs]);
-            layer.accumulate(at, into, step, x, delta, scratch);
+            layer.accumulate(place, into, step, x, delta, scratch);
             std::mem::swap(this, next);
             delta = this;
         }

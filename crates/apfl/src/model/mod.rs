@@ -7,7 +7,7 @@ use rand::RngExt;
 
 use crate::data::Batch;
 use crate::metrics::Tally;
-use crate::params::{Params, norm_squared};
+use crate::params::{Params, mix, norm_squared};
 use crate::rng::Stream;
 
 mod architecture;
@@ -117,6 +117,7 @@ pub struct Workspace {
     pub(crate) images: Vec<f32>,
     pub(crate) columns: Vec<u32>,
     pub(crate) scratch: Vec<f32>,
+    pub(crate) point: Params,
     pub(crate) hidden: Vec<Vec<f32>>,
     pub(crate) back: [Vec<f32>; 2],
     pub(crate) convs: [kernels::conv::ConvSpace; 2],
@@ -204,12 +205,35 @@ pub trait Model: Send + Sync {
     ) -> f64 {
         self.forward(at.unwrap_or(into), batch, ws);
         let loss = self.differentiate(batch, ws);
-        let step = Step {
+        self.backward(at, into, self.step(rate), batch, ws);
+        loss
+    }
+
+    /// v ← v − rate·∇f(αv + (1−α)w; batch), to the same bits as [`Model::descend`] at
+    /// that mixture, which need not be written down for it.
+    fn descend_mixed(
+        &self,
+        alpha: f32,
+        v: &mut [f32],
+        w: &[f32],
+        rate: f32,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) -> f64 {
+        let mut point = std::mem::take(&mut ws.point);
+        point.resize(v.len(), 0.0);
+        mix(&mut point, alpha, v, w);
+        let loss = self.descend(Some(&point), v, rate, batch, ws);
+        ws.point = point;
+        loss
+    }
+
+    /// What a backward pass does in a step of gradient descent.
+    fn step(&self, rate: f32) -> Step {
+        Step {
             scale: -rate,
             decay: rate * self.l2(),
-        };
-        self.backward(at, into, step, batch, ws);
-        loss
+        }
     }
 
     /// `ws.delta` ← ∂(mean loss)/∂outputs. Gives the mean loss.

@@ -123,23 +123,23 @@ impl Apfl {
         let Memory { v, alpha } = local;
         let mut v_bar = site.borrow();
         let mut g = site.borrow();
-        mix(&mut v_bar, *alpha, v, w);
         for s in 0..site.steps() {
             let eta = site.rate(s);
             site.next_batch();
             if self.adaptive() && s == 0 {
+                mix(&mut v_bar, *alpha, v, w);
                 site.gradient(&v_bar, &mut g);
                 let slope = dot_difference(v, w, &g);
                 site.descend(w, eta);
                 axpy(v, -eta * *alpha, &g);
                 *alpha = (f64::from(*alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
             } else {
-                site.descend(w, eta);
+                // v first: it moves by the gradient at v̄ᵢ, which is made of the old wᵢ.
                 if *alpha > 0.0 {
-                    site.descend_at(&v_bar, v, eta * *alpha);
+                    site.descend_mixed(*alpha, v, w, eta * *alpha);
                 }
+                site.descend(w, eta);
             }
-            mix(&mut v_bar, *alpha, v, w);
             after(w, v);
         }
         site.give_back(v_bar);

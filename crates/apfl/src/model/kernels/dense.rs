@@ -2,9 +2,11 @@
 
 use pulp::Arch;
 
+use super::add::Add;
+use super::point::{Place, Point};
 use super::product;
 use super::rows::Rows;
-use super::tile::{Add, Update};
+use super::update::Update;
 use crate::model::Step;
 
 /// The shape of a dense layer and where its parameters lie: W first, then b.
@@ -34,10 +36,10 @@ impl Dense {
 
     /// y ← x·W + b for `n` rows:
     /// y[r] = b + Σ_constant x[j]·W[j] + Σ_varied x[r, j]·W[j].
-    pub fn forward(&self, at: &[f32], rows: Rows<'_>, n: usize, y: &mut Vec<f32>) {
-        let layer = &at[self.offset..self.bias().end];
+    pub fn forward(&self, at: Point<'_>, rows: Rows<'_>, n: usize, y: &mut Vec<f32>) {
+        let layer = at.part(self.offset..self.bias().end);
         y.clear();
-        y.extend_from_slice(&at[self.bias()]);
+        y.extend(self.bias().map(|k| at.get(k)));
         let add = |x: &[f32], columns: &[u32], y: &mut [f32]| {
             if self.outputs < NARROW {
                 return add_narrow(x, columns, layer, y);
@@ -57,24 +59,31 @@ impl Dense {
     }
 
     /// back ← δ·Wᵀ for `n` rows: what the layer before is to change.
-    pub fn propagate(&self, at: &[f32], delta: &[f32], n: usize, back: &mut Vec<f32>) {
+    pub fn propagate(
+        &self,
+        at: Point<'_>,
+        delta: &[f32],
+        n: usize,
+        scratch: &mut Vec<f32>,
+        back: &mut Vec<f32>,
+    ) {
         back.resize(n * self.inputs, 0.0);
         product(
             back,
             (n, self.inputs, self.outputs),
             delta,
             (self.outputs, 1),
-            &at[self.weight()],
+            at.part(self.weight()).numbers(scratch),
             (1, self.outputs),
             false,
             1.0,
         );
     }
 
-    /// W ← W − decay·W_at + scale·xᵀδ and b likewise; `at: None` is W itself.
+    /// W ← W − decay·W_at + scale·xᵀδ and b likewise, where W_at is W at its place.
     pub fn accumulate(
         &self,
-        at: Option<&[f32]>,
+        place: Place<'_>,
         into: &mut [f32],
         step: Step,
         rows: Rows<'_>,
@@ -82,12 +91,12 @@ impl Dense {
         scratch: &mut Vec<f32>,
     ) {
         if self.outputs < NARROW {
-            super::decay(at, into, self.weight(), step.decay);
+            super::decay(place, into, self.weight(), step.decay);
             self.update_narrow(&mut into[self.weight()], step.scale, rows, delta);
         } else {
             let layer = self.offset..self.bias().end;
             Arch::new().dispatch(Update {
-                at: at.map(|at| &at[layer.clone()]),
+                place: place.part(layer.clone()),
                 into: &mut into[layer],
                 outputs: self.outputs,
                 inputs: self.inputs,
@@ -97,7 +106,7 @@ impl Dense {
                 scratch,
             });
         }
-        super::decay(at, into, self.bias(), step.decay);
+        super::decay(place, into, self.bias(), step.decay);
         let bias = &mut into[self.bias()];
         scratch.clear();
         scratch.resize(self.outputs, 0.0);
@@ -126,7 +135,7 @@ impl Dense {
 }
 
 /// y[r] ← y[r] + Σ x[r, j]·W[j] for layers of few outputs.
-fn add_narrow(x: &[f32], columns: &[u32], weight: &[f32], y: &mut [f32]) {
+fn add_narrow(x: &[f32], columns: &[u32], weight: Point<'_>, y: &mut [f32]) {
     if columns.is_empty() {
         return;
     }
@@ -138,7 +147,7 @@ fn add_narrow(x: &[f32], columns: &[u32], weight: &[f32], y: &mut [f32]) {
             let mut sums = [0.0f32; 8];
             let pairs = x.iter().zip(columns).enumerate();
             for (k, (x, &j)) in pairs {
-                sums[k % 8] += x * weight[j as usize * outputs + o];
+                sums[k % 8] += x * weight.get(j as usize * outputs + o);
             }
             *y += sums.iter().sum::<f32>();
         }

@@ -8,14 +8,18 @@
 // Tiles of registers are indexed: that is what unrolls them.
 #![allow(clippy::needless_range_loop)]
 
+mod add;
 mod compact;
 pub mod conv;
 mod dense;
 pub mod exp;
+pub mod point;
 pub mod rows;
 mod tile;
+mod update;
 
 pub use dense::Dense;
+use point::Place;
 pub use rows::numbers;
 
 /// dst ← keep·dst + scale·A·B for an (m, k)-matrix A and a (k, n)-matrix B, each given
@@ -65,20 +69,15 @@ fn product(
     }
 }
 
-/// into ← into − factor·at within `range`; `at: None` is `into` itself. The same
-/// arithmetic in both cases, so that an equal copy gives equal bits.
-pub fn decay(at: Option<&[f32]>, into: &mut [f32], range: std::ops::Range<usize>, factor: f32) {
+/// into ← into − factor·(into at its place) within `range`. The same arithmetic wherever
+/// that is, so that an equal copy gives equal bits.
+pub fn decay(place: Place<'_>, into: &mut [f32], range: std::ops::Range<usize>, factor: f32) {
     if factor == 0.0 {
         return;
     }
-    let into = &mut into[range.clone()];
-    match at {
-        Some(at) => {
-            for (x, at) in into.iter_mut().zip(&at[range]) {
-                *x -= factor * at;
-            }
-        }
-        None => into.iter_mut().for_each(|x| *x -= factor * *x),
+    let place = place.part(range.clone());
+    for (k, x) in into[range].iter_mut().enumerate() {
+        *x -= factor * place.get(k, *x);
     }
 }
 

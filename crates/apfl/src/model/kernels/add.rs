@@ -1,0 +1,252 @@
+//! Rows times a weight matrix: a dense layer's forward pass.
+
+use pulp::{MemMask, Simd, WithSimd};
+
+use super::point::Point;
+use super::tile::{check, prefetch, strips};
+
+/// Rows of W that stay in the first-level cache while all rows of x pass by.
+const DEPTH: usize = 256;
+
+/// Rows of W that are asked for before they are used: a wide matrix comes from afar.
+const AHEAD: usize = 12;
+
+/// y[r] ← y[r] + Σₖ x[r, k]·W[columns[k]].
+pub(super) struct Add<'a> {
+    pub(super) x: &'a [f32],
+    pub(super) columns: &'a [u32],
+    /// W, and b behind it.
+    pub(super) layer: Point<'a>,
+    pub(super) inputs: usize,
+    pub(super) y: &'a mut [f32],
+}
+
+impl WithSimd for Add<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            x,
+            columns,
+            layer,
+            inputs,
+            y,
+        } = self;
+        if columns.is_empty() {
+            return;
+        }
+        let lanes = S::F32_LANES;
+        let (width, outputs) = (columns.len(), layer.count() / (inputs + 1));
+        let n = x.len() / width;
+        check(columns, inputs);
+        assert!(x.len() == n * width && y.len() >= n * outputs);
+        assert!(layer.count() == (inputs + 1) * outputs);
+        assert!(outputs.next_multiple_of(lanes) - outputs <= outputs);
+        let layer = Weight::of(simd, layer);
+        for start in (0..width).step_by(DEPTH) {
+            let columns = &columns[start..width.min(start + DEPTH)];
+            for (first, vectors) in strips(outputs, lanes) {
+                let strip = (outputs - first).min(vectors * lanes);
+                let mask = simd.mask_between_m32s(0, (strip - (vectors - 1) * lanes) as u32);
+                let mut row = 0;
+                // As many rows at a time as there are registers for.
+                while row < n {
+                    let most = if lanes >= 16 { 10 } else { 5 };
+                    let rows = match (n - row).min(most) {
+                        10 => 10,
+                        5.. => 5,
+                        2.. => 2,
+                        _ => 1,
+                    };
+                    // SAFETY: rows row..row+rows of x and y exist, and x has a number for
+                    // every column; every column is less than inputs, so a full vector at
+                    // any strip of W[column] ends at most `outputs` behind W, where b
+                    // lies; y is masked to its own strip.
+                    unsafe {
+                        let x = x.as_ptr().add(row * width + start);
+                        let w = layer.from(first);
+                        let y = y.as_mut_ptr().add(row * outputs + first);
+                        let to = (y, outputs, mask);
+                        match (rows, vectors) {
+                            (10, 2) => add::<S, 10, 2>(simd, x, width, w, columns, to),
+                            (10, _) => add::<S, 10, 1>(simd, x, width, w, columns, to),
+                            (5, 2) => add::<S, 5, 2>(simd, x, width, w, columns, to),
+                            (5, _) => add::<S, 5, 1>(simd, x, width, w, columns, to),
+                            (2, 2) => add::<S, 2, 2>(simd, x, width, w, columns, to),
+                            (2, _) => add::<S, 2, 1>(simd, x, width, w, columns, to),
+                            (_, 2) => add_row::<S, 2>(simd, x, w, columns, to),
+                            (_, _) => add_row::<S, 1>(simd, x, w, columns, to),
+                        }
+                    }
+                    row += rows;
+                }
+            }
+        }
+    }
+}
+
+/// Where W is read: at v, or at α·v + (1 − α)·w.
+#[derive(Clone, Copy)]
+struct Weight<S: Simd> {
+    v: *const f32,
+    /// The same as `v` where nothing is mixed.
+    w: *const f32,
+    alpha: S::f32s,
+    rest: S::f32s,
+}
+
+impl<S: Simd> Weight<S> {
+    #[inline(always)]
+    fn of(simd: S, point: Point<'_>) -> Self {
+        let (alpha, v, w) = match point {
+            Point::At(at) => (1.0, at, at),
+            Point::Mixture { alpha, v, w } => (alpha, v, w),
+        };
+        assert_eq!(v.len(), w.len());
+        Self {
+            v: v.as_ptr(),
+            w: w.as_ptr(),
+            alpha: simd.splat_f32s(alpha),
+            rest: simd.splat_f32s(1.0 - alpha),
+        }
+    }
+
+    #[inline(always)]
+    fn from(self, first: usize) -> Self {
+        Self {
+            v: self.v.wrapping_add(first),
+            w: self.w.wrapping_add(first),
+            ..self
+        }
+    }
+
+    /// # Safety
+    /// A whole vector may be read at `place`.
+    #[inline(always)]
+    unsafe fn load(self, simd: S, place: usize) -> S::f32s {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let v = (self.v.add(place) as *const S::f32s).read_unaligned();
+            if self.v == self.w {
+                return v;
+            }
+            let w = (self.w.add(place) as *const S::f32s).read_unaligned();
+            simd.add_f32s(simd.mul_f32s(self.alpha, v), simd.mul_f32s(self.rest, w))
+        }
+    }
+}
+
+/// One tile of [`Add`]: `R` rows, `V` vectors, the last of them under the mask.
+///
+/// # Safety
+/// `x` has `R` rows at the stride `width`, with a number for every column; `w` may be
+/// read for `V` whole vectors in each column's row, `y` be written in `R` rows for `V`
+/// vectors, the last one masked.
+#[inline(always)]
+unsafe fn add<S: Simd, const R: usize, const V: usize>(
+    simd: S,
+    x: *const f32,
+    width: usize,
+    w: Weight<S>,
+    columns: &[u32],
+    (y, outputs, mask): (*mut f32, usize, MemMask<S::m32s>),
+) {
+    let mut sums = [[simd.splat_f32s(0.0); V]; R];
+    for (k, &column) in columns.iter().enumerate() {
+        if V > 1 {
+            let soon = columns[(k + AHEAD).min(columns.len() - 1)];
+            prefetch::<S, V>(w.v.wrapping_add(soon as usize * outputs));
+            if w.v != w.w {
+                prefetch::<S, V>(w.w.wrapping_add(soon as usize * outputs));
+            }
+        }
+        // SAFETY: as the caller promises.
+        unsafe {
+            let x = x.add(k);
+            let mut here = [simd.splat_f32s(0.0); V];
+            for v in 0..V {
+                here[v] = w.load(simd, column as usize * outputs + v * S::F32_LANES);
+            }
+            for r in 0..R {
+                let x = simd.splat_f32s(*x.add(r * width));
+                for v in 0..V {
+                    sums[r][v] = simd.mul_add_e_f32s(x, here[v], sums[r][v]);
+                }
+            }
+        }
+    }
+    for r in 0..R {
+        // SAFETY: as the caller promises.
+        unsafe { add_to(simd, sums[r], y.add(r * outputs), mask) };
+    }
+}
+
+/// [`add`] for a single row: its columns in four groups, so that no sum waits for the
+/// one before.
+///
+/// # Safety
+/// As for [`add`].
+#[inline(always)]
+unsafe fn add_row<S: Simd, const V: usize>(
+    simd: S,
+    x: *const f32,
+    w: Weight<S>,
+    columns: &[u32],
+    (y, outputs, mask): (*mut f32, usize, MemMask<S::m32s>),
+) {
+    let mut sums = [[simd.splat_f32s(0.0); V]; 4];
+    let (fours, rest) = columns.as_chunks::<4>();
+    let term = |sum: S::f32s, k: usize, column: u32, v: usize| {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let w = w.load(simd, column as usize * outputs + v * S::F32_LANES);
+            simd.mul_add_e_f32s(simd.splat_f32s(*x.add(k)), w, sum)
+        }
+    };
+    for (k, columns) in fours.iter().enumerate() {
+        for c in 0..4 {
+            for v in 0..V {
+                sums[c][v] = term(sums[c][v], 4 * k + c, columns[c], v);
+            }
+        }
+    }
+    for (c, &column) in rest.iter().enumerate() {
+        for v in 0..V {
+            sums[c][v] = term(sums[c][v], 4 * fours.len() + c, column, v);
+        }
+    }
+    let mut total = sums[0];
+    for v in 0..V {
+        let low = simd.add_f32s(sums[0][v], sums[1][v]);
+        total[v] = simd.add_f32s(low, simd.add_f32s(sums[2][v], sums[3][v]));
+    }
+    // SAFETY: as the caller promises.
+    unsafe { add_to(simd, total, y, mask) };
+}
+
+/// y ← y + sums, the last vector under the mask.
+///
+/// # Safety
+/// `y` may be read and written so.
+#[inline(always)]
+unsafe fn add_to<S: Simd, const V: usize>(
+    simd: S,
+    sums: [S::f32s; V],
+    y: *mut f32,
+    mask: MemMask<S::m32s>,
+) {
+    for v in 0..V {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let y = y.add(v * S::F32_LANES);
+            if v + 1 < V {
+                let y = y as *mut S::f32s;
+                y.write_unaligned(simd.add_f32s(y.read_unaligned(), sums[v]));
+            } else {
+                let old = simd.mask_load_ptr_f32s(mask, y);
+                simd.mask_store_ptr_f32s(mask, y, simd.add_f32s(old, sums[v]));
+            }
+        }
+    }
+}
