@@ -1,8 +1,9 @@
 //! The reader of CIFAR-10's batches: `mkdir -p fuzz/found/cifar; cargo +nightly fuzz run cifar fuzz/found/cifar fuzz/corpus/cifar`
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
+#[path = "../readers.rs"]
+mod readers;
 
-fuzz_target!(|bytes: &[u8]| {
-    let _ = apfl::data::cifar10::parse(bytes, &mut Vec::new(), &mut Vec::new());
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = readers::cifar(bytes);
 });

@@ -1,13 +1,9 @@
 //! The IDX reader: `mkdir -p fuzz/found/idx; cargo +nightly fuzz run idx fuzz/found/idx fuzz/corpus/idx`
 #![no_main]
 
-use apfl::data::idx::Array;
-use apfl::data::images::Images;
-use libfuzzer_sys::fuzz_target;
+#[path = "../readers.rs"]
+mod readers;
 
-fuzz_target!(|bytes: &[u8]| {
-    if let Ok(array) = Array::parse(bytes) {
-        let _ = array.integers();
-        let _ = Images::of(array);
-    }
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = readers::idx(bytes);
 });

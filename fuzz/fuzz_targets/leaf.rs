@@ -1,8 +1,9 @@
 //! The reader of LEAF's files: `mkdir -p fuzz/found/leaf; cargo +nightly fuzz run leaf fuzz/found/leaf fuzz/corpus/leaf`
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
+#[path = "../readers.rs"]
+mod readers;
 
-fuzz_target!(|bytes: &[u8]| {
-    let _ = apfl::data::leaf::parse(bytes);
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = readers::leaf(bytes);
 });

@@ -109,16 +109,19 @@ pub struct Field {
 }
 
 impl Field {
-    /// Its size in bytes.
+    /// Its size in bytes, or as many as can be counted.
     pub fn bytes(&self) -> usize {
-        self.kind.size() * self.len
+        self.kind.size().saturating_mul(self.len)
     }
 }
 
 /// The arrays that those bytes hold, one after the other, as [`Pack::to_bytes`] wrote
 /// them. `bytes` must be exactly as long as the fields say.
 pub fn arrays_of(fields: &[Field], bytes: &[u8]) -> Result<Arrays, PackError> {
-    let wanted: usize = fields.iter().map(Field::bytes).sum();
+    let wanted = fields
+        .iter()
+        .map(Field::bytes)
+        .fold(0, usize::saturating_add);
     if bytes.len() != wanted {
         let problem = format!("{} bytes where {wanted} are expected", bytes.len());
         return Err(wrong("", problem));

@@ -3,12 +3,10 @@
 
 use std::path::Path;
 
-use apfl::data::idx::Array;
-use apfl::data::rows::CsvRows;
-use apfl::data::{Source, cifar10, leaf};
-use apfl::spec::Spec;
+#[path = "../../../fuzz/readers.rs"]
+mod readers;
 
-fn replay(target: &str, read: impl Fn(&[u8]) -> Result<(), String>) {
+fn replay(target: &str, read: readers::Reader) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let mut seen = [0, 0];
     for entry in std::fs::read_dir(folder.join(target)).unwrap() {
@@ -24,44 +22,12 @@ fn replay(target: &str, read: impl Fn(&[u8]) -> Result<(), String>) {
 }
 
 #[test]
-fn idx() {
-    replay("idx", |bytes| Array::parse(bytes).map(|_| ()));
-}
-
-#[test]
-fn cifar() {
-    replay("cifar", |bytes| {
-        let (mut pixels, mut labels) = (Vec::new(), Vec::new());
-        cifar10::parse(bytes, &mut pixels, &mut labels)?;
-        assert_eq!(pixels.len(), 3072 * labels.len());
-        Ok(())
-    });
-}
-
-#[test]
-fn leaf_files() {
-    replay("leaf", |bytes| leaf::parse(bytes).map(|_| ()));
-}
-
-/// The first byte picks how the table is read, as in the fuzz target.
-#[test]
-fn csv() {
-    let ways = [
-        "",
-        "task = 'regression'\nstandardize = true",
-        "client = ''\nclients = 2\npartition = 'dirichlet'",
-        "min_examples = 3",
-    ];
-    replay("csv", |bytes| {
-        let (first, csv) = bytes.split_first().unwrap();
-        let way = ways[usize::from(first % 4)];
-        let spec = format!("[data]\nkind = 'table'\npath = 'x.csv'\n{way}");
-        let plan = Spec::parse(&spec).unwrap().plan().unwrap();
-        let Source::Table(table) = plan.data else {
-            panic!("a table")
-        };
-        let mut rows = CsvRows::new(csv)?;
-        let taken = table.take(&mut rows, Vec::new());
-        taken.map(|_| ()).map_err(|e| e.to_string())
-    });
+fn everything_in_the_corpus() {
+    replay("idx", readers::idx);
+    replay("cifar", readers::cifar);
+    replay("leaf", readers::leaf);
+    replay("csv", readers::csv);
+    replay("spec", readers::spec);
+    replay("checkpoint", readers::checkpoint);
+    replay("pack", readers::pack);
 }

@@ -1,0 +1,202 @@
+//! What the fuzz targets feed and what `tests/corpus.rs` replays: every reader of bytes
+//! from outside, as a function that gives an error or none, and never panics.
+
+use std::cell::RefCell;
+use std::fs;
+
+use apfl::algorithm::{agnostic, apfl as mixture, pfedme, scaffold};
+use apfl::data::idx::Array as IdxArray;
+use apfl::data::images::Images;
+use apfl::data::rows::CsvRows;
+use apfl::data::{Source, cifar10, leaf as leaf_files};
+use apfl::digest::sha256_of;
+use apfl::pack::{Field, Kind, ModelOnly, Pack, arrays_of};
+use apfl::spec::Spec;
+use apfl::store::Checkpoints;
+use apfl::training::Training;
+
+/// A reader: the outcome of reading those bytes.
+pub type Reader = fn(&[u8]) -> Result<(), String>;
+
+/// An IDX file, and the images and labels made of it.
+pub fn idx(bytes: &[u8]) -> Result<(), String> {
+    let array = IdxArray::parse(bytes)?;
+    let _ = array.integers();
+    let _ = Images::of(array);
+    Ok(())
+}
+
+/// A batch of CIFAR-10.
+pub fn cifar(bytes: &[u8]) -> Result<(), String> {
+    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
+    cifar10::parse(bytes, &mut pixels, &mut labels)?;
+    assert_eq!(pixels.len(), 3072 * labels.len());
+    Ok(())
+}
+
+/// A file of LEAF.
+pub fn leaf(bytes: &[u8]) -> Result<(), String> {
+    leaf_files::parse(bytes).map(|_| ())
+}
+
+/// A user's CSV; the first byte picks one of four ways to read a table.
+pub fn csv(bytes: &[u8]) -> Result<(), String> {
+    let (first, csv) = bytes.split_first().ok_or("empty")?;
+    let more = [
+        "",
+        "task = 'regression'\nstandardize = true",
+        "client = ''\nclients = 2\npartition = 'dirichlet'",
+        "min_examples = 3",
+    ][usize::from(first % 4)];
+    let spec = format!("[data]\nkind = 'table'\npath = 'x.csv'\n{more}");
+    let plan = Spec::parse(&spec).and_then(|spec| spec.plan());
+    let Ok(Source::Table(table)) = plan.map(|plan| plan.data) else {
+        panic!("the spec is right")
+    };
+    let taken = table.take(&mut CsvRows::new(csv)?, Vec::new());
+    taken.map(|_| ()).map_err(|e| e.to_string())
+}
+
+/// A spec; lines that begin with `--set ` are overrides. What is accepted, spelled out in
+/// full, is accepted again and means the same.
+pub fn spec(bytes: &[u8]) -> Result<(), String> {
+    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+    let set = |line: &str| line.strip_prefix("--set ").map(str::to_owned);
+    let written: Vec<&str> = text.lines().filter(|line| set(line).is_none()).collect();
+    let mut spec = Spec::parse(&written.join("\n")).map_err(|e| e.to_string())?;
+    for assignment in text.lines().filter_map(set) {
+        spec.set(&assignment).map_err(|e| e.to_string())?;
+    }
+    let plan = spec.plan().map_err(|e| e.to_string())?;
+    let again = Spec::parse(&plan.to_toml()).and_then(|spec| spec.plan());
+    let again = again.unwrap_or_else(|e| panic!("resolved, but not accepted: {e}"));
+    assert_eq!(again.resolved, plan.resolved);
+    Ok(())
+}
+
+/// A checkpoint of which one file is those bytes: by the first of them the manifest's
+/// second line, the server's file or the clients'. Checksums are made right, so that what
+/// stands behind them is reached.
+pub fn checkpoint(bytes: &[u8]) -> Result<(), String> {
+    let (first, bytes) = bytes.split_first().ok_or("empty")?;
+    WHOLE.with_borrow_mut(|whole| {
+        let (mut manifest, mut server, mut memories) = whole.parts.clone();
+        match first % 3 {
+            0 => manifest = bytes.to_vec(),
+            part => {
+                *(if part == 1 {
+                    &mut server
+                } else {
+                    &mut memories
+                }) = bytes.to_vec();
+                let mut json: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+                sign(&mut json["server"], &server);
+                sign(&mut json["memories"][0], &memories);
+                manifest = json.to_string().into_bytes();
+            }
+        }
+        let mut signed = format!("{}\n", sha256_of(&manifest)).into_bytes();
+        signed.extend_from_slice(&manifest);
+        signed.push(b'\n');
+        let at = whole.folder.path().join("checkpoint");
+        fs::write(at.join("checkpoint-1.manifest"), signed).unwrap();
+        fs::write(at.join("server-1.safetensors"), server).unwrap();
+        fs::write(at.join("memories-1.safetensors"), memories).unwrap();
+        let outcome = Checkpoints::resume(whole.folder.path(), &mut whole.training);
+        outcome.map(|_| ()).map_err(|e| e.to_string())
+    })
+}
+
+fn sign(needed: &mut serde_json::Value, bytes: &[u8]) {
+    needed["bytes"] = bytes.len().into();
+    needed["sha256"] = sha256_of(bytes).into();
+}
+
+/// A small run after its first round, and the three files of its checkpoint.
+struct Whole {
+    folder: tempfile::TempDir,
+    training: Training,
+    parts: (Vec<u8>, Vec<u8>, Vec<u8>),
+}
+
+thread_local! {
+    static WHOLE: RefCell<Whole> = RefCell::new(whole());
+}
+
+fn whole() -> Whole {
+    let spec = "[data]\nclients = 3\nfeatures = 2\nclasses = 2\n[training]\nrounds = 2";
+    let plan = Spec::parse(spec).and_then(|spec| spec.plan()).unwrap();
+    let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
+    training.next_round().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    Checkpoints::new(folder.path())
+        .write(&mut training)
+        .unwrap();
+    let read = |name: &str| fs::read(folder.path().join("checkpoint").join(name)).unwrap();
+    let manifest = read("checkpoint-1.manifest");
+    let second = manifest.split(|byte| *byte == b'\n').nth(1).unwrap();
+    let parts = (
+        second.to_vec(),
+        read("server-1.safetensors"),
+        read("memories-1.safetensors"),
+    );
+    Whole {
+        folder,
+        training,
+        parts,
+    }
+}
+
+/// The codec of everything remembered or sent. The first byte picks the type, the second
+/// the number of arrays, three more an array its name, type and length; the rest is their
+/// numbers. What comes out has the bits that went in.
+pub fn pack(bytes: &[u8]) -> Result<(), String> {
+    let names = [
+        "model", "control", "clients", "v", "alpha", "sum", "weight", "seen", "path", "theta", "q",
+        "loss",
+    ];
+    let [which, count, rest @ ..] = bytes else {
+        return Err("empty".into());
+    };
+    let (described, numbers) = rest
+        .split_at_checked(3 * usize::from(*count))
+        .ok_or("too short")?;
+    let field = |f: &[u8]| Field {
+        name: names[usize::from(f[0]) % names.len()].into(),
+        kind: [Kind::F32, Kind::F64, Kind::U64][usize::from(f[1]) % 3],
+        // Lengths no memory could hold must be refused too.
+        len: if f[2] == 255 { usize::MAX } else { f[2].into() },
+    };
+    let fields: Vec<Field> = described.chunks_exact(3).map(field).collect();
+    let value = [
+        same::<ModelOnly>,
+        same::<scaffold::Controlled>,
+        same::<scaffold::Server>,
+        same::<scaffold::Memory>,
+        same::<mixture::Memory>,
+        same::<mixture::averaged::Server>,
+        same::<mixture::averaged::Local>,
+        same::<mixture::averaged::Update>,
+        same::<pfedme::Memory>,
+        same::<agnostic::Server<ModelOnly>>,
+        same::<agnostic::Update<ModelOnly>>,
+    ][usize::from(*which) % 11];
+    value(&fields, numbers)
+}
+
+fn same<T: Pack>(fields: &[Field], numbers: &[u8]) -> Result<(), String> {
+    let mut arrays = arrays_of(fields, numbers).map_err(|e| e.to_string())?;
+    let value = T::unpack(&mut arrays).map_err(|e| e.to_string())?;
+    let mut bytes = Vec::new();
+    for wanted in value.fields() {
+        // Of two arrays of one name the later counts.
+        let place = fields
+            .iter()
+            .rposition(|f| *f == wanted)
+            .expect("it was taken");
+        let start: usize = fields[..place].iter().map(Field::bytes).sum();
+        bytes.extend_from_slice(&numbers[start..start + wanted.bytes()]);
+    }
+    assert_eq!(value.to_bytes(), bytes);
+    Ok(())
+}
