@@ -1,6 +1,7 @@
 //! `apfl`: personalized federated learning from the command line.
 
 mod args;
+mod bench;
 mod check;
 mod data;
 mod export;
@@ -42,6 +43,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Predict(args) => predict::predict(&args)?,
         Command::Join(args) => join::run(&args)?,
         Command::Theory(args) => theory::run(&args)?,
+        Command::Bench(args) => bench::run(&args)?,
         Command::Completions { shell } => args::completions(shell)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use crate::algorithm::Choice;
 use crate::clients::{Home, World};
-use crate::data::Source;
+use crate::data::{Dataset, Source};
 use crate::error::{Error, Result};
 use crate::model::{Architecture, Model};
 use crate::params::Params;
@@ -338,7 +338,11 @@ pub struct Plan {
 impl Plan {
     /// Loads the data and builds the model.
     pub fn setup(&self) -> Result<Setup> {
-        let dataset = self.data.load()?;
+        self.setup_with(self.data.load()?)
+    }
+
+    /// The same with data of the caller's own, whatever `[data]` says.
+    pub fn setup_with(&self, dataset: Arc<dyn Dataset>) -> Result<Setup> {
         let model = self.architecture.build(dataset.schema())?;
         let w0 = self.initial(&*model)?;
         let mut pace = self.pace;

@@ -139,9 +139,12 @@ impl Model for Cnn {
     }
 
     fn flops(&self) -> u64 {
-        let dense = |d: &Dense| 2 * d.inputs as u64 * d.outputs as u64;
         let convs: u64 = self.convs.iter().map(Conv::flops).sum();
-        convs + dense(&self.hidden) + dense(&self.last)
+        convs + self.hidden.flops() + self.last.flops()
+    }
+
+    fn backward_flops(&self) -> u64 {
+        2 * self.flops() - self.convs[0].flops()
     }
 
     fn augmented(&self) -> Option<[usize; 3]> {

@@ -64,8 +64,11 @@ impl Model for Mlp {
     }
 
     fn flops(&self) -> u64 {
-        let layer = |l: &Dense| 2 * l.inputs as u64 * l.outputs as u64;
-        self.layers.iter().map(layer).sum()
+        self.layers.iter().map(Dense::flops).sum()
+    }
+
+    fn backward_flops(&self) -> u64 {
+        2 * self.flops() - self.layers[0].flops()
     }
 
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {

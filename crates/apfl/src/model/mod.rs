@@ -149,6 +149,10 @@ pub trait Model: Send + Sync {
     /// Multiplications and additions of one forward pass over one example.
     fn flops(&self) -> u64;
 
+    /// The same for one backward pass: the products of the forward pass twice, but for the
+    /// derivative by the input of the first layer, which nobody needs.
+    fn backward_flops(&self) -> u64;
+
     /// The images' shape [channels, height, width], where the model trains on flipped
     /// and cropped ones.
     fn augmented(&self) -> Option<[usize; 3]> {

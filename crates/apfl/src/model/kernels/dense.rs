@@ -25,6 +25,11 @@ pub struct Dense {
 const NARROW: usize = 8;
 
 impl Dense {
+    /// Multiplications and additions over one example.
+    pub fn flops(&self) -> u64 {
+        2 * (self.inputs * self.outputs) as u64
+    }
+
     fn weight(&self) -> std::ops::Range<usize> {
         self.offset..self.offset + self.inputs * self.outputs
     }

@@ -13,6 +13,7 @@ mod compact;
 pub mod conv;
 mod dense;
 pub mod exp;
+pub mod peak;
 pub mod point;
 pub mod rows;
 mod tile;

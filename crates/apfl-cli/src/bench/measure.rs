@@ -1,0 +1,119 @@
+//! One measurement, in this process.
+
+use std::time::Instant;
+
+use apfl::error::Result;
+use apfl::model::Workspace;
+use apfl::model::kernels::peak::peak_flops;
+use apfl::training::{Setup, Training};
+use serde::{Deserialize, Serialize};
+
+use super::work::Work;
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Measurement {
+    /// What ran.
+    pub work: String,
+    /// Examples a step.
+    pub batch: usize,
+    /// Threads it ran on.
+    pub threads: usize,
+    /// Client-steps a second of wall time.
+    pub steps_per_second: f64,
+    /// The same arithmetic done densely, in 10⁹ multiplications and additions a second.
+    pub gflops: f64,
+    /// What the threads can do at most, measured right before.
+    pub peak_gflops: f64,
+    /// gflops/peak_gflops; kernels that skip zeros may pass 1.
+    pub share_of_peak: f64,
+    /// The largest memory of the process, in 10⁶ bytes; absent where the system does not tell.
+    pub peak_rss_mb: Option<f64>,
+    /// What it trained on.
+    pub data: String,
+}
+
+/// Runs a work for that long, after a warm-up.
+pub fn measure(work: &Work, batch: usize, threads: usize, seconds: f64) -> Result<Measurement> {
+    let (plan, dataset, data) = work.plan(batch, threads)?;
+    let setup = plan.setup_with(dataset)?;
+    let model = setup.world.model.clone();
+    let peak: f64 = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads)
+            .map(|_| scope.spawn(|| peak_flops(0.1)))
+            .collect();
+        let one = |thread: std::thread::ScopedJoinHandle<'_, f64>| thread.join().unwrap_or(0.0);
+        all.into_iter().map(one).sum()
+    });
+    let steps_per_second = match work.is_step() {
+        true => steps(&setup, batch, threads, seconds)?,
+        false => {
+            let mut training = Training::new(setup, &plan.algorithm)?;
+            training.next_round()?;
+            let started = Instant::now();
+            let mut rounds = 0;
+            while rounds == 0 || started.elapsed().as_secs_f64() < seconds {
+                training.next_round()?;
+                rounds += 1;
+            }
+            (rounds * work.steps()) as f64 / started.elapsed().as_secs_f64()
+        }
+    };
+    let per_gradient = batch as u64 * (model.flops() + model.backward_flops());
+    let gflops = steps_per_second * (per_gradient * work.gradients()) as f64 / 1e9;
+    Ok(Measurement {
+        work: work.name(),
+        batch,
+        threads,
+        steps_per_second,
+        gflops,
+        peak_gflops: peak / 1e9,
+        share_of_peak: gflops * 1e9 / peak,
+        peak_rss_mb: peak_memory(),
+        data,
+    })
+}
+
+/// Gradient and update again and again, every thread on its own client: steps a second.
+fn steps(setup: &Setup, batch: usize, threads: usize, seconds: f64) -> Result<f64> {
+    let model = &*setup.world.model;
+    let dataset = &setup.world.dataset;
+    let shards = (0..threads)
+        .map(|thread| dataset.shard(thread % dataset.clients()))
+        .collect::<Result<Vec<_>>>()?;
+    let train = |examples: &apfl::data::Examples| {
+        let mut ws = Workspace::default();
+        let mut x = setup.world.w0.to_vec();
+        let most = examples.len().saturating_sub(batch).max(1);
+        let mut count = 0;
+        let mut step = |k: usize| {
+            let batch = examples.batch(k * batch % most, batch);
+            model.descend(None, &mut x, 0.01, &batch, &mut ws);
+        };
+        step(0);
+        let started = Instant::now();
+        while started.elapsed().as_secs_f64() < seconds {
+            (1..=20).for_each(&mut step);
+            count += 20;
+        }
+        f64::from(count) / started.elapsed().as_secs_f64()
+    };
+    Ok(std::thread::scope(|scope| {
+        let run = |shard: &std::sync::Arc<apfl::data::Shard>| {
+            let shard = shard.clone();
+            let train = &train;
+            scope.spawn(move || train(&shard.train))
+        };
+        let all: Vec<_> = shards.iter().map(run).collect();
+        let one = |thread: std::thread::ScopedJoinHandle<'_, f64>| thread.join().unwrap_or(0.0);
+        all.into_iter().map(one).sum()
+    }))
+}
+
+/// The most memory that this process ever had, in 10⁶ bytes.
+fn peak_memory() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0 / 1e6)
+}

@@ -1,0 +1,123 @@
+//! `apfl bench`: how fast it is on this machine.
+
+use std::process::{Command, Stdio};
+
+use apfl::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::args;
+use crate::output::{columns, counted, print, print_json};
+use crate::progress::Progress;
+
+mod images;
+mod measure;
+mod work;
+
+use measure::{Measurement, measure};
+use work::Work;
+
+/// What is printed with `--json`.
+#[derive(Serialize, Deserialize)]
+struct Report {
+    version: String,
+    measurements: Vec<Measurement>,
+}
+
+/// Measures every work asked for on every number of threads.
+pub fn run(args: &args::Bench) -> Result<()> {
+    let works = match args.works.is_empty() {
+        true => Work::all(),
+        false => args
+            .works
+            .iter()
+            .map(|name| Work::named(name))
+            .collect::<Result<_>>()?,
+    };
+    let threads = threads(&args.threads);
+    let measurements = match (&works[..], &threads[..]) {
+        ([work], [threads]) => vec![measure(work, args.batch, *threads, args.seconds)?],
+        _ => {
+            let progress = Progress::stages(args.quiet);
+            let all = (works.len() * threads.len()) as u64;
+            let pairs = works
+                .iter()
+                .flat_map(|w| threads.iter().map(move |t| (w, *t)));
+            let mut measurements = Vec::new();
+            for (done, (work, threads)) in pairs.enumerate() {
+                let what = format!("{} on {}", work.name(), counted(threads, "thread"));
+                progress.stage(&what, done as u64 + 1, all);
+                measurements.push(in_a_process(args, work, threads)?);
+            }
+            progress.clear();
+            measurements
+        }
+    };
+    let report = Report {
+        version: env!("CARGO_PKG_VERSION").into(),
+        measurements,
+    };
+    match args.json {
+        true => print_json(&report),
+        false => print(&table(&report.measurements)),
+    }
+}
+
+/// The numbers of threads: 1 and all cores where nothing is said.
+fn threads(asked: &[usize]) -> Vec<usize> {
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut threads: Vec<usize> = match asked {
+        [] => vec![1, all],
+        asked => asked
+            .iter()
+            .map(|n| if *n == 0 { all } else { *n })
+            .collect(),
+    };
+    threads.dedup();
+    threads
+}
+
+/// One measurement in a process of its own, so that its memory is its own.
+fn in_a_process(args: &args::Bench, work: &Work, threads: usize) -> Result<Measurement> {
+    let failed = |why: String| Error::Data(format!("measuring {}: {why}", work.name()));
+    let program = std::env::current_exe().map_err(|e| failed(e.to_string()))?;
+    let output = Command::new(program)
+        .args(["bench", &work.name(), "--quiet", "--json"])
+        .args(["--threads", &threads.to_string()])
+        .args(["--batch", &args.batch.to_string()])
+        .args(["--seconds", &args.seconds.to_string()])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| failed(e.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(format!("it ended with {}", output.status)));
+    }
+    let report: Report =
+        serde_json::from_slice(&output.stdout).map_err(|e| failed(e.to_string()))?;
+    let one = report.measurements.into_iter().next();
+    one.ok_or_else(|| failed("nothing was measured".into()))
+}
+
+fn table(measurements: &[Measurement]) -> String {
+    let heads = ["work", "threads", "steps/s", "GFLOP/s", "of peak", "memory"];
+    let mut rows = vec![heads.map(String::from).to_vec()];
+    for m in measurements {
+        rows.push(vec![
+            m.work.clone(),
+            m.threads.to_string(),
+            format!("{:.0}", m.steps_per_second),
+            format!("{:.1}", m.gflops),
+            format!("{:.0}%", 100.0 * m.share_of_peak),
+            m.peak_rss_mb.map_or("?".into(), |mb| format!("{mb:.0} MB")),
+        ]);
+    }
+    let mut data: Vec<&str> = measurements.iter().map(|m| m.data.as_str()).collect();
+    data.sort_unstable();
+    data.dedup();
+    let batch = measurements.first().map_or(0, |m| m.batch);
+    format!(
+        "{}\nA step is one client's local step on {batch} examples: all gradients its algorithm takes, and \
+         the updates.\nGFLOP/s counts dense arithmetic, zeros included; the peak is measured here. Data: {}.\n",
+        columns(&rows),
+        data.join("; "),
+    )
+}
