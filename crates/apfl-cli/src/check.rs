@@ -49,6 +49,7 @@ pub fn check(args: &args::Check) -> Result<()> {
     };
     let (train, valid) = (spread(|s| s.0), spread(|s| s.1));
     let (small, slower) = sample(&setup, train.mean as usize);
+    let tried = small.cohort_size();
     let mut training = Training::new(small, &plan.algorithm)?;
     let started = Instant::now();
     training.next_round()?;
@@ -60,7 +61,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         DeliverTo::All => n,
     };
     let client_rounds = setup.rounds as f64 * k as f64 + receivers as f64;
-    let seconds = sampled * slower * client_rounds / sample_size(n) as f64;
+    let seconds = sampled * slower * client_rounds / tried as f64;
     let met = match setup.participation < 1.0 {
         true => n as f64 * (1.0 - (1.0 - k as f64 / n as f64).powf(setup.rounds as f64)),
         false => n as f64,
@@ -90,26 +91,31 @@ pub fn check(args: &args::Check) -> Result<()> {
     print(&text(&report, &setup, &plan.algorithm.describe()))
 }
 
-fn sample_size(n: usize) -> usize {
-    n.min(8)
-}
-
-/// Local steps that are tried.
+/// Clients and local steps that are tried.
+const TRIED_CLIENTS: usize = 8;
 const TRIED_STEPS: u64 = 50;
+
+/// Multiplications and additions that are tried: some seconds on any machine.
+const TRIED_FLOPS: f64 = 1e11;
 
 /// The same run with a few clients, one round and few local steps, and how many times
 /// longer the real one's rounds are.
 fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
     let n = setup.world.dataset.clients();
     let mut small = setup.clone();
-    small.participation = sample_size(n) as f64 / n as f64;
     small.rounds = 1;
-    let steps = setup.world.pace.steps(examples.max(1));
-    if steps <= TRIED_STEPS {
+    let pace = &setup.world.pace;
+    let batch = pace.batch.unwrap_or(examples).min(examples).max(1);
+    let step = 3.0 * batch as f64 * setup.world.model.flops() as f64;
+    let clients = ((TRIED_FLOPS / (step * TRIED_STEPS as f64)) as usize).clamp(1, TRIED_CLIENTS);
+    small.participation = clients.min(n) as f64 / n as f64;
+    let steps = pace.steps(examples.max(1));
+    let tried = ((TRIED_FLOPS / step) as u64).clamp(1, TRIED_STEPS);
+    if steps <= tried {
         return (small, 1.0);
     }
-    small.world.pace.work = LocalWork::Steps(TRIED_STEPS);
-    (small, steps as f64 / TRIED_STEPS as f64)
+    small.world.pace.work = LocalWork::Steps(tried);
+    (small, steps as f64 / tried as f64)
 }
 
 fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use apfl::data::partition;
 use apfl::error::{Error, Result};
 use apfl::spec::Plan;
 use apfl::store::checkpoint::Found;
@@ -204,6 +205,7 @@ pub fn environment(setup: &Setup) -> Environment {
             n => n,
         },
         data: setup.world.dataset.files(),
+        partition: setup.world.dataset.dealing().map(partition::checksum),
     }
 }
 

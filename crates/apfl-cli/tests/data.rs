@@ -293,6 +293,13 @@ fn inspect_shows_saves_and_draws() {
     assert_eq!(own["fingerprint"], saved["fingerprint"]);
     let environment = fs::read_to_string(at.join("b/environment.json")).unwrap();
     assert!(environment.contains("p.json"), "{environment}");
+    // Who has what is on record either way: by the checksum of the file it was saved to.
+    let digest = apfl::digest::sha256_of(&fs::read(at.join("p.json")).unwrap());
+    for run in ["a", "b"] {
+        let text = fs::read_to_string(at.join(run).join("environment.json")).unwrap();
+        let environment: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(environment["partition"], digest.as_str());
+    }
 
     fs::write(at.join("s.toml"), "[data]\nkind = 'synthetic'").unwrap();
     let said = fails(at, &["data", "inspect", "s.toml", "--save", "q.json"], 2);

@@ -113,7 +113,7 @@ fn ragged_rows() {
 fn features_that_are_no_numbers() {
     for (cell, words) in [
         ("tall", "found 'tall', which is not a number"),
-        ("", "found '', which is not a number"),
+        ("", "is empty; fill in a number"),
         ("1,5", "line 3 has 5 fields"),
         ("nan", "found 'nan', which is not finite"),
         ("-inf", "found '-inf', which is not finite"),
@@ -228,6 +228,36 @@ fn columns_that_are_missing_or_double() {
     refused(GOOD, "split = 'part'", &["no column 'part'", "data.split"]);
     let bare = "client,label\na,1\na,2\na,1\n";
     refused(bare, "", &["no column is left for features"]);
+}
+
+#[test]
+fn a_data_frames_index_is_no_feature() {
+    let index = GOOD.replacen("client", ",client", 1);
+    let index = index.replace("\na", "\n0,a").replace("\nb", "\n1,b");
+    refused(&index, "", &["column 1 is without a name", "index=False"]);
+    let named = index.replacen(",client", "__index_level_0__,client", 1);
+    refused(&named, "", &["'__index_level_0__', a data frame's index"]);
+}
+
+#[test]
+fn nothing_where_a_number_should_be() {
+    for word in ["", " ", "NA", "null"] {
+        let holed = GOOD.replace("b,3", &format!("b,{word}"));
+        refused(&holed, "", &["line 4, column 'x'", "or remove the row"]);
+    }
+    let long = GOOD.replace("b,3", &format!("b,{}", "9x".repeat(100_000)));
+    let message = train(long.as_bytes(), "").unwrap_err().to_string();
+    assert!(message.len() < 400, "{} bytes", message.len());
+    let label = GOOD.replace("3,no", &format!("3,{}", "n".repeat(1001)));
+    refused(&label, "", &["line 4, column 'label'", "at most 1000"]);
+}
+
+#[test]
+fn numbers_to_predict_are_not_taken_for_classes() {
+    let mut table = "client,x,label\n".to_string();
+    (0..60).for_each(|k| table += &format!("c{},{k},{}.5\n", k % 3, 7 * k));
+    refused(&table, "", &["different numbers as classes", "regression"]);
+    assert!(train(table.as_bytes(), "task = 'regression'\nstandardize = true").is_ok());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use apfl::data::{Dataset, Features, Normalization, Targets, Task};
+use apfl::data::{Dataset, Features, Normalization, Source, Targets, Task};
 use apfl::spec::Spec;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -36,6 +36,32 @@ fn error(dir: &Path, data: &str, expected: &str) {
         Ok(_) => panic!("{data}: read without an error"),
         Err(said) => assert!(said.contains(expected), "{said}"),
     }
+}
+
+#[test]
+fn idx_labels_that_make_no_sense_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    small_idx(at);
+    let spec = format!("{IDX}clients = 2\npartition = 'iid'");
+    let labels = |labels: &[u8]| fs::write(at.join("labels.gz"), idx(8, &[20], labels)).unwrap();
+    // One damaged byte among 0 and 1 would make 201 classes of three.
+    let mut damaged = [0, 1].repeat(10);
+    damaged[3] = 200;
+    labels(&damaged);
+    error(at, &spec, "go up to 200 but only 3 of them occur");
+    error(
+        at,
+        &format!("{spec}\nclasses = 2"),
+        "label 3 is 200; allowed is 0 to 1",
+    );
+    // A class that is never trained on is said.
+    labels(&[0, 2].repeat(10));
+    let data = load(at, &spec).unwrap();
+    assert_eq!(task_of(&*data), ["0", "1", "2"]);
+    assert_eq!(data.notes(), ["1 of 3 classes have no training example"]);
+    let data = load(at, &format!("{spec}\nclasses = 4")).unwrap();
+    assert_eq!(task_of(&*data).len(), 4);
 }
 
 /// 20 images of 2×2 with the labels 0, 1, 0, 1, …; image k has the pixels k, 2k, 3k, 4k.
@@ -463,7 +489,7 @@ fn a_partition_goes_to_a_file_and_comes_back() {
         &format!("{IDX}clients = 3\npartition = 'shards'\nseed = 9"),
     )
     .unwrap();
-    let text = apfl::data::partition::to_json(data.dealing().unwrap(), &data.files());
+    let text = apfl::data::partition::to_json(data.dealing().unwrap());
     fs::write(at.join("p.json"), &text).unwrap();
     let spec = format!("{IDX}seed = 9\npartition = {{ kind = 'file', path = 'DIR/p.json' }}");
     let again = load(at, &spec).unwrap();
@@ -474,8 +500,12 @@ fn a_partition_goes_to_a_file_and_comes_back() {
     // Its checksum is among those that environment.json lists.
     let digest = apfl::digest::sha256_of(text.as_bytes());
     assert_eq!(again.files()[2].sha256, digest);
+    // However the files are packed, the same labels are the same data.
+    let plain: Vec<u8> = (0..20).map(|k| k % 2).collect();
+    fs::write(at.join("labels.gz"), idx(8, &[20], &plain)).unwrap();
+    assert!(load(at, &spec).is_ok());
     // Other data: refused.
-    fs::write(at.join("labels.gz"), idx(8, &[20], &[0, 1].repeat(10))).unwrap();
+    fs::write(at.join("labels.gz"), idx(8, &[20], &[1, 0].repeat(10))).unwrap();
     error(at, &spec, "p.json: was made for other data");
     error(
         at,
@@ -493,4 +523,11 @@ fn an_override_of_the_partition_drops_what_the_new_kind_has_not() {
     assert!(spec.plan().is_ok());
     spec.set("data.partition.clases=3").unwrap();
     assert!(spec.plan().is_err());
+    // The generator's number of classes is not a reader's.
+    let mut spec = Spec::parse("[data]\nclasses = 10\nfeatures = 3").unwrap();
+    spec.set("data.kind=leaf").unwrap();
+    let Source::Leaf(leaf) = spec.plan().unwrap().data else {
+        panic!("leaf")
+    };
+    assert_eq!(leaf.classes, None);
 }

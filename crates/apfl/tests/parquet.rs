@@ -149,7 +149,7 @@ fn a_wrong_parquet_file_is_refused() {
     );
     let error = load(&path).err().expect("an error");
     assert!(
-        error.contains("row 1, column 'c': is a Timestamp"),
+        error.contains("row 1, column 'c': is a timestamp"),
         "{error}"
     );
     write(
@@ -162,6 +162,18 @@ fn a_wrong_parquet_file_is_refused() {
 }
 
 /// y = 2x + 1 at every client: squared error finds the line, from data to summary.
+#[test]
+fn unsigned_numbers_do_not_turn_negative() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("u.parquet");
+    let schema = SCHEMA.replace("int64 c", "int64 c (UINT_64)");
+    assert_ne!(schema, SCHEMA);
+    // Column c runs from −5: the first five are above 2⁶³ to an unsigned reader.
+    write(&path, Compression::UNCOMPRESSED, &schema, 1);
+    let said = load(&path).err().unwrap();
+    assert!(said.contains("above 9223372036854775807"), "{said}");
+}
+
 #[test]
 fn regression_trains_end_to_end() {
     let dir = tempfile::tempdir().unwrap();

@@ -35,6 +35,9 @@ pub struct Falling {
     pub whole: Vec<u64>,
     /// The clients.
     pub clients: Vec<Line>,
+    /// The checksum of the partition, where there is one: `environment.json` has it too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
     /// What the data set says about how it was read.
     pub notes: Vec<String>,
 }
@@ -59,7 +62,7 @@ pub fn inspect(args: &args::Inspect) -> Result<()> {
                     plan.data.kind()
                 ))
             })?;
-            Some((path, partition::to_json(dealing, &dataset.files())))
+            Some((path, partition::to_json(dealing)))
         }
     };
     let falling = look(&*dataset)?;
@@ -110,6 +113,7 @@ fn look(dataset: &dyn Dataset) -> Result<Falling> {
         classes,
         whole,
         clients,
+        partition: dataset.dealing().map(partition::checksum),
         notes: dataset.notes(),
     })
 }

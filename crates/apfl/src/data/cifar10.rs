@@ -29,6 +29,9 @@ const CLASSES: [&str; 10] = [
 
 const PIXELS: usize = 3 * 32 * 32;
 
+/// Records of an official batch; more are not unpacked.
+const MOST_RECORDS: u64 = 10_000;
+
 /// Where CIFAR-10 lies and how it is dealt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cifar10 {
@@ -63,13 +66,7 @@ impl Cifar10 {
             shape: vec![3, 32, 32],
             bytes,
         };
-        let dealt = deal::by_partition(
-            &self.partition,
-            &labels,
-            CLASSES.len(),
-            &files,
-            &self.common,
-        )?;
+        let dealt = deal::by_partition(&self.partition, &labels, CLASSES.len(), &self.common)?;
         let names = CLASSES.map(String::from).to_vec();
         let scaling = Scaling::normalized(&MOMENTS);
         Ok(assemble(images, labels, names, scaling, dealt, files))
@@ -85,7 +82,7 @@ pub fn parse(
     let unpacked;
     let content = match folder::is_gzip(content) {
         true => {
-            unpacked = folder::inflate(content, folder::MOST_PER_BYTE * content.len() as u64)?;
+            unpacked = folder::inflate(content, MOST_RECORDS * (PIXELS as u64 + 1) + 1)?;
             &unpacked[..]
         }
         false => content,

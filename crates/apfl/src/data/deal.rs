@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::partition::{Dealing, Partition, hold_out};
+use super::partition::{Dealing, Partition, digest_of_labels, hold_out};
 use super::{Common, Examples, InMemory, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 
@@ -119,10 +119,9 @@ pub(super) fn by_partition(
     partition: &Partition,
     labels: &[u32],
     classes: usize,
-    files: &[SourceFile],
     common: &Common,
 ) -> Result<Dealt> {
-    let dealing = partition.deal(labels, classes, files, common.seed)?;
+    let dealing = partition.deal(labels, classes, digest_of_labels(labels), common.seed)?;
     let (mut parts, mut small) = (Vec::new(), 0);
     for (client, (name, rows)) in dealing.clients.iter().enumerate() {
         if rows.len() < common.min_examples {

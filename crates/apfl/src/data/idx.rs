@@ -4,6 +4,7 @@
 //! Bytes 0 and 1 are zero, byte 2 is the type of the values, byte 3 the number of
 //! dimensions; then every dimension as a big-endian u32, then the values.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::deal::{self, Dealt};
@@ -169,6 +170,9 @@ fn promised(shape: &[usize], size: u64, found: u64) -> String {
     )
 }
 
+/// The most classes that labels are taken for.
+const MOST_CLASSES: usize = 1 << 16;
+
 /// A user's own images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Idx {
@@ -178,6 +182,8 @@ pub struct Idx {
     pub labels: PathBuf,
     /// Who owns which image.
     pub owners: Owners,
+    /// How many classes there are; by default one more than the largest label.
+    pub classes: Option<usize>,
     /// Seed, held-out share and least number of examples.
     pub common: Common,
 }
@@ -202,6 +208,9 @@ impl Idx {
         Self {
             images: folder::read_path(s, "images", ""),
             labels: folder::read_path(s, "labels", ""),
+            classes: s
+                .optional_integer("classes", 2..=MOST_CLASSES as u64, "2 to 65536")
+                .map(|classes| classes as usize),
             owners: match s.is_text("clients") {
                 true => Owners::File(folder::read_path(s, "clients", "")),
                 false => Owners::Dealt(Partition::read(s, "stripe")),
@@ -215,18 +224,13 @@ impl Idx {
     pub fn load(&self) -> Result<InMemory> {
         let (images, file) = Images::read(&self.images)?;
         let mut files = vec![file];
-        let (labels, file) = read_labels(&self.labels, images.len(), 1 << 16)?;
+        let most = self.classes.unwrap_or(MOST_CLASSES);
+        let (labels, file) = read_labels(&self.labels, images.len(), most)?;
         files.push(file);
-        let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
-        if classes < 2 {
-            return Err(folder::wrong(
-                &self.labels,
-                "every label is 0: there is nothing to learn",
-            ));
-        }
-        let dealt = match &self.owners {
+        let classes = self.class_count(&labels)?;
+        let mut dealt = match &self.owners {
             Owners::Dealt(partition) => {
-                deal::by_partition(partition, &labels, classes, &files, &self.common)?
+                deal::by_partition(partition, &labels, classes, &self.common)?
             }
             Owners::File(path) => {
                 let (owners, file) = read_column(path, images.len())?;
@@ -240,8 +244,56 @@ impl Idx {
         };
         let scaling = training_scaling(&images, &dealt)
             .ok_or_else(|| folder::wrong(&self.images, "every training pixel is the same"))?;
+        self.check_classes(&labels, classes, &mut dealt)?;
         let names = (0..classes).map(|c| c.to_string()).collect();
         Ok(assemble(images, labels, names, scaling, dealt, files))
+    }
+
+    fn class_count(&self, labels: &[u32]) -> Result<usize> {
+        let wrong = |what: String| Err(folder::wrong(&self.labels, what));
+        if let Some(classes) = self.classes {
+            return Ok(classes);
+        }
+        let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
+        let different: BTreeSet<&u32> = labels.iter().collect();
+        match classes {
+            ..2 => wrong("every label is 0: there is nothing to learn".into()),
+            // One damaged byte would make a thousand classes.
+            _ if 2 * different.len() < classes => wrong(format!(
+                "its labels go up to {} but only {} of them occur; data.classes says how many \
+                 classes there are",
+                classes - 1,
+                different.len()
+            )),
+            _ => Ok(classes),
+        }
+    }
+
+    /// A class that nobody trains on cannot be validated; one that does not occur is said.
+    fn check_classes(&self, labels: &[u32], classes: usize, dealt: &mut Dealt) -> Result<()> {
+        let mut trained = vec![false; classes];
+        for row in dealt.parts.iter().flat_map(|part| &part.train) {
+            trained[labels[*row as usize] as usize] = true;
+        }
+        for part in &dealt.parts {
+            let label = |row: &u32| labels[*row as usize];
+            if let Some(label) = part.valid.iter().map(label).find(|l| !trained[*l as usize]) {
+                return Err(folder::wrong(
+                    &self.labels,
+                    format!(
+                        "the label {label} is among the validation examples of client '{}' but \
+                         in nobody's training examples; another data.seed may hold out others",
+                        part.name
+                    ),
+                ));
+            }
+        }
+        let missing = trained.iter().filter(|trained| !**trained).count();
+        if missing > 0 {
+            let note = format!("{missing} of {classes} classes have no training example");
+            dealt.notes.push(note);
+        }
+        Ok(())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::settings::Section;
 const MOST_CLASSES: u64 = 65_536;
 
 /// The most that a gzipped file may unpack to: a shard of LEAF has some hundred megabytes.
-const MOST_UNPACKED: u64 = 8 << 30;
+const MOST_UNPACKED: u64 = 2 << 30;
 
 /// Where the LEAF folder lies.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,7 +163,11 @@ impl Leaf {
             }
         }
         let classes = self.classes(&pool)?;
-        let dealt = deal::by_owner(pool.owners, Some(&pool.held), &self.common)?;
+        let mut dealt = deal::by_owner(pool.owners, Some(&pool.held), &self.common)?;
+        if pool.width == 784 {
+            let note = "pixels are used as LEAF has them: 1 is white paper, 0 is ink";
+            dealt.notes.push(note.into());
+        }
         let schema = Schema {
             task: Task::Classification {
                 classes: (0..classes).map(|c| c.to_string()).collect(),

@@ -42,7 +42,7 @@ impl Mnist {
         let labels = folder::find(&self.dir, "train-labels-idx1-ubyte", "mnist")?;
         let (labels, file) = read_labels(&labels, images.len(), CLASSES)?;
         files.push(file);
-        let dealt = deal::by_partition(&self.partition, &labels, CLASSES, &files, &self.common)?;
+        let dealt = deal::by_partition(&self.partition, &labels, CLASSES, &self.common)?;
         let scaling = Scaling::normalized(&[MOMENTS]);
         Ok(assemble(images, labels, digits(), scaling, dealt, files))
     }

@@ -53,7 +53,12 @@ enum Values {
 }
 
 fn said(error: ParquetError) -> String {
-    format!("is not a Parquet file that can be read: {error}")
+    let error = error.to_string();
+    let way_out = match error.contains("Disabled feature") {
+        true => "; its compression is not known here: save it with snappy, gzip, lz4 or zstd",
+        false => "",
+    };
+    format!("is not a Parquet file that can be read: {error}{way_out}")
 }
 
 impl ParquetRows {
@@ -164,17 +169,28 @@ impl Column {
                     | ConvertedType::UINT_8
                     | ConvertedType::UINT_16
                     | ConvertedType::UINT_32
+                    | ConvertedType::UINT_64
             ),
         };
-        let unsigned = matches!(
-            converted,
-            ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32
-        );
+        let unsigned = matches!(logical, Some(LogicalType::Integer(int)) if !int.is_signed)
+            || matches!(
+                converted,
+                ConvertedType::UINT_8
+                    | ConvertedType::UINT_16
+                    | ConvertedType::UINT_32
+                    | ConvertedType::UINT_64
+            );
         use parquet::basic::Type as Physical;
         let physical = descriptor.physical_type();
         let known = !matches!(physical, Physical::INT96 | Physical::FIXED_LEN_BYTE_ARRAY);
         let kind = match logical {
-            Some(logical) => format!("{logical:?}"),
+            _ if descriptor.max_rep_level() > 0 => "list".into(),
+            // `Timestamp { … }` and the like: the first word says it.
+            Some(logical) => {
+                let word = format!("{logical:?}");
+                let end = word.find(|c: char| !c.is_alphanumeric());
+                word[..end.unwrap_or(word.len())].to_lowercase()
+            }
             None if converted != ConvertedType::NONE => converted.to_string(),
             None => physical.to_string(),
         };
@@ -206,7 +222,17 @@ impl Column {
                 let values = read(r, rows, level, levels)?;
                 Values::Wholes(values.into_iter().map(wide).collect())
             }
-            ColumnReader::Int64ColumnReader(r) => Values::Wholes(read(r, rows, level, levels)?),
+            ColumnReader::Int64ColumnReader(r) => {
+                let values = read(r, rows, level, levels)?;
+                if self.unsigned && values.iter().any(|x| *x < 0) {
+                    return Err(format!(
+                        "holds a whole number above {}; save it as a floating-point number or \
+                         a text",
+                        i64::MAX
+                    ));
+                }
+                Values::Wholes(values)
+            }
             ColumnReader::FloatColumnReader(r) => Values::Singles(read(r, rows, level, levels)?),
             ColumnReader::DoubleColumnReader(r) => Values::Reals(read(r, rows, level, levels)?),
             ColumnReader::ByteArrayColumnReader(r) => {

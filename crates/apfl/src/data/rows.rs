@@ -30,6 +30,8 @@ pub enum Cell<'a> {
     Other(&'a str),
 }
 
+const FILL_IN: &str = "fill in a number, or remove the row";
+
 impl Cell<'_> {
     /// It as a text: what a label, a client or a split is called.
     pub fn text(&self) -> std::result::Result<Cow<'_, str>, String> {
@@ -46,6 +48,17 @@ impl Cell<'_> {
         })
     }
 
+    /// Whether it is empty, or a word that says so.
+    fn is_missing(&self) -> bool {
+        let words = ["", "na", "n/a", "null", "none", "nan", "?", "-"];
+        let missing = |text: &str| words.contains(&text.to_ascii_lowercase().as_str());
+        match self {
+            Cell::Missing => true,
+            Cell::Text(text) => text.len() < 5 && missing(text.trim()),
+            _ => false,
+        }
+    }
+
     /// It as a number that single precision can hold, or what it is instead.
     pub fn number(&self) -> std::result::Result<f64, String> {
         let number = match self {
@@ -56,14 +69,20 @@ impl Cell<'_> {
             Cell::Truth(x) => Some(f64::from(u8::from(*x))),
             Cell::Missing | Cell::Other(_) => None,
         };
-        let found = || self.text().map(|text| format!("found '{text}', which is"));
+        let found = || {
+            let text = self.text()?;
+            let short: String = text.chars().take(60).collect();
+            let more = if short.len() < text.len() { "…" } else { "" };
+            Ok::<_, String>(format!("found '{short}{more}', which is"))
+        };
         match number {
             Some(x) if (x as f32).is_finite() => Ok(x),
             Some(x) if x.is_finite() => Err(format!("{} too large (3.4e38 at most)", found()?)),
-            Some(_) => Err(format!(
-                "{} not finite; remove the row or fill in a number",
-                found()?
-            )),
+            Some(_) => Err(format!("{} not finite; {FILL_IN}", found()?)),
+            None if self.is_missing() => Err(match self.text()?.is_empty() {
+                true => format!("is empty; {FILL_IN}"),
+                false => format!("{} no number; {FILL_IN}", found()?),
+            }),
             None => Err(format!(
                 "{} not a number; a column of words must be turned into numbers, \
                  or taken out of the file",

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::partition::{Dealing, Partition, hold_out};
+use super::partition::{Dealing, Partition, digest_of_labels, hold_out};
 use super::rows::{Cell, Rows, open};
 use super::scales::{scale_warning, standardize};
 use super::{
@@ -109,7 +109,7 @@ impl Table {
         let mut notes = Vec::new();
         let dealing = match &self.partition {
             None => None,
-            Some(partition) => Some(self.deal(partition, &mut records, &files)?),
+            Some(partition) => Some(self.deal(partition, &mut records)?),
         };
         if let Some(dealing) = &dealing {
             notes.extend(dealing.notes.iter().cloned());
@@ -166,6 +166,18 @@ impl Table {
         }
         let mut seen = HashMap::new();
         for (k, name) in header.iter().enumerate() {
+            // pandas writes a data frame's index so: a number that would give the order away.
+            if name.is_empty() || name.starts_with("__index_level_") {
+                return Err(self.error(format!(
+                    "column {} is {}; name it, or take it out (pandas leaves its index out with \
+                     index=False)",
+                    k + 1,
+                    match name.as_str() {
+                        "" => "without a name".into(),
+                        name => format!("'{name}', a data frame's index"),
+                    }
+                )));
+            }
             if let Some(before) = seen.insert(name.as_str(), k) {
                 return Err(self.error(format!(
                     "columns {} and {} are both named '{name}'",
@@ -238,7 +250,10 @@ impl Table {
             let at = || format!("{} {}", rows.unit(), rows.number());
             let text = |k: usize| -> Result<String> {
                 let cell = rows.cell(k);
-                let text = cell.text().map(|text| text.into_owned());
+                let text = cell.text().and_then(|text| match text.len() {
+                    ..=LONGEST_NAME => Ok(text.into_owned()),
+                    n => Err(format!("has {n} bytes, at most {LONGEST_NAME} are allowed")),
+                });
                 text.map_err(|what| {
                     self.error(format!("{}, column '{}': {what}", at(), rows.header()[k]))
                 })
@@ -294,12 +309,7 @@ impl Table {
     }
 
     /// Deals the rows of a table without client column.
-    fn deal(
-        &self,
-        partition: &Partition,
-        records: &mut Records,
-        files: &[SourceFile],
-    ) -> Result<Dealing> {
+    fn deal(&self, partition: &Partition, records: &mut Records) -> Result<Dealing> {
         let (labels, classes) = match self.regression {
             true => (vec![0; records.labels.len()], 1),
             false => {
@@ -310,7 +320,12 @@ impl Table {
             }
         };
         let dealing = partition
-            .deal(&labels, classes, files, self.common.seed)
+            .deal(
+                &labels,
+                classes,
+                digest_of_labels(&records.labels),
+                self.common.seed,
+            )
             .map_err(|e| self.error(e))?;
         records.client.fill(None);
         for (client, (name, rows)) in dealing.clients.iter().enumerate() {
@@ -397,7 +412,9 @@ impl Table {
                 classes[0], self.label
             )));
         }
-        if numeric && classes.len() > 1000 {
+        let rows: usize = parts.iter().map(|part| part.train.len()).sum();
+        let mostly_different = classes.len() > 20 && 2 * classes.len() > rows;
+        if numeric && (classes.len() > 1000 || mostly_different) {
             return Err(self.error(format!(
                 "column '{}' has {} different numbers as classes; \
                  data.task = \"regression\" predicts the number itself",
@@ -447,6 +464,9 @@ impl Table {
     }
 }
 
+/// The most bytes of a client's name or a label.
+const LONGEST_NAME: usize = 1000;
+
 /// Reads the feature columns of a new table, in the schema's order and scale; other
 /// columns are ignored.
 pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
@@ -455,9 +475,16 @@ pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
     let header = rows.header().to_vec();
     let mut columns = Vec::with_capacity(schema.features.len());
     for name in &schema.features {
-        match header.iter().position(|column| column == name) {
-            Some(k) => columns.push(k),
-            None => {
+        let mut named = (0..header.len()).filter(|k| header[*k] == *name);
+        match (named.next(), named.next()) {
+            (Some(k), None) => columns.push(k),
+            (Some(a), Some(b)) => {
+                let (a, b) = (a + 1, b + 1);
+                return Err(error(format!(
+                    "columns {a} and {b} are both named '{name}'"
+                )));
+            }
+            (None, _) => {
                 return Err(error(format!(
                     "there is no column '{name}', which the model was trained on; \
                      the columns are {}",

@@ -36,7 +36,7 @@ pub struct Architecture {
     pub loss: Option<Loss>,
 }
 
-/// What a dense network may have: 2 GB for every copy of it.
+/// What a model may have: 2 GB for every copy of it.
 const MOST_PARAMETERS: usize = 500_000_000;
 
 impl Architecture {
@@ -104,26 +104,23 @@ impl Architecture {
         let loss = self.loss_for(&schema.task)?;
         let inputs = schema.shape.iter().product();
         let outputs = loss.outputs(schema.task.classes());
-        let hidden: &[usize] = match &self.shape {
-            Shape::Logistic => &[],
-            Shape::Mlp(hidden) => hidden,
+        // A description: none of its parameters is there yet.
+        let model: Box<dyn Model> = match &self.shape {
+            Shape::Logistic => Box::new(Mlp::new(inputs, &[], outputs, loss, self.l2)),
+            Shape::Mlp(hidden) => Box::new(Mlp::new(inputs, hidden, outputs, loss, self.l2)),
             &Shape::Cnn { widths, augment } => {
-                let cnn = Cnn::new(&schema.shape, widths, outputs, loss, self.l2, augment)?;
-                return Ok(Box::new(cnn));
+                let shape = &schema.shape;
+                Box::new(Cnn::new(shape, widths, outputs, loss, self.l2, augment)?)
             }
         };
-        let mut widths = vec![inputs];
-        widths.extend_from_slice(hidden);
-        widths.push(outputs);
-        let layers = widths.windows(2).map(|w| w[0].saturating_mul(w[1]));
-        let parameters = layers.fold(0usize, usize::saturating_add);
-        if parameters > MOST_PARAMETERS {
-            return Err(Error::Request(format!(
+        match model.layout().len() {
+            ..=MOST_PARAMETERS => Ok(model),
+            parameters => Err(Error::Request(format!(
                 "model: {parameters} parameters between {inputs} inputs and {outputs} outputs, \
-                 at most {MOST_PARAMETERS} are possible; use fewer features, classes or hidden units"
-            )));
+                 at most {MOST_PARAMETERS} are possible; use fewer features, classes, channels \
+                 or hidden units"
+            ))),
         }
-        Ok(Box::new(Mlp::new(inputs, hidden, outputs, loss, self.l2)))
     }
 
     fn loss_for(&self, task: &Task) -> Result<Loss> {

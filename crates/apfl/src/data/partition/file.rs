@@ -1,5 +1,5 @@
-//! A partition in a file: JSON with the number of examples, the checksums of the data
-//! it was made for, and every client's name and rows.
+//! A partition in a file: JSON with the number of examples, the digest of the labels it
+//! was made for, and every client's name and rows.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,7 +7,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::Dealing;
-use crate::data::{SourceFile, folder};
+use crate::data::folder;
+use crate::digest::sha256_of;
 use crate::error::Result;
 
 #[derive(Serialize, Deserialize)]
@@ -16,8 +17,8 @@ struct Written {
     /// The format's version.
     partition: u32,
     examples: usize,
-    /// SHA-256 of the data's files, in order.
-    data: Vec<String>,
+    /// SHA-256 of the labels, in the examples' order.
+    labels: String,
     clients: Vec<Client>,
 }
 
@@ -28,13 +29,8 @@ struct Client {
     rows: Vec<u32>,
 }
 
-/// The text of a partition's file, one line a client. `files` are the data set's.
-pub fn to_json(dealing: &Dealing, files: &[SourceFile]) -> String {
-    // A file that the partition came from is not the data that it is of.
-    let data = files
-        .iter()
-        .filter(|file| dealing.file.as_ref() != Some(file));
-    let checksums: Vec<&str> = data.map(|file| file.sha256.as_str()).collect();
+/// The text of a partition's file, one line a client.
+pub fn to_json(dealing: &Dealing) -> String {
     let line = |(name, rows): &(String, Vec<u32>)| {
         let client = Client {
             name: name.clone(),
@@ -44,19 +40,21 @@ pub fn to_json(dealing: &Dealing, files: &[SourceFile]) -> String {
     };
     let clients: Vec<String> = dealing.clients.iter().map(line).collect();
     format!(
-        "{{\"partition\": 1, \"examples\": {},\n\"data\": {},\n\"clients\": [\n{}\n]}}\n",
+        "{{\"partition\": 1, \"examples\": {},\n\"labels\": \"{}\",\n\"clients\": [\n{}\n]}}\n",
         dealing.examples,
-        serde_json::to_string(&checksums).expect("plain JSON"),
+        dealing.of,
         clients.join(",\n")
     )
 }
 
-/// Reads a partition of `examples` examples of that data, and checks all of it.
-pub fn parse(
-    bytes: &[u8],
-    examples: usize,
-    data: &[SourceFile],
-) -> std::result::Result<Dealing, String> {
+/// The SHA-256 of that text.
+pub fn checksum(dealing: &Dealing) -> String {
+    sha256_of(to_json(dealing).as_bytes())
+}
+
+/// Reads a partition of `examples` examples whose labels have the digest `of`, and checks
+/// all of it.
+pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Dealing, String> {
     let written: Written = serde_json::from_slice(bytes)
         .map_err(|e| format!("is not a partition that `apfl data inspect --save` wrote: {e}"))?;
     if written.partition != 1 {
@@ -71,10 +69,10 @@ pub fn parse(
             written.examples
         ));
     }
-    if !written.data.iter().eq(data.iter().map(|file| &file.sha256)) {
+    if written.labels != of {
         return Err(
-            "was made for other data: the checksums differ; make it again with \
-                    `apfl data inspect --save`"
+            "was made for other data: the labels' checksums differ; make it again with \
+             `apfl data inspect --save`"
                 .into(),
         );
     }
@@ -110,13 +108,14 @@ pub fn parse(
         clients: written.clients.into_iter().map(client).collect(),
         notes,
         file: None,
+        of: of.into(),
     })
 }
 
 /// Reads the file.
-pub(super) fn read(path: &Path, examples: usize, data: &[SourceFile]) -> Result<Dealing> {
+pub(super) fn read(path: &Path, examples: usize, of: &str) -> Result<Dealing> {
     let (bytes, file) = folder::read(path)?;
-    let dealing = parse(&bytes, examples, data).map_err(|e| folder::wrong(path, e))?;
+    let dealing = parse(&bytes, examples, of).map_err(|e| folder::wrong(path, e))?;
     Ok(Dealing {
         file: Some(file),
         ..dealing
@@ -133,30 +132,24 @@ mod tests {
             clients: vec![("a".into(), vec![2, 0]), ("b \"c\"".into(), vec![1])],
             notes: vec!["1 of 4 examples belong to no client".into()],
             file: None,
+            of: "00".into(),
         }
-    }
-
-    fn data(sha256: &str) -> Vec<SourceFile> {
-        vec![SourceFile {
-            path: "x".into(),
-            sha256: sha256.into(),
-        }]
     }
 
     #[test]
     fn a_partition_comes_back() {
-        let text = to_json(&dealing(), &data("00"));
-        assert_eq!(parse(text.as_bytes(), 4, &data("00")), Ok(dealing()));
+        let text = to_json(&dealing());
+        assert_eq!(parse(text.as_bytes(), 4, "00"), Ok(dealing()));
     }
 
     #[test]
     fn a_wrong_partition_is_refused() {
-        let text = to_json(&dealing(), &data("00"));
-        let error = |text: &str, data: &[SourceFile]| parse(text.as_bytes(), 4, data).unwrap_err();
-        assert!(error(&text, &data("01")).contains("checksums differ"));
-        assert!(error(&text.replace("[1]", "[0]"), &data("00")).contains("two clients"));
-        assert!(error(&text.replace("[1]", "[4]"), &data("00")).contains("there are 4"));
-        assert!(error(&text.replace("\": 4", "\": 5"), &data("00")).contains("for 5 examples"));
-        assert!(error(&text[..text.len() - 3], &data("00")).contains("is not a partition"));
+        let text = to_json(&dealing());
+        let error = |text: &str, of: &str| parse(text.as_bytes(), 4, of).unwrap_err();
+        assert!(error(&text, "01").contains("checksums differ"));
+        assert!(error(&text.replace("[1]", "[0]"), "00").contains("two clients"));
+        assert!(error(&text.replace("[1]", "[4]"), "00").contains("there are 4"));
+        assert!(error(&text.replace("\": 4", "\": 5"), "00").contains("for 5 examples"));
+        assert!(error(&text[..text.len() - 3], "00").contains("is not a partition"));
     }
 }

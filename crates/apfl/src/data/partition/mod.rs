@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use rand::seq::SliceRandom;
 
 use super::{SourceFile, folder};
+use crate::digest::sha256_of;
 use crate::error::Result;
 use crate::rng::{Purpose, stream};
 use crate::settings::Section;
@@ -17,7 +18,7 @@ mod iid;
 mod shards;
 mod stripe;
 
-pub use file::{parse, to_json};
+pub use file::{checksum, parse, to_json};
 
 /// How examples are dealt to clients.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +64,8 @@ pub struct Dealing {
     pub notes: Vec<String>,
     /// The file it was read from.
     pub file: Option<SourceFile>,
+    /// The digest of the labels that were dealt, in the examples' order.
+    pub of: String,
 }
 
 impl Dealing {
@@ -74,8 +77,16 @@ impl Dealing {
             clients: rows.into_iter().enumerate().map(named).collect(),
             notes,
             file: None,
+            of: String::new(),
         }
     }
+}
+
+/// The digest of labels in the examples' order: what a partition is of, however the files
+/// around them are packed.
+pub(super) fn digest_of_labels<T: ToString>(labels: &[T]) -> String {
+    let lines: Vec<String> = labels.iter().map(T::to_string).collect();
+    sha256_of(lines.join("\n").as_bytes())
 }
 
 impl Partition {
@@ -155,16 +166,10 @@ impl Partition {
         }
     }
 
-    /// Deals the examples of those classes; `files` are the data's, which a partition's
-    /// file must have been made for.
-    pub fn deal(
-        &self,
-        labels: &[u32],
-        classes: usize,
-        files: &[SourceFile],
-        seed: u64,
-    ) -> Result<Dealing> {
-        match self {
+    /// Deals the examples of those classes; `of` is the digest of their labels, which a
+    /// partition's file must have been made for.
+    pub fn deal(&self, labels: &[u32], classes: usize, of: String, seed: u64) -> Result<Dealing> {
+        let dealing = match self {
             Partition::Stripe { classes, clients } => stripe::deal(labels, *classes, *clients),
             Partition::Shards { classes, clients } => {
                 shards::deal(labels, *classes, *clients, seed)
@@ -174,8 +179,9 @@ impl Partition {
                 clients,
             } => dirichlet::deal(labels, classes, *concentration, *clients, seed),
             Partition::Iid { clients } => iid::deal(labels.len(), *clients, seed),
-            Partition::File(path) => file::read(path, labels.len(), files),
-        }
+            Partition::File(path) => file::read(path, labels.len(), &of),
+        }?;
+        Ok(Dealing { of, ..dealing })
     }
 }
 
@@ -268,7 +274,7 @@ mod tests {
         ];
         // ⌊⌊1013/3⌋/10⌋ = 33 a slice, 990 in all; ⌊1013/30⌋ = 33 a shard, likewise.
         for (partition, left) in kinds.iter().zip([23, 23, 0, 0]) {
-            let deal = |seed| partition.deal(&labels, 10, &[], seed).unwrap();
+            let deal = |seed| partition.deal(&labels, 10, "x".into(), seed).unwrap();
             let dealing = deal(4);
             let mut all: Vec<u32> = dealing.clients.iter().flat_map(|c| c.1.clone()).collect();
             assert_eq!(all.len(), 1013 - left, "{}", partition.kind());
