@@ -331,6 +331,7 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
         engine: String::new(),
         threads: 1,
         data: Vec::new(),
+        partition: None,
     };
     let path = dir.path().join("run");
     let mut run = RunDir::create(&path, &plan, &setup, &environment).unwrap();

@@ -406,6 +406,7 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
         engine: String::new(),
         threads: 1,
         data: Vec::new(),
+        partition: None,
     };
     let path = dir.path().join("run");
     let mut run = RunDir::create(&path, &plan, &setup, &environment).unwrap();
