@@ -5,14 +5,18 @@ mod bench;
 mod check;
 mod data;
 mod export;
+mod grid;
 mod init;
+mod job;
 mod join;
 mod output;
 mod predict;
 mod progress;
 mod resume;
 mod run;
+mod statistics;
 mod summary;
+mod sweep;
 mod theory;
 
 use std::process::ExitCode;
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
 fn dispatch(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Run(args) => return run::run(&args),
+        Command::Sweep(args) => return sweep::run(&args),
         Command::Init(args) => init::init(&args)?,
         Command::Check(args) => check::check(&args)?,
         Command::Data(command) => data::data(&command)?,

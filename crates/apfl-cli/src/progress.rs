@@ -35,6 +35,25 @@ impl Progress {
         }
     }
 
+    /// A bar of the rounds of several runs.
+    pub fn grid(rounds: u64, runs: u64, quiet: bool) -> Self {
+        let template =
+            format!("{{bar:30}} {{percent}}%  {{msg}} of {runs} runs  {{elapsed}}  {{eta}} left");
+        let bar = new_bar(rounds, quiet, &template);
+        bar.set_message("0");
+        Self { bar }
+    }
+
+    /// That many rounds of all runs are done.
+    pub fn grid_rounds(&self, rounds: u64) {
+        self.bar.set_position(rounds);
+    }
+
+    /// That many runs are done.
+    pub fn grid_runs(&self, runs: u64) {
+        self.bar.set_message(runs.to_string());
+    }
+
     /// A line that says what is being done, for work of several stages.
     pub fn stages(quiet: bool) -> Self {
         Self {

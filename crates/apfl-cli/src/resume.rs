@@ -17,7 +17,8 @@ pub struct Begun {
     pub out: PathBuf,
     /// Its final numbers, where it is finished.
     pub finished: Option<Summary>,
-    environment: Option<Environment>,
+    /// Where and by what it was begun.
+    pub environment: Option<Environment>,
 }
 
 /// Looks for a run in `--out`; `None` where none was begun there and a spec says what to
@@ -62,7 +63,7 @@ pub fn begun(args: &args::Run) -> Result<Option<Begun>> {
 
 /// An error naming the first keys in which two specs differ, but for those that never
 /// change a result.
-fn agree(there: &Table, given: &Table, out: &std::path::Path) -> Result<()> {
+pub fn agree(there: &Table, given: &Table, out: &std::path::Path) -> Result<()> {
     let mut differences = Vec::new();
     compare("", there, given, &mut differences);
     differences.retain(|d| !d.starts_with("engine.") && !d.starts_with("checkpoint."));

@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use apfl::data::partition;
 use apfl::error::{Error, Result};
 use apfl::spec::Plan;
+use apfl::store::RunDir;
 use apfl::store::checkpoint::Found;
-use apfl::store::run_dir::{Environment, Summary};
-use apfl::store::{Checkpoints, RunDir};
-use apfl::training::{Setup, Training};
+use apfl::store::run_dir::Summary;
+use apfl::training::Setup;
 use serde::Serialize;
 
 use crate::args::{self, read_spec};
+use crate::job::{Ended, Event, Job};
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
 use crate::resume::{self, Begun};
@@ -52,81 +52,72 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
 
-    let mut setup = plan.setup()?;
-    let environment = environment(&setup);
+    let setup = plan.setup()?;
     let out = match out {
         Some(out) => out,
-        None => new_directory(&plan, args.spec.as_deref())?,
-    };
-    let (mut training, mut directory, mut checkpoints) = match begun {
         None => {
-            let directory = RunDir::create(&out, &plan, &setup, &environment)?;
-            setup.home = plan.home(&out);
-            let training = Training::new(setup.clone(), &plan.algorithm)?;
-            (training, directory, Checkpoints::new(&out))
+            let name = match args.spec.as_deref().and_then(Path::file_stem) {
+                Some(stem) => stem.to_string_lossy().into_owned(),
+                None => format!("{}-{}", plan.algorithm.kind(), plan.data.kind()),
+            };
+            new_directory(&name)?
         }
-        Some(begun) => {
-            begun.fits(&environment, args.force)?;
-            setup.home = plan.home(&out);
-            let mut training = Training::new(setup.clone(), &plan.algorithm)?;
-            let (checkpoints, found) = Checkpoints::resume(&out, &mut training)?;
-            RunDir::describe(&out, &setup, &environment)?;
-            let directory = RunDir::reopen(&out, training.round())?;
-            tell(&found, &out, args.quiet);
-            (training, directory, checkpoints)
-        }
+    };
+    let headline = headline(&plan, &setup);
+    let (rounds, notes) = (setup.rounds, setup.notes.clone());
+    let job = Job {
+        plan,
+        setup,
+        out,
+        begun,
+        force: args.force,
     };
     let stop = stop_on_signal()?;
-    let progress = Progress::rounds(setup.rounds, training.round(), args.quiet);
-    if !args.quiet {
-        for note in &setup.notes {
-            progress.say(note);
+    let mut progress = None;
+    let ended = job.run(&stop, &mut |event| {
+        let begin = || Progress::rounds(rounds, 0, args.quiet);
+        match event {
+            Event::Begun(round) => {
+                let bar = Progress::rounds(rounds, round, args.quiet);
+                if !args.quiet {
+                    notes.iter().for_each(|note| bar.say(note));
+                }
+                progress = Some(bar);
+            }
+            Event::Found(found) => tell(found, &job.out, args.quiet),
+            Event::Round(record) => {
+                let bar = progress.get_or_insert_with(begin);
+                bar.round(record);
+                if !record.skipped.is_empty() {
+                    bar.say(&format!(
+                        "round {}: left out, because their loss is not finite: {}",
+                        record.round,
+                        record.skipped.join(", ")
+                    ));
+                }
+            }
+            Event::Delivering(clients) => {
+                progress.iter().for_each(Progress::clear);
+                progress = Some(Progress::deliveries(clients, args.quiet));
+            }
+            Event::Delivered(clients) => progress.iter().for_each(|bar| bar.delivered(clients)),
         }
-    }
-    while let Some(record) = training.next_round()? {
-        directory.append(&record)?;
-        progress.round(&record);
-        if !record.skipped.is_empty() {
-            progress.say(&format!(
-                "round {}: left out, because their loss is not finite: {}",
-                record.round,
-                record.skipped.join(", ")
-            ));
+    });
+    progress.iter().for_each(Progress::clear);
+    match ended? {
+        Ended::Finished(summary) => {
+            show(args, Some(&headline), &summary, &job.out)?;
+            Ok(ExitCode::SUCCESS)
         }
-        let last = record.round == setup.rounds;
-        let stopping = stop.load(Ordering::Relaxed) && !last;
-        let due = plan.checkpoint_every > 0 && record.round.is_multiple_of(plan.checkpoint_every);
-        if due || last || stopping {
-            directory.sync()?;
-            checkpoints.write(&mut training)?;
-        }
-        if stopping {
-            progress.clear();
+        Ended::Stopped(round) => {
             crate::output::tell(format!(
-                "stopped after round {} of {}; continue with: apfl run --resume --out {}",
-                record.round,
-                setup.rounds,
-                out.display()
+                "stopped after round {round} of {rounds}; continue with: \
+                 apfl run --resume --out {}",
+                job.out.display()
             ));
-            return Ok(ExitCode::FAILURE);
+            Ok(ExitCode::FAILURE)
         }
     }
-    progress.clear();
-
-    let progress = Progress::deliveries(training.receivers().len() as u64, args.quiet);
-    let summary = directory.finish(&mut training, |n| {
-        progress.delivered(n);
-        match stop.load(Ordering::Relaxed) {
-            true => Err(Error::Interrupted(format!(
-                "stopped during delivery; continue with: apfl run --resume --out {}",
-                out.display()
-            ))),
-            false => Ok(()),
-        }
-    })?;
-    progress.clear();
-    show(args, Some(&headline(&plan, &setup)), &summary, &out)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 fn tell(found: &Found, out: &Path, quiet: bool) {
@@ -193,39 +184,8 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
     )
 }
 
-/// Where and by what a run is made.
-pub fn environment(setup: &Setup) -> Environment {
-    Environment {
-        version: env!("CARGO_PKG_VERSION").into(),
-        commit: env!("APFL_COMMIT").into(),
-        cpu: cpu(),
-        engine: "threads".into(),
-        threads: match setup.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            n => n,
-        },
-        data: setup.world.dataset.files(),
-        partition: setup.world.dataset.dealing().map(partition::checksum),
-    }
-}
-
-fn cpu() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    name.and_then(|line| line.split_once(':'))
-        .map_or(std::env::consts::ARCH.into(), |(_, name)| {
-            name.trim().into()
-        })
-}
-
 /// Makes `runs/<name>-<UTC time>`, with a number behind where that is taken.
-fn new_directory(plan: &Plan, spec: Option<&Path>) -> Result<PathBuf> {
-    let name = match spec.and_then(Path::file_stem) {
-        Some(stem) => stem.to_string_lossy().into_owned(),
-        None => format!("{}-{}", plan.algorithm.kind(), plan.data.kind()),
-    };
+pub fn new_directory(name: &str) -> Result<PathBuf> {
     let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     let failed = |path: &Path, source| Error::File {
         path: path.into(),
@@ -250,7 +210,7 @@ fn new_directory(plan: &Plan, spec: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// A flag that Ctrl-C and a termination signal raise; a second signal ends at once.
-fn stop_on_signal() -> Result<Arc<AtomicBool>> {
+pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let raised = stop.clone();
     ctrlc::set_handler(move || {

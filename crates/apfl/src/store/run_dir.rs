@@ -90,6 +90,27 @@ pub struct Summary {
     pub seconds: f64,
 }
 
+/// The lines of a run directory's `rounds.jsonl`.
+pub fn read_rounds(run: &Path) -> Result<Vec<RoundRecord>> {
+    read_lines(&run.join("rounds.jsonl"))
+}
+
+/// The lines of a run directory's `clients.jsonl`.
+pub fn read_clients(run: &Path) -> Result<Vec<ClientRecord>> {
+    read_lines(&run.join("clients.jsonl"))
+}
+
+fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
+    let text = fs::read_to_string(path).map_err(at(path, "read"))?;
+    let line = |(k, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|e| {
+            let (path, k) = (path.display(), k + 1);
+            Error::Data(format!("{path}: line {k} is not a record of a run: {e}"))
+        })
+    };
+    text.lines().enumerate().map(line).collect()
+}
+
 /// A run directory that is being written.
 pub struct RunDir {
     path: PathBuf,
