@@ -6,6 +6,7 @@ use apfl::data::Normalization;
 use apfl::error::Result;
 use apfl::metrics::Spread;
 use apfl::site::LocalWork;
+use apfl::spec::Plan;
 use apfl::training::{DeliverTo, Setup, Training};
 use serde::Serialize;
 
@@ -48,20 +49,8 @@ pub fn check(args: &args::Check) -> Result<()> {
         Spread::of(&values).expect("there is a client")
     };
     let (train, valid) = (spread(|s| s.0), spread(|s| s.1));
-    let (small, slower) = sample(&setup, train.mean as usize);
-    let tried = small.cohort_size();
-    let mut training = Training::new(small, &plan.algorithm)?;
-    let started = Instant::now();
-    training.next_round()?;
-    let sampled = started.elapsed().as_secs_f64();
+    let (seconds, client_bytes) = tried(&plan, &setup, train.mean as usize)?;
     let k = setup.cohort_size();
-    let receivers = match setup.deliver_to {
-        DeliverTo::None => 0,
-        DeliverTo::Drawn => k,
-        DeliverTo::All => n,
-    };
-    let client_rounds = setup.rounds as f64 * k as f64 + receivers as f64;
-    let seconds = sampled * slower * client_rounds / tried as f64;
     let met = match setup.participation < 1.0 {
         true => n as f64 * (1.0 - (1.0 - k as f64 / n as f64).powf(setup.rounds as f64)),
         false => n as f64,
@@ -70,7 +59,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         Normalization::Bytes { .. } => 1.0,
         _ => 4.0,
     };
-    let per_client = training.client_bytes() as f64
+    let per_client = client_bytes as f64
         + cell * (train.mean + valid.mean) * schema.shape.iter().product::<usize>() as f64;
     let report = Report {
         clients: n,
@@ -89,6 +78,35 @@ pub fn check(args: &args::Check) -> Result<()> {
         return print_json(&report);
     }
     print(&text(&report, &setup, &plan.algorithm.describe()))
+}
+
+/// The seconds that a run should take here, all cores at work.
+pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
+    let n = setup.world.dataset.clients();
+    let looked_at = (0..n).step_by(n.div_ceil(100));
+    let count = looked_at.len();
+    let examples: usize = looked_at.map(|client| setup.world.dataset.sizes(client).0).sum();
+    Ok(tried(plan, setup, examples / count)?.0)
+}
+
+/// Trains a few clients of about that many examples for one round: the seconds that the whole
+/// run should take, and the bytes of a client's memory.
+fn tried(plan: &Plan, setup: &Setup, examples: usize) -> Result<(f64, usize)> {
+    let (small, slower) = sample(setup, examples);
+    let clients = small.cohort_size();
+    let mut training = Training::new(small, &plan.algorithm)?;
+    let started = Instant::now();
+    training.next_round()?;
+    let sampled = started.elapsed().as_secs_f64();
+    let k = setup.cohort_size();
+    let receivers = match setup.deliver_to {
+        DeliverTo::None => 0,
+        DeliverTo::Drawn => k,
+        DeliverTo::All => setup.world.dataset.clients(),
+    };
+    let client_rounds = setup.rounds as f64 * k as f64 + receivers as f64;
+    let seconds = sampled * slower * client_rounds / clients as f64;
+    Ok((seconds, training.client_bytes()))
 }
 
 /// Clients and local steps that are tried.

@@ -12,6 +12,7 @@ mod join;
 mod output;
 mod predict;
 mod progress;
+mod reproduce;
 mod resume;
 mod run;
 mod statistics;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
 fn dispatch(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Run(args) => return run::run(&args),
+        Command::Reproduce(args) => return reproduce::run(&args),
         Command::Sweep(args) => return sweep::run(&args),
         Command::Init(args) => init::init(&args)?,
         Command::Check(args) => check::check(&args)?,

@@ -1,0 +1,126 @@
+//! Figure 2: APFL against FedAvg and SCAFFOLD on MNIST with 2 classes, 4 classes and IID.
+
+use apfl::error::Result;
+
+use super::item::{Item, LINEAR_VARIANTS, last_and_delivered, loss_and_accuracy, run};
+use super::results::{Measure, Model, Results, Track, track};
+use super::verdict::{Claim, Values, all_of, each_below, rising};
+
+const DATA: [(&str, &str); 3] = [
+    ("2 classes a client", "data.partition={ kind = 'stripe', classes = 2 }"),
+    ("4 classes a client", "data.partition={ kind = 'stripe', classes = 4 }"),
+    ("IID", "data.partition=iid"),
+];
+
+const ALPHAS: [&str; 3] = ["0.25", "0.5", "0.75"];
+
+/// What is run and claimed.
+pub fn item() -> Item {
+    let mut runs = Vec::new();
+    for (name, data) in DATA {
+        for alpha in ALPHAS {
+            let mixing = format!("algorithm.mixing={{ fixed = {alpha} }}");
+            runs.push(run(format!("apfl {alpha}, {name}"), &[data, &mixing]));
+        }
+        for kind in ["fedavg", "scaffold"] {
+            runs.push(run(format!("{kind}, {name}"), &[data, &format!("algorithm.kind={kind}")]));
+        }
+    }
+    Item {
+        name: "fig2",
+        title: "APFL with fixed α against FedAvg and SCAFFOLD (MNIST, logistic)",
+        preset: include_str!("../../../../presets/fig2.toml"),
+        runs,
+        variants: LINEAR_VARIANTS,
+        claims,
+        figures: |results| {
+            let svg = loss_and_accuracy(results, "", &groups());
+            Ok(vec![("fig2".into(), svg)])
+        },
+        tables: |results| Ok(vec![("fig2".into(), last_and_delivered(results, &groups()))]),
+        remarks: &[
+            "All clients take part, so online clients are all clients; delivery adds one local round \
+             after the last aggregation.",
+        ],
+    }
+}
+
+fn apfl(data: &str) -> Vec<Track> {
+    let one = |(k, alpha): (usize, &&str)| {
+        track(&format!("APFL α={alpha}"), format!("apfl {alpha}, {data}"), Model::Personal, k)
+    };
+    ALPHAS.iter().enumerate().map(one).collect()
+}
+
+fn global(data: &str) -> Vec<Track> {
+    vec![
+        track("FedAvg global", format!("fedavg, {data}"), Model::Shared, 3),
+        track("SCAFFOLD global", format!("scaffold, {data}"), Model::Shared, 4),
+    ]
+}
+
+fn localized(data: &str) -> Vec<Track> {
+    vec![
+        track("FedAvg localized", format!("fedavg, {data}"), Model::Localized, 3),
+        track("SCAFFOLD localized", format!("scaffold, {data}"), Model::Localized, 4),
+    ]
+}
+
+fn groups() -> Vec<(String, Vec<Track>)> {
+    let group = |(name, _): (&str, &str)| {
+        let tracks = [apfl(name), global(name), localized(name)].concat();
+        (name.to_string(), tracks)
+    };
+    DATA.into_iter().map(group).collect()
+}
+
+fn claims(results: &Results) -> Result<Vec<Claim>> {
+    let of = |tracks: Vec<Track>, measure, data: &str| {
+        let named = |v: Values| Values {
+            name: format!("{} ({data})", v.name),
+            ..v
+        };
+        results.all(&tracks, measure).into_iter().map(named).collect::<Vec<_>>()
+    };
+    let loss = |tracks, data| of(tracks, Measure::TrainLoss, data);
+    let accuracy = |tracks, data| of(tracks, Measure::ValidAccuracy, data);
+    let (mut third, mut fourth, mut fifth) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, _) in DATA {
+        let mut by_alpha = loss(apfl(name), name);
+        third.extend(each_below(&by_alpha, &loss(global(name), name)));
+        by_alpha.reverse();
+        third.extend(rising(&by_alpha));
+    }
+    for (name, _) in &DATA[..2] {
+        let of_apfl = accuracy(apfl(name), name);
+        let others = [of_apfl[1..].to_vec(), accuracy(localized(name), name)].concat();
+        fourth.extend(each_below(&others, &of_apfl[..1]));
+        let low = [loss(apfl(name), name), loss(localized(name), name)].concat();
+        fifth.extend(each_below(&low, &loss(global(name), name)));
+    }
+    let iid = DATA[2].0;
+    let best = Values::largest("the best localized (IID)", &accuracy(localized(iid), iid));
+    let sixth = each_below(&accuracy(apfl(iid), iid), &[best]);
+    Ok(vec![
+        all_of(
+            "3: training loss falls as α grows, and every APFL lies below every global model",
+            "so on all three data sets",
+            third,
+        ),
+        all_of(
+            "4: with 2 and 4 classes the best validation accuracy is APFL's at α=0.25, above localized FedAvg and SCAFFOLD",
+            "α=0.25 is best",
+            fourth,
+        ),
+        all_of(
+            "5: with 2 and 4 classes global models have high local training loss (above every localized and personal one)",
+            "high",
+            fifth,
+        ),
+        all_of(
+            "6: IID: localized FedAvg or SCAFFOLD is better on validation than every personal model",
+            "personalization does not help",
+            sixth,
+        ),
+    ])
+}

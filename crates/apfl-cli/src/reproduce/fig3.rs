@@ -1,0 +1,103 @@
+//! Figure 3: fewer clients a round.
+
+use apfl::error::Result;
+
+use super::item::{Item, LINEAR_VARIANTS, last_and_delivered, loss_and_accuracy, run};
+use super::results::{Measure, Model, Results, Track, track};
+use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
+
+const SHARES: [&str; 3] = ["0.3", "0.5", "0.7"];
+const ALPHAS: [&str; 3] = ["0.25", "0.5", "0.75"];
+
+/// What is run and claimed.
+pub fn item() -> Item {
+    let mut runs = Vec::new();
+    for share in SHARES {
+        let drawn = format!("federation.participation={share}");
+        for alpha in ALPHAS {
+            let mixing = format!("algorithm.mixing={{ fixed = {alpha} }}");
+            runs.push(run(format!("apfl {alpha}, K={share}"), &[&drawn, &mixing]));
+        }
+        runs.push(run(format!("fedavg, K={share}"), &[&drawn, "algorithm.kind=fedavg"]));
+    }
+    Item {
+        name: "fig3",
+        title: "Drawing a share of the clients each round (MNIST, 2 classes a client, logistic)",
+        preset: include_str!("../../../../presets/fig3.toml"),
+        runs,
+        variants: LINEAR_VARIANTS,
+        claims,
+        figures: |results| {
+            let svg = loss_and_accuracy(results, "", &groups());
+            Ok(vec![("fig3".into(), svg)])
+        },
+        tables: |results| Ok(vec![("fig3".into(), last_and_delivered(results, &groups()))]),
+        remarks: &[
+            "The caption says all clients, the text online clients: the verdicts are on the clients of \
+             the last round; the table has both.",
+        ],
+    }
+}
+
+fn apfl(alpha: &str, share: usize) -> Track {
+    let drawn = SHARES[share];
+    track(&format!("APFL α={alpha}, K={drawn}"), format!("apfl {alpha}, K={drawn}"), Model::Personal, share)
+}
+
+fn fedavg(share: usize) -> Track {
+    let drawn = SHARES[share];
+    track(&format!("FedAvg localized, K={drawn}"), format!("fedavg, K={drawn}"), Model::Localized, share)
+}
+
+fn groups() -> Vec<(String, Vec<Track>)> {
+    let group = |alpha: &str| {
+        let shares = || 0..SHARES.len();
+        let personal = shares().map(|share| Track {
+            name: format!("APFL, K={}", SHARES[share]),
+            ..apfl(alpha, share)
+        });
+        (format!("α = {alpha}"), personal.chain(shares().map(fedavg)).collect())
+    };
+    ALPHAS.into_iter().map(group).collect()
+}
+
+fn claims(results: &Results) -> Result<Vec<Claim>> {
+    let fedavg: Vec<Track> = (0..SHARES.len()).map(fedavg).collect();
+    let mut losses = results.all(&fedavg, Measure::TrainLoss);
+    losses.reverse();
+    let seventh = [rising(&losses), rising(&results.all(&fedavg, Measure::ValidAccuracy))];
+    let mut eighth = Vec::new();
+    for alpha in ALPHAS {
+        for share in 0..SHARES.len() {
+            let of = |track: &Track, measure| [results.last(track, measure)];
+            let (personal, local) = (apfl(alpha, share), &fedavg[share]);
+            let (loss, accuracy) = (Measure::TrainLoss, Measure::ValidAccuracy);
+            eighth.extend(each_below(&of(&personal, loss), &of(local, loss)));
+            eighth.extend(each_below(&of(local, accuracy), &of(&personal, accuracy)));
+        }
+    }
+    let ranges = |measure| {
+        let range = |alpha: &str| {
+            let tracks: Vec<Track> = (0..SHARES.len()).map(|share| apfl(alpha, share)).collect();
+            Values::range(&format!("range over K at α={alpha}"), &results.all(&tracks, measure))
+        };
+        let mut ranges: Vec<Values> = ALPHAS.into_iter().map(range).collect();
+        ranges.reverse();
+        rising(&ranges)
+    };
+    let ninth: Vec<Check> =
+        [ranges(Measure::TrainLoss), ranges(Measure::ValidAccuracy)].into_iter().flatten().collect();
+    Ok(vec![
+        all_of(
+            "7: fewer clients a round worsen localized FedAvg, in training and validation",
+            "they do",
+            seventh.into_iter().flatten().collect(),
+        ),
+        all_of(
+            "8: APFL beats localized FedAvg at every K and α, in both",
+            "at every one",
+            eighth,
+        ),
+        all_of("9: the spread over K shrinks as α grows", "it shrinks", ninth),
+    ])
+}

@@ -1,0 +1,90 @@
+//! Figure 5: digits by their writers.
+
+use apfl::error::Result;
+
+use super::item::{Item, VARIANTS, last_and_delivered, loss_and_accuracy, run};
+use super::results::{Measure, Model, Results, Track, track};
+use super::verdict::{Check, Claim, Values, all_of};
+
+const DATA: [(&str, &str); 2] = [("FEMNIST digits", "femnist"), ("MNIST by writer", "qmnist")];
+
+/// What is run and claimed.
+pub fn item() -> Item {
+    let mut runs = Vec::new();
+    for (_, data) in DATA {
+        for kind in ["apfl", "fedavg"] {
+            let set = [format!("data.kind={data}"), format!("algorithm.kind={kind}")];
+            runs.push(run(format!("{kind}, {data}"), &[&set[0], &set[1]]));
+        }
+    }
+    Item {
+        name: "fig5",
+        title: "Digits by their writers (MLP, a tenth of the writers drawn each round)",
+        preset: include_str!("../../../../presets/fig5.toml"),
+        runs,
+        variants: VARIANTS,
+        claims,
+        figures: |results| {
+            let svg = loss_and_accuracy(results, "", &groups());
+            Ok(vec![("fig5".into(), svg)])
+        },
+        tables: |results| Ok(vec![("fig5".into(), last_and_delivered(results, &groups()))]),
+        remarks: &[
+            "The paper takes 1000 writers of EMNIST. Here: all writers of FEMNIST's digits with 20 \
+             examples or more, and of MNIST by QMNIST's labels.",
+            "Scores of the last round are those of the tenth of the writers drawn then.",
+        ],
+    }
+}
+
+fn apfl(data: usize) -> Track {
+    track("APFL adaptive", format!("apfl, {}", DATA[data].1), Model::Personal, 0)
+}
+
+fn fedavg(data: usize) -> Track {
+    track("FedAvg localized", format!("fedavg, {}", DATA[data].1), Model::Localized, 3)
+}
+
+fn groups() -> Vec<(String, Vec<Track>)> {
+    let group = |k: usize| (DATA[k].0.to_string(), vec![apfl(k), fedavg(k)]);
+    (0..DATA.len()).map(group).collect()
+}
+
+fn claims(results: &Results) -> Result<Vec<Claim>> {
+    let of = |track: Track, measure, k: usize| {
+        let values = results.last(&track, measure);
+        Values {
+            name: format!("{} ({})", values.name, DATA[k].0),
+            ..values
+        }
+    };
+    let reaches = |k: usize| {
+        let fedavg = of(fedavg(k), Measure::TrainLoss, k);
+        let a_twentieth_more = Values {
+            name: format!("1.05 × {}", fedavg.name),
+            by_seed: fedavg.by_seed.iter().map(|loss| 1.05 * loss).collect(),
+        };
+        Check::below(&of(apfl(k), Measure::TrainLoss, k), &a_twentieth_more)
+    };
+    let exceeds = |k: usize| {
+        let fedavg = of(fedavg(k), Measure::ValidAccuracy, k);
+        let a_point_more = Values {
+            name: format!("{} + 1 point", fedavg.name),
+            by_seed: fedavg.by_seed.iter().map(|share| share + 0.01).collect(),
+        };
+        Check::below(&a_point_more, &of(apfl(k), Measure::ValidAccuracy, k))
+    };
+    let both = |check: &dyn Fn(usize) -> Check| (0..DATA.len()).map(check).collect();
+    Ok(vec![
+        all_of(
+            "17: adaptive APFL reaches localized FedAvg's training loss (at most a twentieth above it)",
+            "the same loss",
+            both(&reaches),
+        ),
+        all_of(
+            "18: and greatly exceeds its validation accuracy (by more than a percentage point)",
+            "greatly",
+            both(&exceeds),
+        ),
+    ])
+}
