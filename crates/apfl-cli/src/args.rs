@@ -405,7 +405,7 @@ pub struct Theory {
     /// A constant of the bound: B, G, C, C2, d, delta or R; may be repeated
     #[arg(long = "constant", value_name = "NAME=NUMBER")]
     pub constants: Vec<String>,
-    /// Where the picture goes [default: theory.svg in the run directory]
+    /// Where the picture goes, .svg or .png [default: theory.svg in the run directory]
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
     /// Check Theorems 2, 3, 5, 6 and the lemma on problems with known optimum

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod chart;
 mod check;
 mod data;
 mod export;

@@ -44,7 +44,7 @@ pub fn run(args: &args::Theory) -> Result<()> {
         (None, None) => None,
     };
     if let Some(file) = &file {
-        write_atomically(file, picture::draw(&report))?;
+        write_atomically(file, picture::draw(&report, file)?)?;
     }
     if args.json {
         return print_json(&report);

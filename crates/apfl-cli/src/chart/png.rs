@@ -1,0 +1,72 @@
+//! Pixels, for where SVG does not go.
+
+use std::sync::Arc;
+
+use apfl::error::{Error, Result};
+use resvg::{tiny_skia, usvg};
+
+/// Pixels a unit of the SVG, so that a figure is sharp in print.
+const SCALE: f32 = 2.0;
+
+/// Rasterizes an SVG. The type is DejaVu Sans, carried by the program, so that the picture
+/// is the same on a machine without fonts.
+pub fn png(svg: &str) -> Result<Vec<u8>> {
+    let wrong = |e: String| Error::Data(format!("the picture cannot be rasterized: {e}"));
+    let mut fonts = usvg::fontdb::Database::new();
+    fonts.load_font_data(dejavu::sans::regular().to_vec());
+    let options = usvg::Options {
+        fontdb: Arc::new(fonts),
+        font_family: "DejaVu Sans".into(),
+        ..usvg::Options::default()
+    };
+    let tree = usvg::Tree::from_str(svg, &options).map_err(|e| wrong(e.to_string()))?;
+    let size = tree.size();
+    let side = |units: f32| (units * SCALE).ceil().clamp(1.0, 20_000.0) as u32;
+    let mut pixels = tiny_skia::Pixmap::new(side(size.width()), side(size.height()))
+        .ok_or_else(|| wrong("it is too large".into()))?;
+    let scale = tiny_skia::Transform::from_scale(SCALE, SCALE);
+    resvg::render(&tree, scale, &mut pixels.as_mut());
+    pixels.encode_png().map_err(|e| wrong(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::{Axis, Chart, Series, panels};
+
+    #[test]
+    fn pixels_have_the_lines_colour_and_text() {
+        let chart = Chart {
+            x: Axis::new("round"),
+            y: Axis::new("loss"),
+            series: vec![Series::line("", 1, vec![(0.0, 1.0), (10.0, 1.0)])],
+            ..Chart::default()
+        };
+        let bytes = png(&panels("", &[chart.clone()], 1)).unwrap();
+        let drawn = tiny_skia::Pixmap::decode_png(&bytes).unwrap();
+        let count = |map: &tiny_skia::Pixmap, wanted: [u8; 3]| {
+            let same = |p: &&tiny_skia::PremultipliedColorU8| {
+                let p = p.demultiply();
+                [p.red(), p.green(), p.blue()] == wanted
+            };
+            map.pixels().iter().filter(same).count()
+        };
+        // The line is #d55e00, and hundreds of pixels long.
+        assert!(count(&drawn, [0xd5, 0x5e, 0x00]) > 300);
+        // The same without words has fewer dark pixels: the font is there.
+        let dark = count(&drawn, [0x22, 0x22, 0x22]);
+        let silent = Chart {
+            x: Axis::default(),
+            y: Axis::default(),
+            ..chart
+        };
+        let silent = png(&panels("", &[silent], 1)).unwrap();
+        let silent = tiny_skia::Pixmap::decode_png(&silent).unwrap();
+        assert!(dark > count(&silent, [0x22, 0x22, 0x22]) + 20);
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        assert!(png("<svg").is_err());
+    }
+}
