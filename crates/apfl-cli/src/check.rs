@@ -85,7 +85,9 @@ pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
     let n = setup.world.dataset.clients();
     let looked_at = (0..n).step_by(n.div_ceil(100));
     let count = looked_at.len();
-    let examples: usize = looked_at.map(|client| setup.world.dataset.sizes(client).0).sum();
+    let examples: usize = looked_at
+        .map(|client| setup.world.dataset.sizes(client).0)
+        .sum();
     Ok(tried(plan, setup, examples / count)?.0)
 }
 

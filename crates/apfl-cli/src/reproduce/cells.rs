@@ -14,11 +14,23 @@ pub struct Column {
 }
 
 /// Paper and ours, cell by cell, and ours over the rounds.
-pub fn tables(results: &Results, name: &str, columns: &[Column], at: &[u64]) -> Vec<(String, Vec<Vec<String>>)> {
+pub fn tables(
+    results: &Results,
+    name: &str,
+    columns: &[Column],
+    at: &[u64],
+) -> Vec<(String, Vec<Vec<String>>)> {
     let mut rows = vec![
-        ["model", "train loss: paper", "ours", "validation: paper", "ours", "ours, all clients"]
-            .map(String::from)
-            .to_vec(),
+        [
+            "model",
+            "train loss: paper",
+            "ours",
+            "validation: paper",
+            "ours",
+            "ours, all clients",
+        ]
+        .map(String::from)
+        .to_vec(),
     ];
     for Column { track, paper } in columns {
         let (loss, accuracy) = (Measure::TrainLoss, Measure::ValidAccuracy);
@@ -57,7 +69,12 @@ pub fn within(claim: &str, results: &Results, columns: &[Column]) -> Claim {
     for Column { track, paper } in columns {
         let cells = [
             (Measure::TrainLoss, "loss", paper[0], paper[1]),
-            (Measure::ValidAccuracy, "accuracy", paper[2] / 100.0, paper[3] / 100.0),
+            (
+                Measure::ValidAccuracy,
+                "accuracy",
+                paper[2] / 100.0,
+                paper[3] / 100.0,
+            ),
         ];
         for (measure, what, mean, spread) in cells {
             let ours = results.last(track, measure).sample();
@@ -68,7 +85,11 @@ pub fn within(claim: &str, results: &Results, columns: &[Column]) -> Claim {
             let far = off / allowed.max(1e-12);
             if far > farthest.0 {
                 let name = format!("{} {what}", track.name);
-                farthest = (far, format!("{name}: {mean:.4} there, {} here", ours.number()), ours.deviation);
+                farthest = (
+                    far,
+                    format!("{name}: {mean:.4} there, {} here", ours.number()),
+                    ours.deviation,
+                );
             }
         }
     }

@@ -10,10 +10,22 @@ use crate::chart::{self, Axis, Chart};
 /// From alike to different.
 const DIVERSITY: [(&str, &str); 6] = [
     ("IID", "data.partition=iid"),
-    ("8 classes", "data.partition={ kind = 'stripe', classes = 8 }"),
-    ("6 classes", "data.partition={ kind = 'stripe', classes = 6 }"),
-    ("4 classes", "data.partition={ kind = 'stripe', classes = 4 }"),
-    ("2 classes", "data.partition={ kind = 'stripe', classes = 2 }"),
+    (
+        "8 classes",
+        "data.partition={ kind = 'stripe', classes = 8 }",
+    ),
+    (
+        "6 classes",
+        "data.partition={ kind = 'stripe', classes = 6 }",
+    ),
+    (
+        "4 classes",
+        "data.partition={ kind = 'stripe', classes = 4 }",
+    ),
+    (
+        "2 classes",
+        "data.partition={ kind = 'stripe', classes = 2 }",
+    ),
     ("1 class", "data.partition={ kind = 'stripe', classes = 1 }"),
 ];
 
@@ -22,7 +34,10 @@ pub fn item() -> Item {
     let mut runs = Vec::new();
     for (name, data) in DIVERSITY {
         for kind in ["apfl", "fedavg", "scaffold"] {
-            runs.push(run(format!("{kind}, {name}"), &[data, &format!("algorithm.kind={kind}")]));
+            runs.push(run(
+                format!("{kind}, {name}"),
+                &[data, &format!("algorithm.kind={kind}")],
+            ));
         }
     }
     Item {

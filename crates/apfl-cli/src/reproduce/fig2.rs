@@ -7,8 +7,14 @@ use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Claim, Values, all_of, each_below, rising};
 
 const DATA: [(&str, &str); 3] = [
-    ("2 classes a client", "data.partition={ kind = 'stripe', classes = 2 }"),
-    ("4 classes a client", "data.partition={ kind = 'stripe', classes = 4 }"),
+    (
+        "2 classes a client",
+        "data.partition={ kind = 'stripe', classes = 2 }",
+    ),
+    (
+        "4 classes a client",
+        "data.partition={ kind = 'stripe', classes = 4 }",
+    ),
     ("IID", "data.partition=iid"),
 ];
 
@@ -23,7 +29,10 @@ pub fn item() -> Item {
             runs.push(run(format!("apfl {alpha}, {name}"), &[data, &mixing]));
         }
         for kind in ["fedavg", "scaffold"] {
-            runs.push(run(format!("{kind}, {name}"), &[data, &format!("algorithm.kind={kind}")]));
+            runs.push(run(
+                format!("{kind}, {name}"),
+                &[data, &format!("algorithm.kind={kind}")],
+            ));
         }
     }
     Item {
@@ -37,7 +46,12 @@ pub fn item() -> Item {
             let svg = loss_and_accuracy(results, "", &groups());
             Ok(vec![("fig2".into(), svg)])
         },
-        tables: |results| Ok(vec![("fig2".into(), last_and_delivered(results, &groups()))]),
+        tables: |results| {
+            Ok(vec![(
+                "fig2".into(),
+                last_and_delivered(results, &groups()),
+            )])
+        },
         remarks: &[
             "All clients take part, so online clients are all clients; delivery adds one local round \
              after the last aggregation.",
@@ -47,7 +61,12 @@ pub fn item() -> Item {
 
 fn apfl(data: &str) -> Vec<Track> {
     let one = |(k, alpha): (usize, &&str)| {
-        track(&format!("APFL α={alpha}"), format!("apfl {alpha}, {data}"), Model::Personal, k)
+        track(
+            &format!("APFL α={alpha}"),
+            format!("apfl {alpha}, {data}"),
+            Model::Personal,
+            k,
+        )
     };
     ALPHAS.iter().enumerate().map(one).collect()
 }
@@ -55,14 +74,29 @@ fn apfl(data: &str) -> Vec<Track> {
 fn global(data: &str) -> Vec<Track> {
     vec![
         track("FedAvg global", format!("fedavg, {data}"), Model::Shared, 3),
-        track("SCAFFOLD global", format!("scaffold, {data}"), Model::Shared, 4),
+        track(
+            "SCAFFOLD global",
+            format!("scaffold, {data}"),
+            Model::Shared,
+            4,
+        ),
     ]
 }
 
 fn localized(data: &str) -> Vec<Track> {
     vec![
-        track("FedAvg localized", format!("fedavg, {data}"), Model::Localized, 3),
-        track("SCAFFOLD localized", format!("scaffold, {data}"), Model::Localized, 4),
+        track(
+            "FedAvg localized",
+            format!("fedavg, {data}"),
+            Model::Localized,
+            3,
+        ),
+        track(
+            "SCAFFOLD localized",
+            format!("scaffold, {data}"),
+            Model::Localized,
+            4,
+        ),
     ]
 }
 
@@ -80,7 +114,11 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
             name: format!("{} ({data})", v.name),
             ..v
         };
-        results.all(&tracks, measure).into_iter().map(named).collect::<Vec<_>>()
+        results
+            .all(&tracks, measure)
+            .into_iter()
+            .map(named)
+            .collect::<Vec<_>>()
     };
     let loss = |tracks, data| of(tracks, Measure::TrainLoss, data);
     let accuracy = |tracks, data| of(tracks, Measure::ValidAccuracy, data);

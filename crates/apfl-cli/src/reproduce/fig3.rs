@@ -18,7 +18,10 @@ pub fn item() -> Item {
             let mixing = format!("algorithm.mixing={{ fixed = {alpha} }}");
             runs.push(run(format!("apfl {alpha}, K={share}"), &[&drawn, &mixing]));
         }
-        runs.push(run(format!("fedavg, K={share}"), &[&drawn, "algorithm.kind=fedavg"]));
+        runs.push(run(
+            format!("fedavg, K={share}"),
+            &[&drawn, "algorithm.kind=fedavg"],
+        ));
     }
     Item {
         name: "fig3",
@@ -31,7 +34,12 @@ pub fn item() -> Item {
             let svg = loss_and_accuracy(results, "", &groups());
             Ok(vec![("fig3".into(), svg)])
         },
-        tables: |results| Ok(vec![("fig3".into(), last_and_delivered(results, &groups()))]),
+        tables: |results| {
+            Ok(vec![(
+                "fig3".into(),
+                last_and_delivered(results, &groups()),
+            )])
+        },
         remarks: &[
             "The caption says all clients, the text online clients: the verdicts are on the clients of \
              the last round; the table has both.",
@@ -41,12 +49,22 @@ pub fn item() -> Item {
 
 fn apfl(alpha: &str, share: usize) -> Track {
     let drawn = SHARES[share];
-    track(&format!("APFL α={alpha}, K={drawn}"), format!("apfl {alpha}, K={drawn}"), Model::Personal, share)
+    track(
+        &format!("APFL α={alpha}, K={drawn}"),
+        format!("apfl {alpha}, K={drawn}"),
+        Model::Personal,
+        share,
+    )
 }
 
 fn fedavg(share: usize) -> Track {
     let drawn = SHARES[share];
-    track(&format!("FedAvg localized, K={drawn}"), format!("fedavg, K={drawn}"), Model::Localized, share)
+    track(
+        &format!("FedAvg localized, K={drawn}"),
+        format!("fedavg, K={drawn}"),
+        Model::Localized,
+        share,
+    )
 }
 
 fn groups() -> Vec<(String, Vec<Track>)> {
@@ -56,7 +74,10 @@ fn groups() -> Vec<(String, Vec<Track>)> {
             name: format!("APFL, K={}", SHARES[share]),
             ..apfl(alpha, share)
         });
-        (format!("α = {alpha}"), personal.chain(shares().map(fedavg)).collect())
+        (
+            format!("α = {alpha}"),
+            personal.chain(shares().map(fedavg)).collect(),
+        )
     };
     ALPHAS.into_iter().map(group).collect()
 }
@@ -65,7 +86,10 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
     let fedavg: Vec<Track> = (0..SHARES.len()).map(fedavg).collect();
     let mut losses = results.all(&fedavg, Measure::TrainLoss);
     losses.reverse();
-    let seventh = [rising(&losses), rising(&results.all(&fedavg, Measure::ValidAccuracy))];
+    let seventh = [
+        rising(&losses),
+        rising(&results.all(&fedavg, Measure::ValidAccuracy)),
+    ];
     let mut eighth = Vec::new();
     for alpha in ALPHAS {
         for share in 0..SHARES.len() {
@@ -79,14 +103,19 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
     let ranges = |measure| {
         let range = |alpha: &str| {
             let tracks: Vec<Track> = (0..SHARES.len()).map(|share| apfl(alpha, share)).collect();
-            Values::range(&format!("range over K at α={alpha}"), &results.all(&tracks, measure))
+            Values::range(
+                &format!("range over K at α={alpha}"),
+                &results.all(&tracks, measure),
+            )
         };
         let mut ranges: Vec<Values> = ALPHAS.into_iter().map(range).collect();
         ranges.reverse();
         rising(&ranges)
     };
-    let ninth: Vec<Check> =
-        [ranges(Measure::TrainLoss), ranges(Measure::ValidAccuracy)].into_iter().flatten().collect();
+    let ninth: Vec<Check> = [ranges(Measure::TrainLoss), ranges(Measure::ValidAccuracy)]
+        .into_iter()
+        .flatten()
+        .collect();
     Ok(vec![
         all_of(
             "7: fewer clients a round worsen localized FedAvg, in training and validation",
@@ -98,6 +127,10 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
             "at every one",
             eighth,
         ),
-        all_of("9: the spread over K shrinks as α grows", "it shrinks", ninth),
+        all_of(
+            "9: the spread over K shrinks as α grows",
+            "it shrinks",
+            ninth,
+        ),
     ])
 }

@@ -2,7 +2,7 @@
 
 use apfl::error::Result;
 
-use super::item::{Item, LINEAR_VARIANTS, last_and_delivered, run, rounds};
+use super::item::{Item, LINEAR_VARIANTS, last_and_delivered, rounds, run};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim, Values, all_of};
 use crate::chart;
@@ -54,7 +54,12 @@ fn name(spread: &str) -> String {
 fn apfl() -> Vec<Track> {
     let one = |(k, spread): (usize, &&str)| {
         let data = name(spread);
-        track(&format!("APFL, {data}"), format!("apfl, {data}"), Model::Personal, k)
+        track(
+            &format!("APFL, {data}"),
+            format!("apfl, {data}"),
+            Model::Personal,
+            k,
+        )
     };
     DATA.iter().enumerate().map(one).collect()
 }
@@ -62,7 +67,12 @@ fn apfl() -> Vec<Track> {
 fn fedavg() -> Vec<Track> {
     let one = |(k, spread): (usize, &&str)| {
         let data = name(spread);
-        track(&format!("FedAvg localized, {data}"), format!("fedavg, {data}"), Model::Localized, k)
+        track(
+            &format!("FedAvg localized, {data}"),
+            format!("fedavg, {data}"),
+            Model::Localized,
+            k,
+        )
     };
     DATA.iter().enumerate().map(one).collect()
 }
@@ -71,10 +81,18 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
     let of = |tracks: Vec<Track>, measure| results.all(&tracks, measure);
     let pairs = |low: Vec<Values>, high: Vec<Values>| {
         let pairs = low.into_iter().zip(high);
-        pairs.map(|(low, high)| Check::below(&low, &high)).collect::<Vec<_>>()
+        pairs
+            .map(|(low, high)| Check::below(&low, &high))
+            .collect::<Vec<_>>()
     };
-    let tenth = pairs(of(apfl(), Measure::TrainLoss), of(fedavg(), Measure::TrainLoss));
-    let (personal, local) = (of(apfl(), Measure::ValidAccuracy), of(fedavg(), Measure::ValidAccuracy));
+    let tenth = pairs(
+        of(apfl(), Measure::TrainLoss),
+        of(fedavg(), Measure::TrainLoss),
+    );
+    let (personal, local) = (
+        of(apfl(), Measure::ValidAccuracy),
+        of(fedavg(), Measure::ValidAccuracy),
+    );
     let mut eleventh = pairs(local.clone(), personal.clone());
     eleventh.push(Check::below(
         &Values::range("APFL's range over the three", &personal),

@@ -13,7 +13,10 @@ pub fn item() -> Item {
     let mut runs = Vec::new();
     for (_, data) in DATA {
         for kind in ["apfl", "fedavg"] {
-            let set = [format!("data.kind={data}"), format!("algorithm.kind={kind}")];
+            let set = [
+                format!("data.kind={data}"),
+                format!("algorithm.kind={kind}"),
+            ];
             runs.push(run(format!("{kind}, {data}"), &[&set[0], &set[1]]));
         }
     }
@@ -28,7 +31,12 @@ pub fn item() -> Item {
             let svg = loss_and_accuracy(results, "", &groups());
             Ok(vec![("fig5".into(), svg)])
         },
-        tables: |results| Ok(vec![("fig5".into(), last_and_delivered(results, &groups()))]),
+        tables: |results| {
+            Ok(vec![(
+                "fig5".into(),
+                last_and_delivered(results, &groups()),
+            )])
+        },
         remarks: &[
             "The paper takes 1000 writers of EMNIST. Here: all writers of FEMNIST's digits with 20 \
              examples or more, and of MNIST by QMNIST's labels.",
@@ -38,11 +46,21 @@ pub fn item() -> Item {
 }
 
 fn apfl(data: usize) -> Track {
-    track("APFL adaptive", format!("apfl, {}", DATA[data].1), Model::Personal, 0)
+    track(
+        "APFL adaptive",
+        format!("apfl, {}", DATA[data].1),
+        Model::Personal,
+        0,
+    )
 }
 
 fn fedavg(data: usize) -> Track {
-    track("FedAvg localized", format!("fedavg, {}", DATA[data].1), Model::Localized, 3)
+    track(
+        "FedAvg localized",
+        format!("fedavg, {}", DATA[data].1),
+        Model::Localized,
+        3,
+    )
 }
 
 fn groups() -> Vec<(String, Vec<Track>)> {

@@ -33,7 +33,10 @@ const WAYS: [(&str, Mixing, bool); 6] = [
 /// What is run and claimed.
 pub fn item() -> Item {
     let one = |spread: &str| {
-        let set = [format!("data.gamma={spread}"), format!("data.beta={spread}")];
+        let set = [
+            format!("data.gamma={spread}"),
+            format!("data.beta={spread}"),
+        ];
         run(name(spread), &[&set[0], &set[1]])
     };
     Item {
@@ -70,13 +73,16 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
     let shared = run.path.join("models").join("shared.safetensors");
     let shared = tensors::read_one(&shared, model.layout(), "")?;
     let Source::Synthetic(settings) = &run.plan.data else {
-        return Err(Error::Data(format!("{}: not synthetic data", run.path.display())));
+        return Err(Error::Data(format!(
+            "{}: not synthetic data",
+            run.path.display()
+        )));
     };
     let mut paths = Vec::new();
     for (k, (_, mixing, running)) in WAYS.into_iter().enumerate() {
         let mut all: Vec<Vec<Epoch>> = Vec::new();
         for number in JOINERS {
-            let shard = newcomer::synthetic(settings, number)?;
+            let shard = newcomer::synthetic(settings, number as usize)?;
             let joining = Joining {
                 mixing,
                 epochs: EPOCHS,
@@ -99,16 +105,28 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
         };
         // Fine-tuning is the same whatever stands beside it.
         if k == 0 {
-            paths.push(path(|e| (e.fine_tuned.train.loss, e.fine_tuned.valid.accuracy.unwrap_or(0.0))));
+            paths.push(path(|e| {
+                (
+                    e.fine_tuned.train.loss,
+                    e.fine_tuned.valid.accuracy.unwrap_or(0.0),
+                )
+            }));
         }
-        paths.push(path(|e| (e.personal.train.loss, e.personal.valid.accuracy.unwrap_or(0.0))));
+        paths.push(path(|e| {
+            (
+                e.personal.train.loss,
+                e.personal.valid.accuracy.unwrap_or(0.0),
+            )
+        }));
     }
     Ok(paths)
 }
 
 /// The names of what [`paths`] gives.
 fn names() -> Vec<&'static str> {
-    std::iter::once("FedAvg fine-tuning").chain(WAYS.iter().map(|way| way.0)).collect()
+    std::iter::once("FedAvg fine-tuning")
+        .chain(WAYS.iter().map(|way| way.0))
+        .collect()
 }
 
 /// All paths of a data set, seed by seed.
@@ -122,11 +140,17 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
         let seeds = by_seed(results, spread)?;
         let last = |k: usize, pick: fn(&Path) -> &Vec<f64>| Values {
             name: format!("{} ({})", names()[k], name(spread)),
-            by_seed: seeds.iter().map(|paths| pick(&paths[k])[EPOCHS as usize]).collect(),
+            by_seed: seeds
+                .iter()
+                .map(|paths| pick(&paths[k])[EPOCHS as usize])
+                .collect(),
         };
         for way in 1..=WAYS.len() {
             lower.push(Check::below(&last(way, |p| &p.loss), &last(0, |p| &p.loss)));
-            higher.push(Check::below(&last(0, |p| &p.accuracy), &last(way, |p| &p.accuracy)));
+            higher.push(Check::below(
+                &last(0, |p| &p.accuracy),
+                &last(way, |p| &p.accuracy),
+            ));
         }
     }
     Ok(vec![
@@ -172,7 +196,10 @@ fn figures(results: &Results) -> Result<Vec<(String, String)>> {
             });
         }
     }
-    Ok(vec![("fig6".into(), chart::panels("", &charts, DATA.len()))])
+    Ok(vec![(
+        "fig6".into(),
+        chart::panels("", &charts, DATA.len()),
+    )])
 }
 
 fn tables(results: &Results) -> Result<Vec<(String, Vec<Vec<String>>)>> {

@@ -31,7 +31,8 @@ pub struct Item {
 }
 
 /// The authors' released code, for models where mixing logits is mixing parameters.
-pub const LINEAR_VARIANTS: &[(&str, &str)] = &[("preset = \"fedtorch\"", "algorithm.preset=fedtorch")];
+pub const LINEAR_VARIANTS: &[(&str, &str)] =
+    &[("preset = \"fedtorch\"", "algorithm.preset=fedtorch")];
 
 /// For the others.
 pub const VARIANTS: &[(&str, &str)] = &[
@@ -70,14 +71,22 @@ pub fn rounds(results: &Results, title: &str, tracks: &[Track], measure: Measure
         title: title.into(),
         x: Axis::new("communication rounds"),
         y,
-        series: tracks.iter().map(|track| results.curve(track, measure)).collect(),
+        series: tracks
+            .iter()
+            .map(|track| results.curve(track, measure))
+            .collect(),
     }
 }
 
 /// Training loss above, validation accuracy below, a column for each group of tracks.
-pub fn loss_and_accuracy(results: &Results, title: &str, groups: &[(String, Vec<Track>)]) -> String {
+pub fn loss_and_accuracy(
+    results: &Results,
+    title: &str,
+    groups: &[(String, Vec<Track>)],
+) -> String {
     let row = |measure| {
-        let chart = move |(name, tracks): &(String, Vec<Track>)| rounds(results, name, tracks, measure);
+        let chart =
+            move |(name, tracks): &(String, Vec<Track>)| rounds(results, name, tracks, measure);
         groups.iter().map(chart).collect::<Vec<Chart>>()
     };
     let charts = [row(Measure::TrainLoss), row(Measure::ValidAccuracy)].concat();

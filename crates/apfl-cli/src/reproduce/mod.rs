@@ -78,21 +78,29 @@ fn chosen(names: &[String]) -> Result<Vec<Item>> {
     }
     let known: Vec<&str> = all.iter().map(|item| item.name).collect();
     let find = |name: &String| {
-        all.iter().find(|item| item.name == name).cloned().ok_or_else(|| {
-            let hint = match nearest(name, known.iter().copied()) {
-                Some(near) => format!("; did you mean {near}?"),
-                None => String::new(),
-            };
-            let known = known.join(", ");
-            Error::Request(format!("there is no item '{name}': {known}, all{hint}"))
-        })
+        all.iter()
+            .find(|item| item.name == name)
+            .cloned()
+            .ok_or_else(|| {
+                let hint = match nearest(name, known.iter().copied()) {
+                    Some(near) => format!("; did you mean {near}?"),
+                    None => String::new(),
+                };
+                let known = known.join(", ");
+                Error::Request(format!("there is no item '{name}': {known}, all{hint}"))
+            })
     };
     names.iter().map(find).collect()
 }
 
 /// The runs of an item, its names in order and for each name all seeds; with a variant, those
 /// of APFL alone.
-fn cells(item: &Item, args: &args::Reproduce, seeds: u64, variant: Option<(&str, &str)>) -> Result<Vec<Cell>> {
+fn cells(
+    item: &Item,
+    args: &args::Reproduce,
+    seeds: u64,
+    variant: Option<(&str, &str)>,
+) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
     for (name, set) in &item.runs {
         if variant.is_some() && !name.starts_with("apfl") {
@@ -113,7 +121,10 @@ fn cells(item: &Item, args: &args::Reproduce, seeds: u64, variant: Option<(&str,
                 spec.set(&format!("training.rounds={rounds}"))?;
                 name = format!("{name}, quick");
             }
-            args.overrides.set.iter().try_for_each(|pair| spec.set(pair))?;
+            args.overrides
+                .set
+                .iter()
+                .try_for_each(|pair| spec.set(pair))?;
             cells.push(Cell::new(&format!("{name}, seed={seed}"), &spec)?);
         }
     }
@@ -139,7 +150,14 @@ fn estimate(plans: &[(Item, Vec<Cell>)], args: &args::Reproduce) -> Result<()> {
         // One of every algorithm stands for all of its kind.
         let mut known: Vec<(String, f64)> = Vec::new();
         for cell in cells {
-            if args.out.join(item.name).join("runs").join(&cell.name).join("summary.json").exists() {
+            if args
+                .out
+                .join(item.name)
+                .join("runs")
+                .join(&cell.name)
+                .join("summary.json")
+                .exists()
+            {
                 continue;
             }
             runs += 1;
@@ -155,7 +173,11 @@ fn estimate(plans: &[(Item, Vec<Cell>)], args: &args::Reproduce) -> Result<()> {
         }
         total += seconds;
     }
-    let reduced = if args.quick { " (quick: a fifth of the rounds)" } else { "" };
+    let reduced = if args.quick {
+        " (quick: a fifth of the rounds)"
+    } else {
+        ""
+    };
     tell(format!(
         "{} to train{reduced}, about {} on this machine; Ctrl-C stops, the same command goes on",
         counted(runs, "run"),
@@ -180,17 +202,30 @@ fn one(
         stop,
     };
     let mut results = Results::default();
-    collect(&mut results, &grid, item.runs.iter().map(|run| &run.0), cells, seeds)?;
+    collect(
+        &mut results,
+        &grid,
+        item.runs.iter().map(|run| &run.0),
+        cells,
+        seeds,
+    )?;
     let mut claims = (item.claims)(&results)?;
     for (called, pair) in item.variants {
         if args.no_variants || claims.iter().all(|claim| claim.verdict != Verdict::Fails) {
             break;
         }
         if !args.quiet {
-            tell(format!("{}: some claims fail; the same with {called}", item.name));
+            tell(format!(
+                "{}: some claims fail; the same with {called}",
+                item.name
+            ));
         }
         let mut variant = results.clone();
-        let names = item.runs.iter().map(|run| &run.0).filter(|n| n.starts_with("apfl"));
+        let names = item
+            .runs
+            .iter()
+            .map(|run| &run.0)
+            .filter(|n| n.starts_with("apfl"));
         let cells = self::cells(item, args, seeds, Some((called, pair)))?;
         collect(&mut variant, &grid, names, &cells, seeds)?;
         for (claim, other) in claims.iter_mut().zip((item.claims)(&variant)?) {
@@ -210,7 +245,12 @@ fn one(
     if args.quick {
         for claim in &mut claims {
             let note = "quick: a fifth of the rounds";
-            claim.note = Some(claim.note.take().map_or(note.into(), |n| format!("{n}; {note}")));
+            claim.note = Some(
+                claim
+                    .note
+                    .take()
+                    .map_or(note.into(), |n| format!("{n}; {note}")),
+            );
         }
     }
     Ok((results, claims))
@@ -243,22 +283,35 @@ fn write(
     let json = serde_json::to_string_pretty(claims).expect("plain JSON");
     write_atomically(&out.join("verdict.json"), json + "\n")?;
     let mut page = format!("# {}: {}\n\n", item.name, item.title);
-    let quick = if args.quick { ", a fifth of the rounds (quick)" } else { "" };
+    let quick = if args.quick {
+        ", a fifth of the rounds (quick)"
+    } else {
+        ""
+    };
     page += &format!(
         "apfl {} ({}), {}{quick}.\n\n",
         env!("CARGO_PKG_VERSION"),
         env!("APFL_COMMIT"),
         counted(seeds as usize, "seed")
     );
-    let heads = ["claim", "paper", "ours", "verdict"].map(String::from).to_vec();
+    let heads = ["claim", "paper", "ours", "verdict"]
+        .map(String::from)
+        .to_vec();
     let row = |claim: &Claim| {
         let verdict = match &claim.note {
             Some(note) => format!("**{}** ({note})", word(claim.verdict)),
             None => format!("**{}**", word(claim.verdict)),
         };
-        vec![claim.claim.clone(), claim.paper.clone(), claim.ours.clone(), verdict]
+        vec![
+            claim.claim.clone(),
+            claim.paper.clone(),
+            claim.ours.clone(),
+            verdict,
+        ]
     };
-    let rows: Vec<Vec<String>> = std::iter::once(heads).chain(claims.iter().map(row)).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(heads)
+        .chain(claims.iter().map(row))
+        .collect();
     page += &markdown(&rows);
     for remark in item.remarks {
         page += &format!("\n{remark}\n");
@@ -296,7 +349,10 @@ fn word(verdict: Verdict) -> &'static str {
 fn text(item: &Item, claims: &[Claim]) -> String {
     let mut text = format!("{} · {}\n\n", item.name, item.title);
     for claim in claims {
-        let note = claim.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
+        let note = claim
+            .note
+            .as_ref()
+            .map_or(String::new(), |note| format!(" ({note})"));
         text += &format!(
             "  {}\n    paper    {}\n    ours     {}\n    verdict  {}{note}\n\n",
             claim.claim,

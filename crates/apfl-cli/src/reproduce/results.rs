@@ -101,7 +101,11 @@ impl Results {
         };
         Values {
             name: track.name.clone(),
-            by_seed: self.runs(&track.run).iter().map(|run| value(run).unwrap_or(f64::NAN)).collect(),
+            by_seed: self
+                .runs(&track.run)
+                .iter()
+                .map(|run| value(run).unwrap_or(f64::NAN))
+                .collect(),
         }
     }
 
@@ -112,7 +116,10 @@ impl Results {
 
     /// The same for several.
     pub fn all(&self, tracks: &[Track], measure: Measure) -> Vec<Values> {
-        tracks.iter().map(|track| self.last(track, measure)).collect()
+        tracks
+            .iter()
+            .map(|track| self.last(track, measure))
+            .collect()
     }
 
     /// A score at the end, over all clients.
@@ -128,7 +135,11 @@ impl Results {
         };
         Values {
             name: track.name.clone(),
-            by_seed: self.runs(&track.run).iter().map(|run| value(run).unwrap_or(f64::NAN)).collect(),
+            by_seed: self
+                .runs(&track.run)
+                .iter()
+                .map(|run| value(run).unwrap_or(f64::NAN))
+                .collect(),
         }
     }
 
@@ -141,16 +152,24 @@ impl Results {
                 by_round.entry(record.round).or_default().push(value);
             }
         }
-        let samples = by_round.into_iter().filter_map(|(round, values)| {
-            Some((round as f64, Sample::of(values.into_iter())?))
-        });
-        banded(&track.name, track.colour, samples.collect(), track.model == Model::Localized)
+        let samples = by_round
+            .into_iter()
+            .filter_map(|(round, values)| Some((round as f64, Sample::of(values.into_iter())?)));
+        banded(
+            &track.name,
+            track.colour,
+            samples.collect(),
+            track.model == Model::Localized,
+        )
     }
 }
 
 /// A line with one deviation around it.
 pub fn banded(name: &str, colour: usize, samples: Vec<(f64, Sample)>, dashed: bool) -> Series {
-    let points = samples.iter().map(|(x, sample)| (*x, sample.mean)).collect();
+    let points = samples
+        .iter()
+        .map(|(x, sample)| (*x, sample.mean))
+        .collect();
     let line = Series::line(name, colour, points);
     let around = |(_, s): &(f64, Sample)| {
         let deviation = s.deviation.unwrap_or(0.0);

@@ -12,12 +12,21 @@ pub fn item() -> Item {
     let mixing = |mixing: &str| format!("algorithm.mixing={mixing}");
     let mut runs = Vec::new();
     for alpha in ["0.25", "0.5", "0.75"] {
-        runs.push(run(format!("apfl {alpha}"), &[&mixing(&format!("{{ fixed = {alpha} }}"))]));
+        runs.push(run(
+            format!("apfl {alpha}"),
+            &[&mixing(&format!("{{ fixed = {alpha} }}"))],
+        ));
     }
     runs.push(run("apfl adaptive", &[&mixing("{ adaptive = 0.5 }")]));
     runs.push(run("fedavg", &["algorithm.kind=fedavg"]));
-    let slower = ["training.learning_rate=0.05", "training.schedule.factor=0.95"];
-    runs.push(run("scaffold", &["algorithm.kind=scaffold", slower[0], slower[1]]));
+    let slower = [
+        "training.learning_rate=0.05",
+        "training.schedule.factor=0.95",
+    ];
+    runs.push(run(
+        "scaffold",
+        &["algorithm.kind=scaffold", slower[0], slower[1]],
+    ));
     Item {
         name: "table1",
         title: "The CNN on CIFAR-10 with 2 classes a client",
@@ -28,7 +37,10 @@ pub fn item() -> Item {
         figures: |results| {
             let tracks = columns().into_iter().map(|column| column.track).collect();
             let groups = [("CIFAR-10, 2 classes a client".to_string(), tracks)];
-            Ok(vec![("table1".into(), loss_and_accuracy(results, "", &groups))])
+            Ok(vec![(
+                "table1".into(),
+                loss_and_accuracy(results, "", &groups),
+            )])
         },
         tables: |results| Ok(tables(results, "table1", &columns(), &[10, 30, 50, 100])),
         remarks: &[
@@ -48,14 +60,62 @@ fn column(name: &str, run: &str, model: Model, colour: usize, paper: [f64; 4]) -
 fn columns() -> Vec<Column> {
     let personal = Model::Personal;
     vec![
-        column("APFL α=0.25", "apfl 0.25", personal, 0, [0.154, 0.003, 89.33, 0.26]),
-        column("APFL α=0.5", "apfl 0.5", personal, 1, [0.113, 0.008, 88.74, 0.14]),
-        column("APFL α=0.75", "apfl 0.75", personal, 2, [0.103, 0.007, 89.04, 0.22]),
-        column("APFL adaptive", "apfl adaptive", personal, 5, [0.101, 0.013, 88.87, 0.51]),
-        column("FedAvg global", "fedavg", Model::Shared, 3, [1.789, 0.004, 32.51, 0.47]),
-        column("FedAvg localized", "fedavg", Model::Localized, 3, [0.369, 0.005, 83.16, 0.37]),
-        column("SCAFFOLD global", "scaffold", Model::Shared, 4, [1.70, 0.001, 37.16, 0.30]),
-        column("SCAFFOLD localized", "scaffold", Model::Localized, 4, [0.593, 0.012, 85.25, 0.20]),
+        column(
+            "APFL α=0.25",
+            "apfl 0.25",
+            personal,
+            0,
+            [0.154, 0.003, 89.33, 0.26],
+        ),
+        column(
+            "APFL α=0.5",
+            "apfl 0.5",
+            personal,
+            1,
+            [0.113, 0.008, 88.74, 0.14],
+        ),
+        column(
+            "APFL α=0.75",
+            "apfl 0.75",
+            personal,
+            2,
+            [0.103, 0.007, 89.04, 0.22],
+        ),
+        column(
+            "APFL adaptive",
+            "apfl adaptive",
+            personal,
+            5,
+            [0.101, 0.013, 88.87, 0.51],
+        ),
+        column(
+            "FedAvg global",
+            "fedavg",
+            Model::Shared,
+            3,
+            [1.789, 0.004, 32.51, 0.47],
+        ),
+        column(
+            "FedAvg localized",
+            "fedavg",
+            Model::Localized,
+            3,
+            [0.369, 0.005, 83.16, 0.37],
+        ),
+        column(
+            "SCAFFOLD global",
+            "scaffold",
+            Model::Shared,
+            4,
+            [1.70, 0.001, 37.16, 0.30],
+        ),
+        column(
+            "SCAFFOLD localized",
+            "scaffold",
+            Model::Localized,
+            4,
+            [0.593, 0.012, 85.25, 0.20],
+        ),
     ]
 }
 

@@ -112,9 +112,16 @@ pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
     let margin = |check: &Check| check.margin.mean;
     let worst = checks
         .iter()
-        .max_by(|a, b| (a.verdict(), -margin(a)).partial_cmp(&(b.verdict(), -margin(b))).expect("numbers"))
+        .max_by(|a, b| {
+            (a.verdict(), -margin(a))
+                .partial_cmp(&(b.verdict(), -margin(b)))
+                .expect("numbers")
+        })
         .expect("a claim has a check");
-    let holding = checks.iter().filter(|c| c.verdict() == Verdict::Holds).count();
+    let holding = checks
+        .iter()
+        .filter(|c| c.verdict() == Verdict::Holds)
+        .count();
     let count = match checks.len() {
         1 => String::new(),
         n => format!("{holding} of {n} comparisons hold; least: "),
@@ -137,7 +144,10 @@ pub fn each_below(low: &[Values], high: &[Values]) -> Vec<Check> {
 
 /// Each below the next.
 pub fn rising(values: &[Values]) -> Vec<Check> {
-    values.windows(2).map(|pair| Check::below(&pair[0], &pair[1])).collect()
+    values
+        .windows(2)
+        .map(|pair| Check::below(&pair[0], &pair[1]))
+        .collect()
 }
 
 #[cfg(test)]
@@ -155,7 +165,12 @@ mod tests {
     #[test]
     fn the_spread_over_seeds_decides() {
         let of = |low: &[f64], high: &[f64]| {
-            all_of("", "", vec![Check::below(&values("a", low), &values("b", high))]).verdict
+            all_of(
+                "",
+                "",
+                vec![Check::below(&values("a", low), &values("b", high))],
+            )
+            .verdict
         };
         assert_eq!(of(&[1.0, 1.0, 1.0], &[2.0, 2.2, 1.8]), Verdict::Holds);
         assert_eq!(of(&[1.0, 1.0], &[1.1, 0.9]), Verdict::WithinNoise);
@@ -169,7 +184,11 @@ mod tests {
         let high = [values("c", &[2.0, 2.1])];
         let claim = all_of("1", "p", each_below(&low, &high));
         assert_eq!(claim.verdict, Verdict::Fails);
-        assert!(claim.ours.starts_with("1 of 2 comparisons hold; least: b < c by -1.0000"));
+        assert!(
+            claim
+                .ours
+                .starts_with("1 of 2 comparisons hold; least: b < c by -1.0000")
+        );
         let range = Values::range("r", &[low[0].clone(), low[1].clone()]);
         assert_eq!(range.by_seed, [2.0, 2.0]);
     }
