@@ -20,10 +20,33 @@ import work
 
 
 def dense(p, x):
-    """Logistic (no hidden layer) and MLP."""
+    """Logistic (no hidden layer) and MLP. The last weights are kept outputs first: with
+    ten outputs, that is the order in which XLA is faster."""
     for k in range(0, len(p) - 2, 2):
         x = jax.nn.relu(x @ p[k] + p[k + 1])
-    return x @ p[-2] + p[-1]
+    return x @ p[-2].T + p[-1]
+
+
+def conv(x, filters):
+    """A convolution as matrix products over shifted copies of the image.
+
+    XLA's own convolution loses its fast path inside a scan on a CPU, and is then some ten
+    times slower than this. Few channels: all shifts side by side, one product. Many: the
+    shifts along the width side by side, one product for each row of the filter.
+    """
+    b, h, w, c = x.shape
+    k, _, _, outputs = filters.shape
+    h, w = h - k + 1, w - k + 1
+    if c < 8:
+        shifts = [x[:, i : i + h, j : j + w] for i in range(k) for j in range(k)]
+        z = jnp.concatenate(shifts, 3).reshape(b * h * w, -1) @ filters.reshape(-1, outputs)
+    else:
+        wide = jnp.concatenate([x[:, :, j : j + w] for j in range(k)], 3)
+        z = sum(
+            wide[:, i : i + h].reshape(b * h * w, -1) @ filters[i].reshape(-1, outputs)
+            for i in range(k)
+        )
+    return z.reshape(b, h, w, outputs)
 
 
 def cnn(p, x):
@@ -33,13 +56,15 @@ def cnn(p, x):
     than that of `reduce_window`, and differs only where two positive values are equal.
     """
     for k in (0, 2):
-        z = lax.conv_general_dilated(
-            x, p[k], (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
-        )
-        z = jax.nn.relu(z + p[k + 1])
+        z = jax.nn.relu(conv(x, p[k]) + p[k + 1])
         b, h, w, c = z.shape
         x = z.reshape(b, h // 2, 2, w // 2, 2, c).max((2, 4))
     return dense(p[4:], x.reshape(len(x), -1))
+
+
+def turned(p):
+    """Parameters with the last weights outputs first, or back again."""
+    return [*p[:-2], jnp.array(p[-2].T), p[-1]]
 
 
 def gradient(name, at, x, y):
@@ -127,7 +152,7 @@ class Federation:
 
     def __init__(self, algorithm, name, first, clients=work.CLIENTS):
         self.algorithm, self.name = algorithm, name
-        self.w = [jnp.array(a) for a in first]
+        self.w = turned([jnp.array(a) for a in first])
         apfl = algorithm == "apfl"
         self.v = [jnp.tile(a, (clients,) + (1,) * a.ndim) for a in self.w] if apfl else []
         self.alpha = jnp.full(clients, work.MIXING, jnp.float32)
@@ -146,7 +171,7 @@ def prepare(algorithm, name, batch, channels, args):
     first = work.first_parameters(name, channels)
     rng = np.random.default_rng(4)
     if algorithm == "step":
-        state = [[jnp.array(a) for a in first]]
+        state = [turned([jnp.array(a) for a in first])]
 
         def steps(count=20 if name == "cnn" else 200):
             [batches] = work.order(rng, [0], count, batch)

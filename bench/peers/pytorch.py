@@ -31,6 +31,7 @@ class Model:
     """f(·; ξ) = cross-entropy + ½λ‖·‖², over lists of tensors."""
 
     def __init__(self, model, channels_last=False):
+        self.name = model
         self.forward = cnn if model == "cnn" else dense
         self.l2 = work.L2[model]
         self.layout = torch.channels_last if channels_last else torch.contiguous_format
@@ -62,9 +63,12 @@ class Model:
             out.append(np.ascontiguousarray(t.numpy()))
         return out
 
-    def images(self, x):
-        x = torch.from_numpy(x)
-        return x.permute(0, 3, 1, 2).contiguous(memory_format=self.layout) if x.dim() == 4 else x
+    def examples(self, clients=work.CLIENTS):
+        planes = self.layout is torch.contiguous_format
+        x, y = (torch.from_numpy(a) for a in work.examples(self.name, clients, planes))
+        if x.dim() == 4 and not planes:
+            x = x.permute(0, 3, 1, 2)  # which is what PyTorch calls channels last
+        return x, y.long()
 
     def loss(self, at, x, y):
         return F.cross_entropy(self.forward(at, x), y)
@@ -149,8 +153,7 @@ class Federation:
 def prepare(algorithm, name, batch, channels, args):
     """What is measured: a function that does some of the work and gives its steps."""
     model = Model(name, args.channels_last)
-    x, y = work.examples(name, 1 if algorithm == "step" else work.CLIENTS)
-    x, y = model.images(x), torch.from_numpy(y).long()
+    x, y = model.examples(1 if algorithm == "step" else work.CLIENTS)
     first = work.first_parameters(name, channels)
     rng = np.random.default_rng(4)
     if algorithm == "step":

@@ -83,18 +83,20 @@ def digits():
     return images, rng.integers(0, CLASSES, len(images), np.uint8)
 
 
-def examples(model, clients=CLIENTS):
+def examples(model, clients=CLIENTS, planes=False):
     """Training rows of all clients, one client after the other, and their labels.
 
     Each client has two stripes of the digits in order of their label, hence about two
-    classes. Floats, as PyTorch and JAX loops keep them: (rows, 784), or (rows, 32, 32, 3).
+    classes. Floats, as PyTorch and JAX loops keep them: (rows, 784), or (rows, 32, 32, 3),
+    or with `planes` (rows, 3, 32, 32).
     """
     rng = np.random.default_rng(3)
     if model == "cnn":
-        shape = (clients * TRAIN, 32, 32, 3)
-        x = rng.random(shape, np.float32)
-        x -= 0.5
-        return x, rng.integers(0, CLASSES, len(x), np.int32)
+        x = np.empty((clients, TRAIN, *((3, 32, 32) if planes else (32, 32, 3))), np.float32)
+        for own in x:
+            drawn = rng.random((TRAIN, 32, 32, 3), np.float32) - np.float32(0.5)
+            own[:] = drawn.transpose(0, 3, 1, 2) if planes else drawn
+        return x.reshape(-1, *x.shape[2:]), rng.integers(0, CLASSES, clients * TRAIN, np.int32)
     images, labels = digits()
     stripes = np.argsort(labels, kind="stable").reshape(2 * CLIENTS, EXAMPLES // 2)
     stripes = rng.permutation(stripes).reshape(CLIENTS, EXAMPLES)[:clients]
@@ -163,8 +165,11 @@ def main(description, peer, prepare, options=lambda parser: None):
     parser.add_argument("--batch", type=int, choices=(20, 50), help="only this size")
     parser.add_argument("--channels", default="32,64", choices=("32,64", "20,50"))
     parser.add_argument("--seconds", type=float, default=3.0, help="to measure for, each")
+    parser.add_argument("--check", action="store_true", help="compare the peers' results instead")
     options(parser)
     args = parser.parse_args()
+    if args.check:
+        sys.exit(subprocess.run([sys.executable, Path(__file__).with_name("check.py")]).returncode)
     chosen = [
         (work, batch)
         for work, batch in WORKS
