@@ -21,20 +21,18 @@ def difference(a, b):
 
 def compare(algorithm, name, channels_last):
     first = work.first_parameters(name, (20, 50))
-    x, y = work.examples(name, CLIENTS)
+    x, y = (jax_scan.jnp.asarray(a) for a in work.examples(name, CLIENTS))
     model = pytorch.Model(name, channels_last)
     ours = pytorch.Federation(algorithm, model, first, CLIENTS)
     theirs = jax_scan.Federation(algorithm, name, first, CLIENTS)
     images, labels = model.examples(CLIENTS)
-    rng, cohort = np.random.default_rng(5), np.arange(CLIENTS, dtype=np.int32)
+    rng = np.random.default_rng(5)
     # A rate at which α moves visibly within three rounds, and stays inside of (0, 1).
     eta = 0.02
-    theirs.alpha = theirs.alpha.at[:].set(0.5)
-    ours.alpha = [0.5] * CLIENTS
     for _ in range(ROUNDS):
-        batches = work.order(rng, cohort, STEPS, BATCH)
-        ours.round(cohort, images, labels, batches, eta)
-        theirs.round(cohort, x, y, batches, eta)
+        batches = work.order(rng, CLIENTS, STEPS, BATCH)
+        ours.round(images, labels, batches, eta)
+        theirs.round(x, y, batches, eta)
     moved = difference(model.arrays(ours.w), first)
     apart = {"w": difference(model.arrays(ours.w), jax_scan.turned(theirs.w))}
     if algorithm == "apfl":
@@ -42,7 +40,7 @@ def compare(algorithm, name, channels_last):
             own = jax_scan.turned([a[i] for a in theirs.v])
             apart["v"] = max(apart.get("v", 0), difference(model.arrays(ours.v[i]), own))
         apart["α"] = difference([ours.alpha], [theirs.alpha])
-        moved = min(moved, abs(ours.alpha[0] - 0.5))
+        moved = min(moved, abs(ours.alpha[0] - work.MIXING))
     # Two loops that do nothing would agree as well.
     good = max(apart.values()) < MOST < moved
     layout = ", channels last" if channels_last else ""

@@ -81,6 +81,7 @@ def gradient(name, at, x, y):
 
 
 def rows_of(x, y, rows):
+    """ξ: those rows, or the batch of that number where they lie in batches."""
     take = {"mode": "promise_in_bounds"}
     return x.at[rows].get(**take), y.at[rows].get(**take)
 
@@ -127,8 +128,8 @@ def sgd(name, w, x, y, batches, eta):
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=(2, 3, 4))
-def one_round(algorithm, name, w, v, alpha, x, y, cohort, batches, eta):
-    """All clients of the cohort in turn, then the server's mean."""
+def one_round(algorithm, name, w, v, alpha, x, y, batches, eta):
+    """All clients in turn, then the server's mean."""
 
     def client(state, turn):
         total, v, alpha = state
@@ -143,49 +144,50 @@ def one_round(algorithm, name, w, v, alpha, x, y, cohort, batches, eta):
         return ([a + b for a, b in zip(total, end)], v, alpha), None
 
     state = [jnp.zeros_like(a) for a in w], v, alpha
-    (total, v, alpha), _ = lax.scan(client, state, (cohort, batches))
-    return [a / len(cohort) for a in total], v, alpha
+    (total, v, alpha), _ = lax.scan(client, state, (jnp.arange(len(batches)), batches))
+    return [a / len(batches) for a in total], v, alpha
 
 
 class Federation:
     """The server's w, and each client's v and α, which stay from round to round."""
 
-    def __init__(self, algorithm, name, first, clients=work.CLIENTS):
+    def __init__(self, algorithm, name, first, clients):
         self.algorithm, self.name = algorithm, name
         self.w = turned([jnp.array(a) for a in first])
         apfl = algorithm == "apfl"
         self.v = [jnp.tile(a, (clients,) + (1,) * a.ndim) for a in self.w] if apfl else []
         self.alpha = jnp.full(clients, work.MIXING, jnp.float32)
 
-    def round(self, cohort, x, y, batches, eta=work.RATE):
+    def round(self, x, y, batches, eta=work.RATE):
         self.w, self.v, self.alpha = one_round(
-            self.algorithm, self.name, self.w, self.v, self.alpha, x, y, cohort, batches, eta
+            self.algorithm, self.name, self.w, self.v, self.alpha, x, y, batches, eta
         )
         jax.block_until_ready((self.w, self.v))
 
 
 def prepare(algorithm, name, batch, channels, args):
     """What is measured: a function that does some of the work and gives its steps."""
-    x, y = work.examples(name, 1 if algorithm == "step" else work.CLIENTS)
-    x, y = jnp.asarray(x), jnp.asarray(y)
+    clients = 1 if algorithm == "step" else work.CLIENTS[name]
+    x, y = work.examples(name, clients)
     first = work.first_parameters(name, channels)
-    rng = np.random.default_rng(4)
     if algorithm == "step":
-        state = [turned([jnp.array(a) for a in first])]
+        w = turned([jnp.array(a) for a in first])
+        x, y = (jnp.asarray(work.in_batches(a, batch)) for a in (x, y))
 
-        def steps(count=20 if name == "cnn" else 200):
-            [batches] = work.order(rng, [0], count, batch)
-            state[0] = jax.block_until_ready(sgd(name, state[0], x, y, batches, work.RATE))
+        def steps(count=work.step_count(name, batch)):
+            nonlocal w
+            turns = np.arange(count, dtype=np.int32) % len(x)
+            w = jax.block_until_ready(sgd(name, w, x, y, turns, work.RATE))
             return count
 
         return steps
-    federation = Federation(algorithm, name, first)
-    turns = work.cohorts(work.COHORT[name])
+    x, y = jnp.asarray(x), jnp.asarray(y)
+    federation = Federation(algorithm, name, first, clients)
+    rng = np.random.default_rng(4)
 
     def a_round(tau=work.LOCAL_STEPS[name]):
-        cohort = next(turns)
-        federation.round(cohort, x, y, work.order(rng, cohort, tau, batch))
-        return len(cohort) * tau
+        federation.round(x, y, work.order(rng, clients, tau, batch))
+        return clients * tau
 
     return a_round
 

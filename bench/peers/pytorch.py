@@ -31,10 +31,10 @@ class Model:
     """f(·; ξ) = cross-entropy + ½λ‖·‖², over lists of tensors."""
 
     def __init__(self, model, channels_last=False):
-        self.name = model
-        self.forward = cnn if model == "cnn" else dense
+        self.name, self.forward = model, cnn if model == "cnn" else dense
         self.l2 = work.L2[model]
-        self.layout = torch.channels_last if channels_last else torch.contiguous_format
+        images = channels_last and model == "cnn"
+        self.layout = torch.channels_last if images else torch.contiguous_format
 
     def tensors(self, arrays):
         """Parameters from NumPy's layout: inputs first → outputs first."""
@@ -63,12 +63,21 @@ class Model:
             out.append(np.ascontiguousarray(t.numpy()))
         return out
 
-    def examples(self, clients=work.CLIENTS):
+    def examples(self, clients):
         planes = self.layout is torch.contiguous_format
-        x, y = (torch.from_numpy(a) for a in work.examples(self.name, clients, planes))
-        if x.dim() == 4 and not planes:
-            x = x.permute(0, 3, 1, 2)  # which is what PyTorch calls channels last
-        return x, y.long()
+        x, y = work.examples(self.name, clients, planes)
+        return torch.from_numpy(x), torch.from_numpy(y).long()
+
+    def batch(self, x, y, rows):
+        """ξ: those rows, or the batch of that number where they lie in batches. Images
+        are drawn as they lie in memory, since index_select would put out planes."""
+        if isinstance(rows, int):
+            x, y = x[rows], y[rows]
+        else:
+            x, y = x.index_select(0, rows), y.index_select(0, rows)
+        if self.layout is torch.channels_last:
+            x = x.permute(0, 3, 1, 2)
+        return x, y
 
     def loss(self, at, x, y):
         return F.cross_entropy(self.forward(at, x), y)
@@ -98,7 +107,7 @@ def apfl_round(model, w, v, alpha, x, y, batches, eta):
     at_w, at_v_bar = leaves(w), leaves(v_bar)
     both, n = at_w + at_v_bar, len(w)
     for step, rows in enumerate(batches):
-        xi, yi = x.index_select(0, rows), y.index_select(0, rows)
+        xi, yi = model.batch(x, y, rows)
         # The two losses share no parameter: one backward pass gives both gradients.
         loss = model.loss(at_w, xi, yi) + model.loss(at_v_bar, xi, yi)
         g = torch.autograd.grad(loss, both)
@@ -120,7 +129,7 @@ def sgd(model, w, x, y, batches, eta):
     """w ← w − η∇f(w), in place: a client of FedAvg, and the single step."""
     at_w = leaves(w)
     for rows in batches:
-        loss = model.loss(at_w, x.index_select(0, rows), y.index_select(0, rows))
+        loss = model.loss(at_w, *model.batch(x, y, rows))
         g = torch.autograd.grad(loss, at_w)
         model.decay(g, w)
         torch._foreach_add_(w, g, alpha=-eta)
@@ -129,15 +138,15 @@ def sgd(model, w, x, y, batches, eta):
 class Federation:
     """The server's w, and each client's v and α, which stay from round to round."""
 
-    def __init__(self, algorithm, model, first, clients=work.CLIENTS):
+    def __init__(self, algorithm, model, first, clients):
         self.algorithm, self.model = algorithm, model
         self.w = model.tensors(first)
         self.v = [copies(self.w) for _ in range(clients)] if algorithm == "apfl" else None
         self.alpha = [work.MIXING] * clients
 
-    def round(self, cohort, x, y, batches, eta=work.RATE):
+    def round(self, x, y, batches, eta=work.RATE):
         total = [torch.zeros_like(t) for t in self.w]
-        for i, rows in zip(cohort.tolist(), torch.from_numpy(batches)):
+        for i, rows in enumerate(torch.from_numpy(batches)):
             w = copies(self.w)
             if self.algorithm == "apfl":
                 self.alpha[i] = apfl_round(
@@ -146,32 +155,30 @@ class Federation:
             else:
                 sgd(self.model, w, x, y, rows, eta)
             torch._foreach_add_(total, w)
-        torch._foreach_div_(total, len(cohort))
+        torch._foreach_div_(total, len(batches))
         self.w = total
 
 
 def prepare(algorithm, name, batch, channels, args):
     """What is measured: a function that does some of the work and gives its steps."""
     model = Model(name, args.channels_last)
-    x, y = model.examples(1 if algorithm == "step" else work.CLIENTS)
+    clients = 1 if algorithm == "step" else work.CLIENTS[name]
+    x, y = model.examples(clients)
     first = work.first_parameters(name, channels)
-    rng = np.random.default_rng(4)
     if algorithm == "step":
-        w = model.tensors(first)
+        w, x, y = model.tensors(first), work.in_batches(x, batch), work.in_batches(y, batch)
 
-        def steps(count=20 if name == "cnn" else 200):
-            [batches] = torch.from_numpy(work.order(rng, [0], count, batch))
-            sgd(model, w, x, y, batches, work.RATE)
+        def steps(count=work.step_count(name, batch)):
+            sgd(model, w, x, y, [k % len(x) for k in range(count)], work.RATE)
             return count
 
         return steps
-    federation = Federation(algorithm, model, first)
-    turns = work.cohorts(work.COHORT[name])
+    federation = Federation(algorithm, model, first, clients)
+    rng = np.random.default_rng(4)
 
     def one_round(tau=work.LOCAL_STEPS[name]):
-        cohort = next(turns)
-        federation.round(cohort, x, y, work.order(rng, cohort, tau, batch))
-        return len(cohort) * tau
+        federation.round(x, y, work.order(rng, clients, tau, batch))
+        return clients * tau
 
     return one_round
 

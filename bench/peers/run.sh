@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # apfl and its peers on the same work, on the same core, one after the other; one table.
 #
-#   bench/peers/run.sh [--seconds N] [--channels 32,64|20,50] [--check]
+#   bench/peers/run.sh [--seconds N] [--check]
 #
 # APFL_BENCH_VENV: the virtual environment (default bench/peers/.venv; made if missing)
 # APFL_BENCH_CORE: the core to stay on (default: the last one this shell may use)
@@ -12,12 +12,12 @@ root=$(cd "$here/../.." && pwd)
 venv=${APFL_BENCH_VENV:-$here/.venv}
 
 check=
-arguments=()
+seconds=3
 while (($#)); do
     case $1 in
         --check) check=yes ;;
-        --seconds | --channels)
-            arguments+=("$1" "${2:?$1 needs a value}")
+        --seconds)
+            seconds=${2:?--seconds needs a number}
             shift
             ;;
         *)
@@ -55,20 +55,29 @@ files=()
 status=0
 
 (cd "$root" && cargo build --release)
-echo "measuring apfl" >&2
-if "${pin[@]}" "$root/target/release/apfl" bench --json >"$out/apfl.json" 2>"$out/apfl.err"; then
-    files+=("$out/apfl.json")
-else
-    status=1
-    echo "apfl bench --json failed, so the table has the peers alone. It said:" >&2
-    sed 's/^/    /' "$out/apfl.err" >&2
-fi
+apfl=${CARGO_TARGET_DIR:-$root/target}/release/apfl
+ours() { # batch, works
+    local batch=$1 file=$out/apfl-$1.json
+    shift
+    echo "measuring apfl, batch $batch" >&2
+    if ${pin[@]+"${pin[@]}"} "$apfl" bench "$@" --json --quiet --threads 1 --batch "$batch" \
+        --seconds "$seconds" >"$file" 2>"$out/apfl.err"; then
+        files+=("$file")
+    else
+        status=1
+        echo "apfl bench is missing or failed: the table has the peers alone. It said:" >&2
+        sed 's/^/    /' "$out/apfl.err" >&2
+    fi
+}
+steps=(step-logistic step-mlp step-cnn)
+ours 20 apfl-logistic apfl-mlp apfl-cnn fedavg-mlp "${steps[@]}"
+ours 50 "${steps[@]}"
 
 peer() { # name, script, further arguments
     local name=$1 script=$2
     shift 2
     echo "measuring $name" >&2
-    if ! "${pin[@]}" "$python" "$here/$script" "$@" "${arguments[@]}" >"$out/$name.jsonl"; then
+    if ! ${pin[@]+"${pin[@]}"} "$python" "$here/$script" "$@" --seconds "$seconds" >"$out/$name.jsonl"; then
         status=1
         echo "$name did not finish: what it measured is in the table" >&2
     fi

@@ -34,15 +34,13 @@ def number(value):
 
 def table(measurements):
     """Rows of text: the work, the rate and the memory of each peer, the ratios."""
-    rates, works, peers, channels = {}, [], [], {}
+    rates, works, peers = {}, [], []
     for m in measurements:
         key = m["work"], m.get("batch", 20)
         if m["peer"] not in peers:
             peers.append(m["peer"])
         if key not in works:
             works.append(key)
-        if "channels" in m:
-            channels.setdefault(key, set()).add(tuple(m["channels"]))
         rates[key, m["peer"]] = m
     others = [peer for peer in peers if peer != OURS]
     head = ["work", "batch", *peers, *(f"× {peer}" for peer in others if OURS in peers)]
@@ -59,8 +57,7 @@ def table(measurements):
             ratio = ours["steps_per_second"] / m["steps_per_second"] if ours and m else None
             row.append(f"{ratio:.2f}" if ratio else "–")
         rows.append(row)
-    mixed = [work for (work, _), seen in channels.items() if len(seen) > 1]
-    return rows, mixed
+    return rows
 
 
 def main():
@@ -69,23 +66,21 @@ def main():
     measurements = [m for path in sys.argv[1:] for m in read(path)]
     if not measurements:
         sys.exit("nothing was measured")
-    rows, mixed = table(measurements)
+    rows = table(measurements)
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     for row in rows:
         cells = [c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths))]
         print("  ".join(cells).rstrip())
     if OURS not in rows[0]:
         print("\napfl itself was not measured: there are no ratios.")
-    for work in mixed:
-        print(f"\n{work}: not all measured with the same channels, do not compare.")
     busy = [
         f"{m['peer']} {m['work']} {m['batch']}"
         for m in measurements
         if m.get("steps_per_cpu_second", 0) > 1.1 * m["steps_per_second"]
     ]
     if busy:
-        print("\nThe core was not free (more than a tenth of the time went elsewhere) in:")
-        print("  " + "\n  ".join(busy))
+        print("\nDo not trust this table: the core was not free, more than a tenth of the time went")
+        print("elsewhere, in " + ", ".join(busy))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The work that every peer does: clients, examples, batches, first parameters, timing.
 
-100 clients of 600 examples, 480 of them for training. A peer takes from here what
-must be the same everywhere; how it computes is its own affair.
+Clients of 600 examples, 480 of them for training, as in `apfl bench`. A peer takes from
+here what must be the same everywhere; how it computes is its own affair.
 """
 
 import argparse
@@ -16,12 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-CLIENTS, EXAMPLES, TRAIN, CLASSES = 100, 600, 480, 10
-RATE, MIXING = 0.05, 0.01  # η and α⁰: they do not change the time
+EXAMPLES, TRAIN, CLASSES = 600, 480, 10
+RATE, MIXING = 0.01, 0.5  # η and α⁰
 L2 = {"logistic": 1e-4, "mlp": 0.0, "cnn": 0.0}
 LOCAL_STEPS = {"logistic": 10, "mlp": 20, "cnn": 10}
-# A convolutional round of all clients takes a minute in a slow peer: ten clients a round.
-COHORT = {"logistic": 100, "mlp": 100, "cnn": 10}
+CLIENTS = {"logistic": 100, "mlp": 100, "cnn": 10}  # a CNN's round of 100 takes a minute
 WORKS = [  # name, batch
     ("apfl-logistic", 20),
     ("apfl-mlp", 20),
@@ -83,7 +82,7 @@ def digits():
     return images, rng.integers(0, CLASSES, len(images), np.uint8)
 
 
-def examples(model, clients=CLIENTS, planes=False):
+def examples(model, clients, planes=False):
     """Training rows of all clients, one client after the other, and their labels.
 
     Each client has two stripes of the digits in order of their label, hence about two
@@ -98,8 +97,8 @@ def examples(model, clients=CLIENTS, planes=False):
             own[:] = drawn.transpose(0, 3, 1, 2) if planes else drawn
         return x.reshape(-1, *x.shape[2:]), rng.integers(0, CLASSES, clients * TRAIN, np.int32)
     images, labels = digits()
-    stripes = np.argsort(labels, kind="stable").reshape(2 * CLIENTS, EXAMPLES // 2)
-    stripes = rng.permutation(stripes).reshape(CLIENTS, EXAMPLES)[:clients]
+    stripes = np.argsort(labels, kind="stable").reshape(-1, EXAMPLES // 2)
+    stripes = rng.permutation(stripes).reshape(-1, EXAMPLES)[:clients]
     clients = rng.permuted(stripes, axis=1)[:, :TRAIN]
     # Byte by byte through a table, client by client: no copy of it all in wide numbers.
     counts = sum(np.bincount(images[rows].ravel(), minlength=256) for rows in clients)
@@ -112,32 +111,34 @@ def examples(model, clients=CLIENTS, planes=False):
     return x, labels[clients.ravel()].astype(np.int32)
 
 
-def order(rng, cohort, steps, batch):
-    """Rows of each client's mini-batches, (cohort, steps, batch): a fresh permutation of
-    its training rows for each client and round, and another one when it is used up."""
-    passes = -(-steps // (TRAIN // batch))
-    whole = TRAIN // batch * batch
-    rows = np.tile(np.arange(TRAIN, dtype=np.int32), (len(cohort) * passes, 1))
-    rows = rng.permuted(rows, axis=1)[:, :whole].reshape(len(cohort), -1, batch)[:, :steps]
-    return rows + (np.asarray(cohort, np.int32) * TRAIN)[:, None, None]
+def order(rng, clients, steps, batch):
+    """Rows of each client's mini-batches, (clients, steps, batch): a fresh permutation of
+    its training rows for each client and round. No work here takes more than one pass."""
+    assert steps * batch <= TRAIN
+    rows = np.arange(clients * TRAIN, dtype=np.int32).reshape(clients, TRAIN)
+    return rng.permuted(rows, axis=1)[:, : steps * batch].reshape(clients, steps, batch)
 
 
-def cohorts(size):
-    """The clients of every round, in turn."""
-    at = 0
-    while True:
-        yield (np.arange(at, at + size) % CLIENTS).astype(np.int32)
-        at += size
+def in_batches(examples, batch):
+    """The first client's examples as (batches, batch, …), for steps without a draw."""
+    whole = TRAIN // batch
+    return examples[: whole * batch].reshape(whole, batch, *examples.shape[1:])
+
+
+def step_count(model, batch):
+    """Steps of a model alone, in one go: some passes over those batches."""
+    return TRAIN // batch * (1 if model == "cnn" else 10)
 
 
 def peak_rss_mb():
-    """The most memory this process ever held. VmHWM, since an exec keeps ru_maxrss."""
+    """The most memory this process ever held, in 10⁶ bytes. VmHWM first: an exec keeps
+    ru_maxrss of the process that called it."""
     try:
         status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
     except (OSError, IndexError):
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most / (1024**2 if sys.platform == "darwin" else 1024)
+        return most * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 
 def measure(call, seconds):
