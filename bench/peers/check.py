@@ -1,7 +1,7 @@
 """The PyTorch and the JAX loop end at the same numbers: w, every v and every α.
 
 A few rounds of a few clients from the same start with the same batches. Fails, with
-exit status 1, where they differ by more than 1e-4.
+exit status 1, where they differ by more than 1e-5: rounding alone gives some 1e-7.
 """
 
 import sys
@@ -12,7 +12,8 @@ import jax_scan
 import pytorch
 import work
 
-CLIENTS, ROUNDS, STEPS, BATCH, MOST = 4, 3, 5, 20, 1e-4
+CLIENTS, ROUNDS, STEPS, BATCH, MOST = 4, 3, 5, 20, 1e-5
+work.L2["logistic"] = 0.1  # λ of the benchmark is too small to be seen in so few steps
 
 
 def difference(a, b):
@@ -42,7 +43,7 @@ def compare(algorithm, name, channels_last):
         apart["α"] = difference([ours.alpha], [theirs.alpha])
         moved = min(moved, abs(ours.alpha[0] - work.MIXING))
     # Two loops that do nothing would agree as well.
-    good = max(apart.values()) < MOST < moved
+    good = max(apart.values()) < MOST and moved > 10 * MOST
     layout = ", channels last" if channels_last else ""
     apart = ", ".join(f"{what} {value:.1e}" for what, value in apart.items())
     print(f"{algorithm}-{name}{layout}: apart by {apart}: {'agree' if good else 'DIFFER'}")
