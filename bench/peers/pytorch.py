@@ -1,0 +1,195 @@
+"""APFL, FedAvg and single steps as a plain eager PyTorch loop with autograd, one thread."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import work
+
+torch.set_num_threads(1)
+
+
+def dense(p, x):
+    """Logistic (no hidden layer) and MLP."""
+    for k in range(0, len(p) - 2, 2):
+        x = F.relu(F.linear(x, p[k], p[k + 1]))
+    return F.linear(x, p[-2], p[-1])
+
+
+def cnn(p, x):
+    """conv 5×5, ReLU, max-pool 2, twice; dense, ReLU; dense."""
+    for k in (0, 2):
+        x = F.max_pool2d(F.relu(F.conv2d(x, p[k], p[k + 1])), 2)
+    return dense(p[4:], x.flatten(1))
+
+
+class Model:
+    """f(·; ξ) = cross-entropy + ½λ‖·‖², over lists of tensors."""
+
+    def __init__(self, model, channels_last=False):
+        self.name, self.forward = model, cnn if model == "cnn" else dense
+        self.l2 = work.L2[model]
+        images = channels_last and model == "cnn"
+        self.layout = torch.channels_last if images else torch.contiguous_format
+
+    def tensors(self, arrays):
+        """Parameters from NumPy's layout: inputs first → outputs first."""
+        out = []
+        for k, a in enumerate(arrays):
+            t = torch.from_numpy(a)
+            if t.dim() == 4:
+                t = t.permute(3, 2, 0, 1).contiguous(memory_format=self.layout)
+            elif t.dim() == 2:
+                if k > 0 and arrays[k - 2].ndim == 4:  # (height, width, channel) → channel first
+                    t = t.view(5, 5, -1, t.shape[1]).permute(2, 0, 1, 3).flatten(0, 2)
+                t = t.t().contiguous()
+            out.append(t.clone(memory_format=torch.preserve_format))
+        return out
+
+    def arrays(self, tensors):
+        """And back."""
+        out = []
+        for k, t in enumerate(tensors):
+            if t.dim() == 4:
+                t = t.permute(2, 3, 1, 0)
+            elif t.dim() == 2:
+                t = t.t()
+                if k > 0 and tensors[k - 2].dim() == 4:
+                    t = t.reshape(-1, 5, 5, t.shape[1]).permute(1, 2, 0, 3).flatten(0, 2)
+            out.append(np.ascontiguousarray(t.numpy()))
+        return out
+
+    def examples(self, clients):
+        planes = self.layout is torch.contiguous_format
+        x, y = work.examples(self.name, clients, planes)
+        return torch.from_numpy(x), torch.from_numpy(y).long()
+
+    def batch(self, x, y, rows):
+        """ξ: those rows, or the batch of that number where they lie in batches. Images
+        are drawn as they lie in memory, since index_select would put out planes."""
+        if isinstance(rows, int):
+            x, y = x[rows], y[rows]
+        else:
+            x, y = x.index_select(0, rows), y.index_select(0, rows)
+        if self.layout is torch.channels_last:
+            x = x.permute(0, 3, 1, 2)
+        return x, y
+
+    def loss(self, at, x, y):
+        return F.cross_entropy(self.forward(at, x), y)
+
+    def decay(self, g, at):
+        """g ← g + λ·at"""
+        if self.l2:
+            torch._foreach_add_(g, at, alpha=self.l2)
+
+
+def leaves(tensors):
+    """The same memory, as parameters that gradients are taken at."""
+    return [t.detach().requires_grad_() for t in tensors]
+
+
+def copies(tensors):
+    return [t.clone(memory_format=torch.preserve_format) for t in tensors]
+
+
+def apfl_round(model, w, v, alpha, x, y, batches, eta):
+    """One client: w and v move in place, the new α is given back.
+
+    w ← w − η∇f(w), v ← v − ηα∇f(v̄), α ← clip(α − η⟨v−w, ∇f(v̄)⟩) in the first step,
+    v̄ ← αv + (1−α)w, every right-hand side at the values before the step.
+    """
+    v_bar = [torch.lerp(a, b, alpha) for a, b in zip(w, v)]
+    at_w, at_v_bar = leaves(w), leaves(v_bar)
+    both, n = at_w + at_v_bar, len(w)
+    for step, rows in enumerate(batches):
+        xi, yi = model.batch(x, y, rows)
+        # The two losses share no parameter: one backward pass gives both gradients.
+        loss = model.loss(at_w, xi, yi) + model.loss(at_v_bar, xi, yi)
+        g = torch.autograd.grad(loss, both)
+        g_w, g = g[:n], g[n:]
+        model.decay(g_w, w)
+        model.decay(g, v_bar)
+        old = alpha
+        if step == 0:
+            slope = sum(torch.sum((b - a) * c) for a, b, c in zip(w, v, g))
+            alpha = min(max(alpha - eta * slope.item(), 0.0), 1.0)
+        torch._foreach_add_(w, g_w, alpha=-eta)
+        torch._foreach_add_(v, g, alpha=-eta * old)
+        for a, b, c in zip(w, v, v_bar):
+            torch.lerp(a, b, alpha, out=c)
+    return alpha
+
+
+def sgd(model, w, x, y, batches, eta):
+    """w ← w − η∇f(w), in place: a client of FedAvg, and the single step."""
+    at_w = leaves(w)
+    for rows in batches:
+        loss = model.loss(at_w, *model.batch(x, y, rows))
+        g = torch.autograd.grad(loss, at_w)
+        model.decay(g, w)
+        torch._foreach_add_(w, g, alpha=-eta)
+
+
+class Federation:
+    """The server's w, and each client's v and α, which stay from round to round."""
+
+    def __init__(self, algorithm, model, first, clients):
+        self.algorithm, self.model = algorithm, model
+        self.w = model.tensors(first)
+        self.v = [copies(self.w) for _ in range(clients)] if algorithm == "apfl" else None
+        self.alpha = [work.MIXING] * clients
+
+    def round(self, x, y, batches, eta=work.RATE):
+        total = [torch.zeros_like(t) for t in self.w]
+        for i, rows in enumerate(torch.from_numpy(batches)):
+            w = copies(self.w)
+            if self.algorithm == "apfl":
+                self.alpha[i] = apfl_round(
+                    self.model, w, self.v[i], self.alpha[i], x, y, rows, eta
+                )
+            else:
+                sgd(self.model, w, x, y, rows, eta)
+            torch._foreach_add_(total, w)
+        torch._foreach_div_(total, len(batches))
+        self.w = total
+
+
+def prepare(algorithm, name, batch, channels, args):
+    """What is measured: a function that does some of the work and gives its steps."""
+    model = Model(name, args.channels_last)
+    clients = 1 if algorithm == "step" else work.CLIENTS[name]
+    x, y = model.examples(clients)
+    first = work.first_parameters(name, channels)
+    if algorithm == "step":
+        w, x, y = model.tensors(first), work.in_batches(x, batch), work.in_batches(y, batch)
+
+        def steps(count=work.step_count(name, batch)):
+            sgd(model, w, x, y, [k % len(x) for k in range(count)], work.RATE)
+            return count
+
+        return steps
+    federation = Federation(algorithm, model, first, clients)
+    rng = np.random.default_rng(4)
+
+    def one_round(tau=work.LOCAL_STEPS[name]):
+        federation.round(x, y, work.order(rng, clients, tau, batch))
+        return clients * tau
+
+    return one_round
+
+
+def options(parser):
+    parser.add_argument("--channels-last", action="store_true", help="memory format of the CNN")
+
+
+def peer(args):
+    return "pytorch-channels-last" if args.channels_last else "pytorch-eager"
+
+
+if __name__ == "__main__":
+    work.main(__doc__, peer, prepare, options)

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# apfl and its peers on the same work, on the same core, one after the other; one table.
+#
+#   bench/peers/run.sh [--seconds N] [--check]
+#
+# APFL_BENCH_VENV: the virtual environment (default bench/peers/.venv; made if missing)
+# APFL_BENCH_CORE: the core to stay on (default: the last one this shell may use)
+# APFL_DATA:       the data directory; with mnist/ in it the digits are the real ones
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+venv=${APFL_BENCH_VENV:-$here/.venv}
+
+check=
+seconds=3
+while (($#)); do
+    case $1 in
+        --check) check=yes ;;
+        --seconds)
+            seconds=${2:?--seconds needs a number}
+            shift
+            ;;
+        *)
+            sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+            exit 2
+            ;;
+    esac
+    shift
+done
+
+if [[ ! -x $venv/bin/python ]]; then
+    echo "making the virtual environment $venv" >&2
+    python3 -m venv "$venv"
+fi
+python=$venv/bin/python
+if ! "$python" -c 'import jax, numpy, torch' 2>/dev/null; then
+    "$python" -m pip install --requirement "$here/requirements.txt" >&2
+fi
+
+if [[ $check ]]; then
+    exec "$python" "$here/check.py"
+fi
+
+pin=()
+if command -v taskset >/dev/null; then
+    allowed=$(taskset -cp $$ | sed 's/.*[:,-] *//')
+    pin=(taskset -c "${APFL_BENCH_CORE:-$allowed}")
+else
+    echo "no taskset here: one thread each, but free to move between cores" >&2
+fi
+
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+files=()
+status=0
+
+(cd "$root" && cargo build --release)
+apfl=${CARGO_TARGET_DIR:-$root/target}/release/apfl
+ours() { # batch, works
+    local batch=$1 file=$out/apfl-$1.json
+    shift
+    echo "measuring apfl, batch $batch" >&2
+    if ${pin[@]+"${pin[@]}"} "$apfl" bench "$@" --json --quiet --threads 1 --batch "$batch" \
+        --seconds "$seconds" >"$file" 2>"$out/apfl.err"; then
+        files+=("$file")
+    else
+        status=1
+        echo "apfl bench is missing or failed: the table has the peers alone. It said:" >&2
+        sed 's/^/    /' "$out/apfl.err" >&2
+    fi
+}
+steps=(step-logistic step-mlp step-cnn)
+ours 20 apfl-logistic apfl-mlp apfl-cnn fedavg-mlp "${steps[@]}"
+ours 50 "${steps[@]}"
+
+peer() { # name, script, further arguments
+    local name=$1 script=$2
+    shift 2
+    echo "measuring $name" >&2
+    if ! ${pin[@]+"${pin[@]}"} "$python" "$here/$script" "$@" --seconds "$seconds" >"$out/$name.jsonl"; then
+        status=1
+        echo "$name did not finish: what it measured is in the table" >&2
+    fi
+    [[ ! -s $out/$name.jsonl ]] || files+=("$out/$name.jsonl")
+}
+peer pytorch pytorch.py
+for work in apfl-cnn step-cnn; do # the memory format matters to the convolutions only
+    peer "pytorch-channels-last-$work" pytorch.py --channels-last --work "$work"
+done
+peer jax jax_scan.py
+
+"$python" -c 'import jax, torch; print(f"\nPyTorch {torch.__version__}, JAX {jax.__version__}\n")'
+"$python" "$here/table.py" "${files[@]}"
+exit $status

@@ -1,0 +1,87 @@
+"""Measurements side by side: python table.py FILE…
+
+A file is what `apfl bench --json` prints (one document) or what a peer prints (one line
+for each measurement). Rates are steps a second on one thread; a ratio says how many
+times as many steps apfl makes.
+"""
+
+import json
+import sys
+
+OURS = "apfl"
+
+
+def read(path):
+    """Measurements, each with its peer."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError:
+        try:
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        except json.JSONDecodeError as error:
+            sys.exit(f"{path}: is neither a JSON document nor lines of JSON: {error}")
+    if "measurements" in document:
+        return [{"peer": OURS} | m for m in document["measurements"] if m.get("threads", 1) == 1]
+    return [document]
+
+
+def number(value):
+    """Three digits, or all of a whole number's."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def table(measurements):
+    """Rows of text: the work, the rate and the memory of each peer, the ratios."""
+    rates, works, peers = {}, [], []
+    for m in measurements:
+        key = m["work"], m.get("batch", 20)
+        if m["peer"] not in peers:
+            peers.append(m["peer"])
+        if key not in works:
+            works.append(key)
+        rates[key, m["peer"]] = m
+    others = [peer for peer in peers if peer != OURS]
+    head = ["work", "batch", *peers, *(f"× {peer}" for peer in others if OURS in peers)]
+    rows = [head, ["", "", *["steps/s · MB"] * len(peers), *[""] * (len(head) - 2 - len(peers))]]
+    for key in sorted(works, key=lambda key: (key[0].split("-")[0], works.index(key))):
+        row = [key[0], str(key[1])]
+        for peer in peers:
+            m = rates.get((key, peer))
+            memory = number(m["peak_rss_mb"]) if m and m.get("peak_rss_mb") else "–"
+            row.append(f"{number(m['steps_per_second'])} · {memory}" if m else "–")
+        ours = rates.get((key, OURS))
+        for peer in others if OURS in peers else []:
+            m = rates.get((key, peer))
+            ratio = ours["steps_per_second"] / m["steps_per_second"] if ours and m else None
+            row.append(f"{ratio:.2f}" if ratio else "–")
+        rows.append(row)
+    return rows
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    measurements = [m for path in sys.argv[1:] for m in read(path)]
+    if not measurements:
+        sys.exit("nothing was measured")
+    rows = table(measurements)
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    for row in rows:
+        cells = [c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths))]
+        print("  ".join(cells).rstrip())
+    if OURS not in rows[0]:
+        print("\napfl itself was not measured: there are no ratios.")
+    busy = [
+        f"{m['peer']} {m['work']} {m['batch']}"
+        for m in measurements
+        if m.get("steps_per_cpu_second", 0) > 1.1 * m["steps_per_second"]
+    ]
+    if busy:
+        print("\nDo not trust this table: the core was not free, more than a tenth of the time went")
+        print("elsewhere, in " + ", ".join(busy))
+
+
+if __name__ == "__main__":
+    main()
