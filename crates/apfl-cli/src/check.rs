@@ -104,6 +104,7 @@ fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
     let mut small = setup.clone();
     small.participation = sample_size(n) as f64 / n as f64;
     small.rounds = 1;
+    small.aggregation = Default::default(); // a rule may want more clients
     let steps = setup.world.pace.steps(examples.max(1));
     if steps <= TRIED_STEPS {
         return (small, 1.0);

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use apfl::aggregation::Aggregation;
 use apfl::error::{Error, Result};
 use apfl::spec::Plan;
 use apfl::store::checkpoint::Found;
@@ -181,8 +182,12 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
         true => String::new(),
         false => format!(", {k} a round"),
     };
+    let rule = match plan.aggregation {
+        Aggregation::Mean => String::new(),
+        rule => format!(" · {rule}"),
+    };
     format!(
-        "{} · {} ({} parameters) · {} · {}{cohort} · seed {}",
+        "{}{rule} · {} ({} parameters) · {} · {}{cohort} · seed {}",
         plan.algorithm.describe(),
         plan.architecture.kind(),
         world.model.layout().len(),

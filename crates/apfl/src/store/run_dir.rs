@@ -45,6 +45,9 @@ pub struct ClientRecord {
     pub classes: Vec<u64>,
     /// Rounds it took part in.
     pub rounds: u64,
+    /// Whether it attacks the shared model.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub attacker: bool,
     /// αᵢ
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<f64>,
@@ -69,8 +72,11 @@ pub struct Counts {
 pub struct Summary {
     /// Rounds trained.
     pub rounds: u64,
-    /// Clients that delivery reached.
+    /// Clients that delivery reached, attackers not counted.
     pub clients: usize,
+    /// Attackers that delivery reached: their scores are in no number here.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub attackers: usize,
     /// A hash of the whole state of training.
     pub fingerprint: String,
     /// The three models over those clients; absent where there are none.
@@ -84,6 +90,10 @@ pub struct Summary {
     pub mixing: Option<Spread>,
     /// Wall time of the rounds.
     pub seconds: f64,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A run directory that is being written.
@@ -222,21 +232,27 @@ impl RunDir {
         let mut lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
         let mut tallies: Vec<Three<Tallies>> = Vec::new();
         let (mut mixing, mut majority) = (Vec::new(), Vec::new());
+        let mut reached = 0;
         training.deliver(&receivers, &mut |delivered| {
             if let (Some(kept), Some(models)) = (&mut kept, &delivered.models) {
                 kept.personal.push(&models.personal)?;
                 kept.local.push(&models.local)?;
             }
             let rounds = drawn.get(&delivered.client).copied().unwrap_or(0);
-            let mut line =
-                serde_json::to_vec(&record_of(&delivered, rounds, regression)).expect("plain JSON");
+            let mut record = record_of(&delivered, rounds, regression);
+            record.attacker = setup.attackers.has(delivered.client);
+            let mut line = serde_json::to_vec(&record).expect("plain JSON");
             line.push(b'\n');
             lines.write(&line)?;
+            reached += 1;
+            if record.attacker {
+                return progress(reached);
+            }
             mixing.extend(delivered.mixing.map(f64::from));
             let valid = delivered.examples.1 as f64;
             majority.extend(delivered.majority.map(|share| (share * valid, valid)));
             tallies.push(delivered.tallies);
-            progress(tallies.len() as u64)
+            progress(reached)
         })?;
         if let Some(kept) = kept {
             kept.personal.commit()?;
@@ -250,6 +266,7 @@ impl RunDir {
         let summary = Summary {
             rounds: setup.rounds,
             clients: tallies.len(),
+            attackers: receivers.len() - tallies.len(),
             fingerprint: training.fingerprint()?,
             models: over(|t| t.shared).map(|shared| Three {
                 shared,
@@ -297,6 +314,7 @@ fn record_of(delivered: &Delivered, rounds: u64, regression: bool) -> ClientReco
         },
         classes: delivered.classes.clone(),
         rounds,
+        attacker: false,
         mixing: delivered.mixing.map(f64::from),
         majority: delivered.majority,
         scores: delivered.tallies.map(|t| t.scores(regression)),
