@@ -125,6 +125,12 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
         }
     })?;
     progress.clear();
+    if !summary.skipped.is_empty() {
+        crate::output::tell(format!(
+            "delivery: left out, because their loss is not finite: {}",
+            summary.skipped.join(", ")
+        ));
+    }
     show(args, Some(&headline(&plan, &setup)), &summary, &out)?;
     Ok(ExitCode::SUCCESS)
 }

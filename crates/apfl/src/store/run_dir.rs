@@ -1,5 +1,6 @@
 //! The run directory: what a run leaves behind.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -79,6 +80,9 @@ pub struct Summary {
     pub attackers: usize,
     /// A hash of the whole state of training.
     pub fingerprint: String,
+    /// Clients whose loss was not finite at delivery and who were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub skipped: Vec<String>,
     /// The three models over those clients; absent where there are none.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub models: Option<Three<OverClients>>,
@@ -215,11 +219,9 @@ impl RunDir {
         let regression = setup.world.dataset.schema().task.classes() == 0;
         let models = self.path.join("models");
         let drawn = training.drawn();
-        let receivers = training.receivers();
-        let names: Vec<String> = receivers
-            .iter()
-            .map(|client| setup.world.dataset.name(*client))
-            .collect();
+        let (receivers, skipped) = finite_receivers(training)?;
+        let name = |client: &usize| setup.world.dataset.name(*client);
+        let names: Vec<String> = receivers.iter().map(name).collect();
         tensors::write_one(
             &models.join("shared.safetensors"),
             layout,
@@ -266,6 +268,7 @@ impl RunDir {
         let summary = Summary {
             rounds: setup.rounds,
             clients: tallies.len(),
+            skipped: skipped.iter().map(name).collect(),
             attackers: receivers.len() - tallies.len(),
             fingerprint: training.fingerprint()?,
             models: over(|t| t.shared).map(|shared| Three {
@@ -283,6 +286,21 @@ impl RunDir {
         write_json(&self.path.join("summary.json"), &summary)?;
         Ok(summary)
     }
+}
+
+/// Who is delivered to, and who is left out because its loss is not finite. The files of
+/// models begin with the names in them, so this must be known before.
+fn finite_receivers(training: &mut Training) -> Result<(Vec<usize>, Vec<usize>)> {
+    let receivers = training.receivers();
+    if !training.setup().world.skip_nonfinite {
+        return Ok((receivers, Vec::new()));
+    }
+    let mut finite = BTreeSet::new();
+    training.deliver(&receivers, &mut |delivered| {
+        finite.insert(delivered.client);
+        Ok(())
+    })?;
+    Ok(receivers.into_iter().partition(|c| finite.contains(c)))
 }
 
 struct KeptModels {
