@@ -15,7 +15,7 @@ trap 'rm -rf "$out"' EXIT
 
 echo "| sign-flipping clients | mean | median | trimmed-mean | krum | geometric-median |"
 echo "|---|---|---|---|---|---|"
-for share in 0 0.1 0.2 0.3 0.4; do
+for share in ${SHARES:-0 0.1 0.2 0.3 0.4}; do
     row="| $share "
     for rule in mean median trimmed-mean krum geometric-median; do
         settings=(--set "federation.aggregation=$rule")
