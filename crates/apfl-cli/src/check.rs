@@ -124,6 +124,7 @@ fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
     let n = setup.world.dataset.clients();
     let mut small = setup.clone();
     small.rounds = 1;
+    small.aggregation = Default::default(); // a rule may want more clients
     let pace = &setup.world.pace;
     let batch = pace.batch.unwrap_or(examples).min(examples).max(1);
     let step = 3.0 * batch as f64 * setup.world.model.flops() as f64;

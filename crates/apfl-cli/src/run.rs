@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use apfl::aggregation::Aggregation;
 use apfl::error::{Error, Result};
 use apfl::spec::Plan;
 use apfl::store::RunDir;
@@ -106,6 +107,12 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
     progress.iter().for_each(Progress::clear);
     match ended? {
         Ended::Finished(summary) => {
+            if !summary.skipped.is_empty() {
+                crate::output::tell(format!(
+                    "delivery: left out, because their loss is not finite: {}",
+                    summary.skipped.join(", ")
+                ));
+            }
             show(args, Some(&headline), &summary, &job.out)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -173,8 +180,12 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
         true => String::new(),
         false => format!(", {k} a round"),
     };
+    let rule = match plan.aggregation {
+        Aggregation::Mean => String::new(),
+        rule => format!(" · {rule}"),
+    };
     format!(
-        "{} · {} ({} parameters) · {} · {}{cohort} · seed {}",
+        "{}{rule} · {} ({} parameters) · {} · {}{cohort} · seed {}",
         plan.algorithm.describe(),
         plan.architecture.kind(),
         world.model.layout().len(),

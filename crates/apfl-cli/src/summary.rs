@@ -45,6 +45,12 @@ pub fn table(summary: &Summary) -> String {
             a.mean, a.min, a.max, a.q50
         ));
     }
+    if summary.attackers > 0 {
+        text.push_str(&format!(
+            "\nthe scores are those of the {} honest clients; {} attacked\n",
+            summary.clients, summary.attackers
+        ));
+    }
     text
 }
 

@@ -271,8 +271,24 @@ impl<A: Algorithm> Clients<A> {
         self.tallies(&Predictor::At(shared), &*self.shard(client)?, &place, desk)
     }
 
-    /// The last local round, on a copy of the client's memory.
+    /// The last local round, on a copy of the client's memory. `None` as in
+    /// [`Clients::train`].
     pub fn deliver(
+        &self,
+        client: usize,
+        round: u64,
+        sent: &A::Broadcast,
+        shared: &[f32],
+        keep: bool,
+        desk: &mut Desk,
+    ) -> Result<Option<Delivered>> {
+        match self.delivered(client, round, sent, shared, keep, desk) {
+            Err(Error::NonFinite { .. }) if self.world.skip_nonfinite => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    fn delivered(
         &self,
         client: usize,
         round: u64,

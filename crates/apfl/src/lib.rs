@@ -39,6 +39,7 @@
 //! | [`model`] | forward and backward passes over flat parameters |
 //! | [`site`] | what an algorithm may see at a client |
 //! | [`algorithm`] | APFL and what it is compared with, one file each |
+//! | [`aggregation`] [`attack`] | rules that make one model of many; clients that want them to fail |
 //! | [`memories`] | where clients' memories live: RAM, or a file |
 //! | [`clients`] | the clients of this process: their data and memories |
 //! | [`engine`] | where clients live and how they are reached |
@@ -49,7 +50,9 @@
 //! | [`store`] | run directory, models on disk |
 //! | [`theory`] | ζᵢ, Δᵢ, σ², L, μ, κ, αᵢ*, the bound: measured on a run |
 
+pub mod aggregation;
 pub mod algorithm;
+pub mod attack;
 pub mod clients;
 pub mod curvature;
 pub mod data;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use toml::{Table, Value};
 
+use crate::aggregation::Aggregation;
 use crate::algorithm::Choice;
+use crate::attack::{Attack, Attackers};
 use crate::clients::{Home, World};
 use crate::data::{Dataset, Source};
 use crate::error::{Error, Result};
@@ -19,6 +21,7 @@ use crate::site::{LocalWork, Pace};
 use crate::store::tensors;
 use crate::training::{DeliverTo, Setup, Weights};
 
+mod robust;
 mod theory;
 
 /// A spec as it was written, with overrides applied.
@@ -68,7 +71,8 @@ impl Spec {
                 .or_insert_with(|| Value::Table(Table::new()));
             // { fixed = … } and { adaptive = … } exclude each other: the new one replaces.
             let replaces = *part == "mixing" && depth + 1 == parents.len();
-            if let (true, Value::String(kind)) = (*part == "schedule", &*inner) {
+            let short = matches!(*part, "schedule" | "attack");
+            if let (true, Value::String(kind)) = (short, &*inner) {
                 *inner = Table::from_iter([("kind".to_string(), kind.clone().into())]).into();
             }
             if !inner.is_table() || replaces {
@@ -131,7 +135,11 @@ impl Spec {
             self.forgive("algorithm", s);
             Choice::read(s)
         });
-        let (participation, weights) = s.section("federation", |s| {
+        let (participation, weights, aggregation, attack) = s.section("federation", |s| {
+            // Another rule drops what the old one had, as another kind does.
+            if self.set.iter().any(|key| key == "federation.aggregation") {
+                s.forgive_unknown(self.set_within("federation"));
+            }
             let share = f64::MIN_POSITIVE..=1.0;
             let weights = [
                 ("uniform", Weights::Uniform),
@@ -140,6 +148,8 @@ impl Spec {
             (
                 s.float("participation", 1.0, share, "more than 0, at most 1"),
                 s.choice("weights", "uniform", &weights),
+                Aggregation::read(s),
+                self.read_attack(s),
             )
         });
         let (rounds, (pace, theory), skip_nonfinite) = s.section("training", |s| {
@@ -178,6 +188,8 @@ impl Spec {
             algorithm,
             participation,
             weights,
+            aggregation,
+            attack,
             rounds,
             pace,
             theory,
@@ -190,6 +202,7 @@ impl Spec {
             memory_budget,
         };
         theory::check(&plan, s);
+        robust::check(&plan, s);
         if plan.algorithm.agnostic() && plan.weights == Weights::Examples {
             s.problem(
                 "federation.weights",
@@ -197,6 +210,16 @@ impl Spec {
             );
         }
         plan
+    }
+
+    fn read_attack(&self, s: &mut Section<'_>) -> Option<Attack> {
+        // `attack = "sign-flip"` is short for `attack = { kind = "sign-flip" }`.
+        s.expand_kind("attack");
+        let within = "federation.attack";
+        if self.rekinded.contains_key(within) {
+            s.forgive_unknown_within("attack", self.set_within(within));
+        }
+        s.section("attack", Attack::read)
     }
 
     fn read_pace(&self, s: &mut Section<'_>, algorithm: &Choice) -> (Pace, Option<Theory>) {
@@ -315,6 +338,10 @@ pub struct Plan {
     pub participation: f64,
     /// How updates are weighted.
     pub weights: Weights,
+    /// How updates become one model.
+    pub aggregation: Aggregation,
+    /// What some clients do to the shared model.
+    pub attack: Option<Attack>,
     /// Rounds to train.
     pub rounds: u64,
     /// How clients train.
@@ -347,16 +374,19 @@ impl Plan {
 
     /// The same with data of the caller's own, whatever `[data]` says.
     pub fn setup_with(&self, dataset: Arc<dyn Dataset>) -> Result<Setup> {
+        let attackers = Attackers::draw(self.attack, dataset.clients(), self.seed);
+        let dataset = attackers.poison(dataset)?;
         let model = self.architecture.build(dataset.schema())?;
         let w0 = self.initial(&*model)?;
         let mut pace = self.pace;
         let mut notes = dataset.notes();
+        notes.extend(attackers.note(dataset.clients()));
         if let Some(theory) = &self.theory {
             let (schedule, said) = theory::resolve(self, theory, &*dataset, &*model, &w0)?;
             pace.schedule = schedule;
             notes.push(said);
         }
-        Ok(Setup {
+        let setup = Setup {
             world: World {
                 seed: self.seed,
                 model: Arc::from(model),
@@ -368,13 +398,17 @@ impl Plan {
             rounds: self.rounds,
             participation: self.participation,
             weights: self.weights,
+            aggregation: self.aggregation,
+            attackers,
             evaluate_every: self.evaluate_every,
             deliver_to: self.deliver_to,
             keep_models: self.keep_models,
             threads: self.threads,
             notes,
             home: Home::Ram,
-        })
+        };
+        setup.aggregation.check(setup.cohort_size())?;
+        Ok(setup)
     }
 
     /// w⁰

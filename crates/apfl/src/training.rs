@@ -10,7 +10,9 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use crate::aggregation::{Aggregation, Parted};
 use crate::algorithm::{Algorithm, Choice, Sender};
+use crate::attack::Attackers;
 use crate::clients::{Delivered, Home, World};
 use crate::digest::{digest_of, digest_of_pieces, hex};
 use crate::engine::{Engine, Threads};
@@ -51,6 +53,10 @@ pub struct Setup {
     pub participation: f64,
     /// How updates are weighted.
     pub weights: Weights,
+    /// How updates become one model.
+    pub aggregation: Aggregation,
+    /// Who attacks.
+    pub attackers: Attackers,
     /// Rounds between evaluations.
     pub evaluate_every: u64,
     /// Who gets a model at the end.
@@ -104,15 +110,18 @@ pub struct RoundRecord {
     pub step: u64,
     /// Clients that took part and were not left out.
     pub cohort: usize,
+    /// How many of them attack; the scores are over the others, and absent if there are none.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub attackers: usize,
     /// Wall time.
     pub seconds: f64,
-    /// Scores over the cohort, in evaluated rounds.
+    /// Scores over the cohort's honest clients, in evaluated rounds.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub scores: Option<Three<Scores>>,
     /// The highest loss of any client of the cohort, in evaluated rounds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub worst: Option<Three<Losses>>,
-    /// αᵢ over the cohort after the round.
+    /// αᵢ over the same clients after the round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,
     /// Clients whose loss was not finite and who were left out.
@@ -122,6 +131,10 @@ pub struct RoundRecord {
     pub bytes_up: u64,
     /// Bytes of all broadcasts.
     pub bytes_down: u64,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A run.
@@ -335,6 +348,8 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         let mut bytes_up = 0;
         let mut steps = 0;
         let mut skipped = Vec::new();
+        let mut collected = Vec::new();
+        let mut problem = None;
         let (algorithm, server) = (&*self.algorithm, &self.server);
         self.engine
             .train(round, &sent, &cohort, score, &mut |client, reply| {
@@ -346,21 +361,56 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
                     Weights::Uniform => 1.0,
                     Weights::Examples => setup.world.dataset.sizes(client).0 as f64,
                 };
-                if let Some((l, p)) = &reply.tallies {
-                    localized.add(l);
-                    personal.add(p);
+                if !setup.attackers.has(client) {
+                    if let Some((l, p)) = &reply.tallies {
+                        localized.add(l);
+                        personal.add(p);
+                    }
+                    mixing.extend(reply.mixing.map(f64::from));
                 }
-                mixing.extend(reply.mixing.map(f64::from));
                 bytes_up += reply.update.bytes() as u64;
                 steps = steps.max(reply.steps);
-                algorithm.fold(server, &mut fold, Sender { client, weight }, reply.update);
+                let from = Sender { client, weight };
+                let (forged, rule) = (setup.attackers.forges(client), setup.aggregation);
+                if !forged && rule == Aggregation::Mean {
+                    algorithm.fold(server, &mut fold, from, reply.update);
+                    return;
+                }
+                match Parted::of(&reply.update) {
+                    Err(error) => problem = problem.take().or(Some(error)),
+                    Ok(mut update) => {
+                        if forged {
+                            let w = algorithm.shared(server);
+                            setup.attackers.forge(client, round, w, &mut update.model);
+                        }
+                        match rule {
+                            Aggregation::Mean => {
+                                algorithm.fold(server, &mut fold, from, update.joined());
+                            }
+                            _ => collected.push((from, update)),
+                        }
+                    }
+                }
             })?;
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
         if skipped.len() == cohort.len() {
             return Err(Error::NonFinite {
                 client: setup.world.dataset.name(cohort[0]),
                 place: format!("in round {round}, as did that of every client drawn"),
                 loss: f64::NAN,
             });
+        }
+        if setup.aggregation != Aggregation::Mean {
+            setup.aggregation.check(collected.len())?;
+            let take = |(_, update): &mut (_, Parted)| std::mem::take(&mut update.model);
+            let models: Vec<Params> = collected.iter_mut().map(take).collect();
+            let combined = setup.aggregation.combine(&models);
+            for (from, update) in collected {
+                let update = update.with(combined.clone());
+                self.algorithm.fold(&self.server, &mut fold, from, update);
+            }
         }
         self.algorithm.finish(&mut self.server, fold);
         let cohort: Vec<usize> = match skipped.is_empty() {
@@ -371,12 +421,17 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
                 .collect(),
         };
 
+        let honest: Vec<usize> = cohort
+            .iter()
+            .copied()
+            .filter(|client| !setup.attackers.has(*client))
+            .collect();
         let mut pools = None;
-        if score {
+        if score && !honest.is_empty() {
             let mut shared = Pool::default();
             let model = self.algorithm.shared(&self.server);
             self.engine
-                .score(round, model, &cohort, &mut |_, tallies| {
+                .score(round, model, &honest, &mut |_, tallies| {
                     shared.add(&tallies)
                 })?;
             pools = Some(Three {
@@ -391,6 +446,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
             round,
             step: self.step,
             cohort: cohort.len(),
+            attackers: cohort.len() - honest.len(),
             seconds: started.elapsed().as_secs_f64(),
             scores: pools.map(|pools| pools.map(|p| p.sum.scores(setup.regression()))),
             worst: pools.map(|pools| pools.map(|p| p.worst)),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 25] = [
+const ROOMS: [(&str, &[&str]); 27] = [
     ("params", &[]),
     ("rng", &[]),
     ("schedule", &[]),
@@ -39,6 +39,11 @@ const ROOMS: [(&str, &[&str]); 25] = [
     (
         "algorithm",
         &["model", "pack", "params", "settings", "site"],
+    ),
+    ("aggregation", &["error", "pack", "params", "settings"]),
+    (
+        "attack",
+        &["aggregation", "data", "error", "rng", "settings"],
     ),
     ("memories", &["error", "pack"]),
     (
@@ -72,7 +77,9 @@ const ROOMS: [(&str, &[&str]); 25] = [
     (
         "training",
         &[
+            "aggregation",
             "algorithm",
+            "attack",
             "clients",
             "digest",
             "engine",
@@ -86,7 +93,9 @@ const ROOMS: [(&str, &[&str]); 25] = [
     (
         "spec",
         &[
+            "aggregation",
             "algorithm",
+            "attack",
             "clients",
             "curvature",
             "data",

@@ -163,6 +163,13 @@ impl Examples {
         counts
     }
 
+    /// y ↦ C − 1 − y, where C is the number of classes.
+    pub fn flip_classes(&mut self, classes: usize) {
+        if let Targets::Classes(labels) = &mut self.targets {
+            labels.iter_mut().for_each(|y| *y = classes as u32 - 1 - *y);
+        }
+    }
+
     /// The examples from `start`, at most `len` of them, as one batch.
     pub fn batch(&self, start: usize, len: usize) -> Batch<'_> {
         let end = (start + len).min(self.len());

@@ -35,7 +35,8 @@ pub trait Engine<A: Algorithm>: Send {
         each: &mut (dyn FnMut(usize, Tallies) + Send),
     ) -> Result<()>;
 
-    /// The last local round at some clients, in their order.
+    /// The last local round at some clients, in their order, but for those that are left
+    /// out.
     fn deliver(
         &mut self,
         round: u64,

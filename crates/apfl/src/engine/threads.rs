@@ -94,7 +94,7 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
                 self.clients
                     .deliver(clients[k], round, sent, shared, keep, desk)
             },
-            |_, delivered| each(delivered),
+            |_, delivered| delivered.map_or(Ok(()), &mut *each),
         )
     }
 

@@ -15,6 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ use crate::pack::{Arrays, Field, arrays_of};
 use crate::training::Training;
 
 const FORMAT: u32 = 1;
+
+/// How often a checkpoint is begun again whose directory is deleted under it.
+const TRIES: usize = 10;
 
 /// A file that a checkpoint needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,8 +89,22 @@ impl Checkpoints {
         }
     }
 
-    /// Writes a checkpoint of the run as it is now.
+    /// Writes a checkpoint of the run as it is now, again where somebody deletes the
+    /// directory meanwhile.
     pub fn write(&mut self, training: &mut Training) -> Result<()> {
+        let mut result = self.try_to_write(training);
+        for _ in 0..TRIES {
+            match &result {
+                Err(Error::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                    result = self.try_to_write(training);
+                }
+                _ => break,
+            }
+        }
+        result
+    }
+
+    fn try_to_write(&mut self, training: &mut Training) -> Result<()> {
         let round = training.round();
         let last = self.kept.last().map_or(0, |m| m.round);
         if last == round && round > 0 {

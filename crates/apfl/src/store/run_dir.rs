@@ -1,5 +1,6 @@
 //! The run directory: what a run leaves behind.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,9 @@ pub struct ClientRecord {
     pub classes: Vec<u64>,
     /// Rounds it took part in.
     pub rounds: u64,
+    /// Whether it attacks the shared model.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub attacker: bool,
     /// αᵢ
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<f64>,
@@ -73,10 +77,16 @@ pub struct Counts {
 pub struct Summary {
     /// Rounds trained.
     pub rounds: u64,
-    /// Clients that delivery reached.
+    /// Clients that delivery reached, attackers not counted.
     pub clients: usize,
+    /// Attackers that delivery reached: their scores are in no number here.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub attackers: usize,
     /// A hash of the whole state of training.
     pub fingerprint: String,
+    /// Clients whose loss was not finite at delivery and who were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub skipped: Vec<String>,
     /// The three models over those clients; absent where there are none.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub models: Option<Three<OverClients>>,
@@ -109,6 +119,10 @@ fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
         })
     };
     text.lines().enumerate().map(line).collect()
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A run directory that is being written.
@@ -230,11 +244,9 @@ impl RunDir {
         let regression = setup.world.dataset.schema().task.classes() == 0;
         let models = self.path.join("models");
         let drawn = training.drawn();
-        let receivers = training.receivers();
-        let names: Vec<String> = receivers
-            .iter()
-            .map(|client| setup.world.dataset.name(*client))
-            .collect();
+        let (receivers, skipped) = finite_receivers(training)?;
+        let name = |client: &usize| setup.world.dataset.name(*client);
+        let names: Vec<String> = receivers.iter().map(name).collect();
         tensors::write_one(
             &models.join("shared.safetensors"),
             layout,
@@ -247,21 +259,27 @@ impl RunDir {
         let mut lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
         let mut tallies: Vec<Three<Tallies>> = Vec::new();
         let (mut mixing, mut majority) = (Vec::new(), Vec::new());
+        let mut reached = 0;
         training.deliver(&receivers, &mut |delivered| {
             if let (Some(kept), Some(models)) = (&mut kept, &delivered.models) {
                 kept.personal.push(&models.personal)?;
                 kept.local.push(&models.local)?;
             }
             let rounds = drawn.get(&delivered.client).copied().unwrap_or(0);
-            let mut line =
-                serde_json::to_vec(&record_of(&delivered, rounds, regression)).expect("plain JSON");
+            let mut record = record_of(&delivered, rounds, regression);
+            record.attacker = setup.attackers.has(delivered.client);
+            let mut line = serde_json::to_vec(&record).expect("plain JSON");
             line.push(b'\n');
             lines.write(&line)?;
+            reached += 1;
+            if record.attacker {
+                return progress(reached);
+            }
             mixing.extend(delivered.mixing.map(f64::from));
             let valid = delivered.examples.1 as f64;
             majority.extend(delivered.majority.map(|share| (share * valid, valid)));
             tallies.push(delivered.tallies);
-            progress(tallies.len() as u64)
+            progress(reached)
         })?;
         if let Some(kept) = kept {
             kept.personal.commit()?;
@@ -275,6 +293,8 @@ impl RunDir {
         let summary = Summary {
             rounds: setup.rounds,
             clients: tallies.len(),
+            skipped: skipped.iter().map(name).collect(),
+            attackers: receivers.len() - tallies.len(),
             fingerprint: training.fingerprint()?,
             models: over(|t| t.shared).map(|shared| Three {
                 shared,
@@ -291,6 +311,21 @@ impl RunDir {
         write_json(&self.path.join("summary.json"), &summary)?;
         Ok(summary)
     }
+}
+
+/// Who is delivered to, and who is left out because its loss is not finite. The files of
+/// models begin with the names in them, so this must be known before.
+fn finite_receivers(training: &mut Training) -> Result<(Vec<usize>, Vec<usize>)> {
+    let receivers = training.receivers();
+    if !training.setup().world.skip_nonfinite {
+        return Ok((receivers, Vec::new()));
+    }
+    let mut finite = BTreeSet::new();
+    training.deliver(&receivers, &mut |delivered| {
+        finite.insert(delivered.client);
+        Ok(())
+    })?;
+    Ok(receivers.into_iter().partition(|c| finite.contains(c)))
 }
 
 struct KeptModels {
@@ -322,6 +357,7 @@ fn record_of(delivered: &Delivered, rounds: u64, regression: bool) -> ClientReco
         },
         classes: delivered.classes.clone(),
         rounds,
+        attacker: false,
         mixing: delivered.mixing.map(f64::from),
         majority: delivered.majority,
         scores: delivered.tallies.map(|t| t.scores(regression)),

@@ -115,6 +115,8 @@ impl Small {
             rounds,
             participation,
             weights: Weights::Uniform,
+            aggregation: Default::default(),
+            attackers: Default::default(),
             evaluate_every: 1,
             deliver_to: DeliverTo::All,
             keep_models: true,

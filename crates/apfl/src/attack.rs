@@ -1,0 +1,223 @@
+//! Clients that attack the shared model, so that aggregation rules can be compared.
+//!
+//! The attackers are ⌊share·n⌋ clients, the same in every round. They take part like any
+//! other but send a forged model, or train on forged labels; their scores are not counted
+//! anywhere. What else they send (SCAFFOLD's control, the agnostic loss) is honest.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+use crate::data::partition::Dealing;
+use crate::data::{Dataset, Schema, Shard, SourceFile};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, stream};
+use crate::settings::Section;
+
+/// What attackers do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Deed {
+    /// Send their update reversed.
+    SignFlip {
+        /// How much longer it is.
+        scale: f64,
+    },
+    /// Send noise.
+    Gaussian {
+        /// Its standard deviation.
+        deviation: f64,
+    },
+    /// Train on labels y ↦ C − 1 − y.
+    LabelFlip,
+}
+
+/// `federation.attack`
+///
+/// | kind | key | default | allowed |
+/// |---|---|---|---|
+/// | `"none"` | – | – | – |
+/// | all others | `share`: attackers among all clients | 0.2 | 0 to below 1 |
+/// | `"sign-flip"` | `scale`: the reversed update's length | 1 | above 0, at most 1e6 |
+/// | `"gaussian"` | `deviation`: of the noise | 1 | above 0, at most 1e6 |
+/// | `"label-flip"` | – | – | – |
+///
+/// A word alone, `attack = "sign-flip"`, takes the defaults.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attack {
+    /// What they do.
+    pub deed: Deed,
+    /// Attackers among all clients.
+    pub share: f64,
+}
+
+impl Attack {
+    /// Reads `[federation.attack]`; `None`: nobody attacks.
+    pub fn read(s: &mut Section<'_>) -> Option<Self> {
+        type Read = fn(&mut Section<'_>) -> Option<Deed>;
+        fn size(s: &mut Section<'_>, key: &str) -> f64 {
+            s.float(key, 1.0, 1e-30..=1e6, "above 0, at most 1e6")
+        }
+        let kinds: [(&str, Read); 4] = [
+            ("none", |_| None),
+            ("sign-flip", |s| {
+                let scale = size(s, "scale");
+                Some(Deed::SignFlip { scale })
+            }),
+            ("gaussian", |s| {
+                let deviation = size(s, "deviation");
+                Some(Deed::Gaussian { deviation })
+            }),
+            ("label-flip", |_| Some(Deed::LabelFlip)),
+        ];
+        let read = s.choice("kind", "none", &kinds);
+        let deed = read(s)?;
+        let share = s.float("share", 0.2, 0.0..1.0, "0 to below 1");
+        Some(Self { deed, share })
+    }
+
+    /// Its kind, as a spec writes it.
+    pub fn kind(&self) -> &'static str {
+        match self.deed {
+            Deed::SignFlip { .. } => "sign-flip",
+            Deed::Gaussian { .. } => "gaussian",
+            Deed::LabelFlip => "label-flip",
+        }
+    }
+}
+
+/// The attackers of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attackers {
+    attack: Option<Attack>,
+    who: BTreeSet<usize>,
+    seed: u64,
+}
+
+impl Attackers {
+    /// ⌊share·n⌋ of `clients` clients, uniformly.
+    pub fn draw(attack: Option<Attack>, clients: usize, seed: u64) -> Self {
+        let share = attack.map_or(0.0, |attack| attack.share);
+        let count = crate::aggregation::share_of(share, clients);
+        let mut rng = stream(seed, Purpose::Attack, 0, 0);
+        Self {
+            attack,
+            who: rand::seq::index::sample(&mut rng, clients, count)
+                .into_iter()
+                .collect(),
+            seed,
+        }
+    }
+
+    /// Whether a client is one of them.
+    pub fn has(&self, client: usize) -> bool {
+        self.who.contains(&client)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.who.len()
+    }
+
+    /// Whether a client sends another model than it trained.
+    pub fn forges(&self, client: usize) -> bool {
+        let forged = |attack: Attack| attack.deed != Deed::LabelFlip;
+        self.has(client) && self.attack.is_some_and(forged)
+    }
+
+    /// What an attacker sends in a round in which it received w and trained wᵢ:
+    ///
+    /// ```text
+    /// sign-flip   w − scale·(wᵢ − w)
+    /// gaussian    w + deviation·N(0, I)           stream(seed, Attack, round, client)
+    /// ```
+    pub fn forge(&self, client: usize, round: u64, w: &[f32], model: &mut [f32]) {
+        match self.attack.map(|attack| attack.deed) {
+            Some(Deed::SignFlip { scale }) => {
+                for (sent, w) in model.iter_mut().zip(w) {
+                    let w = f64::from(*w);
+                    *sent = (w - scale * (f64::from(*sent) - w)) as f32;
+                }
+            }
+            Some(Deed::Gaussian { deviation }) => {
+                let mut rng = stream(self.seed, Purpose::Attack, round, client as u64);
+                for (sent, w) in model.iter_mut().zip(w) {
+                    let noise: f64 = rng.sample(StandardNormal);
+                    *sent = (f64::from(*w) + deviation * noise) as f32;
+                }
+            }
+            Some(Deed::LabelFlip) | None => {}
+        }
+    }
+
+    /// The data as the clients have it: with labels flipped at the attackers, where that
+    /// is the attack.
+    pub fn poison(&self, honest: Arc<dyn Dataset>) -> Result<Arc<dyn Dataset>> {
+        if !matches!(self.attack, Some(attack) if attack.deed == Deed::LabelFlip) {
+            return Ok(honest);
+        }
+        if honest.schema().task.classes() == 0 {
+            return Err(Error::Request(
+                "federation.attack: found \"label-flip\", but the data is for regression and has \
+                 no classes to flip; use sign-flip or gaussian"
+                    .into(),
+            ));
+        }
+        Ok(Arc::new(Poisoned {
+            honest,
+            attackers: self.clone(),
+        }))
+    }
+
+    /// A sentence for the user; `None` where there is nothing to tell.
+    pub fn note(&self, clients: usize) -> Option<String> {
+        let kind = self.attack.filter(|_| self.count() > 0)?.kind();
+        let count = self.count();
+        Some(format!(
+            "attack: {kind} by {count} of {clients} clients; all scores are over the others"
+        ))
+    }
+}
+
+/// Data with the attackers' training labels flipped.
+struct Poisoned {
+    honest: Arc<dyn Dataset>,
+    attackers: Attackers,
+}
+
+impl Dataset for Poisoned {
+    fn schema(&self) -> &Schema {
+        self.honest.schema()
+    }
+    fn clients(&self) -> usize {
+        self.honest.clients()
+    }
+    fn name(&self, client: usize) -> String {
+        self.honest.name(client)
+    }
+    fn sizes(&self, client: usize) -> (usize, usize) {
+        self.honest.sizes(client)
+    }
+    fn shard(&self, client: usize) -> Result<Arc<Shard>> {
+        let shard = self.honest.shard(client)?;
+        if !self.attackers.has(client) {
+            return Ok(shard);
+        }
+        let mut flipped = (*shard).clone();
+        flipped.train.flip_classes(self.schema().task.classes());
+        Ok(Arc::new(flipped))
+    }
+    fn is_generated(&self) -> bool {
+        self.honest.is_generated()
+    }
+    fn files(&self) -> Vec<SourceFile> {
+        self.honest.files()
+    }
+    fn dealing(&self) -> Option<&Dealing> {
+        self.honest.dealing()
+    }
+    fn notes(&self) -> Vec<String> {
+        self.honest.notes()
+    }
+}

@@ -1,0 +1,48 @@
+//! What aggregation rules and attacks ask of the rest of a spec.
+
+use crate::aggregation::Aggregation;
+use crate::algorithm::Choice;
+use crate::settings::Section;
+use crate::training::Weights;
+
+use super::Plan;
+
+/// Notes what does not go together.
+pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
+    let rule = plan.aggregation;
+    if rule != Aggregation::Mean {
+        refuse(plan, "federation.aggregation", &rule.to_string(), s);
+        let mut problem = |why: &str| {
+            let message = format!("found \"{rule}\", but {why}");
+            s.problem("federation.aggregation", message);
+        };
+        if plan.algorithm.agnostic() {
+            problem("algorithm.agnostic weighs the clients by itself and needs the mean");
+        }
+        if plan.theory.is_some() {
+            problem("the theorems of training.schedule are about the mean");
+        }
+        if plan.weights == Weights::Examples {
+            problem(
+                "it counts clients, not examples: a client could claim any weight; \
+                 use federation.weights = \"uniform\"",
+            );
+        }
+    }
+    if let Some(attack) = plan.attack {
+        refuse(plan, "federation.attack", attack.kind(), s);
+    }
+}
+
+/// Refuses algorithms whose updates are more than one model, or none.
+fn refuse(plan: &Plan, key: &str, found: &str, s: &mut Section<'_>) {
+    let why = match plan.algorithm {
+        Choice::Local(_) => "algorithm \"local\" sends no model",
+        Choice::Averaged(_) => {
+            "algorithm.output = \"averaged\" sends the mean of every client's path besides, \
+             which it would not reach; use output = \"last\""
+        }
+        _ => return,
+    };
+    s.problem(key, format!("found \"{found}\", but {why}"));
+}
