@@ -1,0 +1,223 @@
+//! Grids of runs through the outside: `apfl sweep` and `apfl reproduce`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const SPEC: &str = "[data]\nclients = 6\nfeatures = 5\nclasses = 3\nexamples = 30\n\
+                    [training]\nrounds = 4\nlocal_steps = 3";
+
+fn apfl(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_apfl"));
+    command.current_dir(dir).args(args).output().unwrap()
+}
+
+fn ok(dir: &Path, args: &[&str]) -> String {
+    let output = apfl(dir, args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn fails(dir: &Path, args: &[&str], status: i32) -> String {
+    let output = apfl(dir, args);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {errors}");
+    errors
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_sweep_is_its_runs_and_goes_on_where_it_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    fs::write(at.join("s.toml"), SPEC).unwrap();
+    let args = [
+        "sweep",
+        "s.toml",
+        "--over",
+        "algorithm.kind=apfl,local",
+        "--seeds",
+        "2",
+        "--out",
+        "o",
+        "--json",
+    ];
+    let lines: Value = serde_json::from_str(&ok(at, &args)).unwrap();
+    assert_eq!(lines.as_array().unwrap().len(), 2);
+    for (line, kind) in [(&lines[0], "apfl"), (&lines[1], "local")] {
+        assert_eq!(line["values"][0], kind);
+        // The mean over the two seeds of what the runs themselves say, and each is the run
+        // that `apfl run` makes.
+        let accuracy = |seed: u64| {
+            let summary = json(&at.join(format!("o/runs/{kind},seed={seed}/summary.json")));
+            let set = [format!("algorithm.kind={kind}"), format!("seed={seed}")];
+            let alone = format!("{kind}-{seed}");
+            let run = ["run", "s.toml", "--set", &set[0], "--set", &set[1]];
+            let run: Value =
+                serde_json::from_str(&ok(at, &[&run[..], &["--out", &alone, "--json"]].concat()))
+                    .unwrap();
+            assert_eq!(run["fingerprint"], summary["fingerprint"]);
+            summary["personal"]["pooled"]["valid"]["accuracy"]
+                .as_f64()
+                .unwrap()
+        };
+        let (a, b) = (accuracy(1), accuracy(2));
+        let mean = line["personal"]["mean"].as_f64().unwrap();
+        let deviation = line["personal"]["deviation"].as_f64().unwrap();
+        assert!((mean - (a + b) / 2.0).abs() < 1e-12);
+        // Of two values: |a − b|/√2.
+        assert!((deviation - (a - b).abs() / 2f64.sqrt()).abs() < 1e-12);
+    }
+    // What is finished stays untouched, what is missing is run.
+    let touched = |name: &str| fs::metadata(at.join(name)).unwrap().modified().unwrap();
+    let before = touched("o/runs/apfl,seed=1/summary.json");
+    fs::remove_dir_all(at.join("o/runs/local,seed=2")).unwrap();
+    let again: Value = serde_json::from_str(&ok(at, &args)).unwrap();
+    assert_eq!(again, lines);
+    assert_eq!(touched("o/runs/apfl,seed=1/summary.json"), before);
+    let csv = fs::read_to_string(at.join("o/sweep.csv")).unwrap();
+    assert!(csv.starts_with("algorithm.kind,shared,shared_sd"), "{csv}");
+    // Another spec into the same place is refused.
+    fs::write(at.join("s.toml"), SPEC.replace("rounds = 4", "rounds = 5")).unwrap();
+    let said = fails(at, &args, 2);
+    assert!(said.contains("training.rounds: 4 there, 5 given"), "{said}");
+}
+
+#[test]
+fn the_best_value_of_a_key_is_picked_and_a_blown_up_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    fs::write(at.join("s.toml"), SPEC).unwrap();
+    let over = [
+        "sweep",
+        "s.toml",
+        "--over",
+        "training.learning_rate=1e-9,0.5,1e30",
+        "--out",
+        "o",
+        "--json",
+    ];
+    let said = fails(at, &over, 1);
+    assert!(
+        said.contains("learning_rate=1e30,seed=1: the loss of client"),
+        "{said}"
+    );
+    let best = ["--best", "training.learning_rate"];
+    let lines: Value = serde_json::from_str(&ok(at, &[&over[..], &best].concat())).unwrap();
+    assert_eq!(lines.as_array().unwrap().len(), 1);
+    // At 1e-9 the model stays at zero and knows nothing.
+    assert_eq!(lines[0]["values"][0], "0.5");
+    for (over, words) in [
+        ("training.ruonds=1,2", "unknown key"),
+        ("training.rounds", "expected key=value"),
+        ("training.rounds=1,1", "twice"),
+    ] {
+        let said = fails(at, &["sweep", "s.toml", "--over", over], 2);
+        assert!(said.contains(words), "{said}");
+    }
+    let said = fails(
+        at,
+        &["sweep", "s.toml", "--over", "seed=1,2", "--best", "x"],
+        2,
+    );
+    assert!(said.contains("no --over with that key"), "{said}");
+}
+
+#[test]
+fn a_reproduction_judges_what_its_runs_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let args = [
+        "reproduce",
+        "fig4",
+        "--seeds",
+        "2",
+        "--no-variants",
+        "--set",
+        "data.clients=8",
+        "--set",
+        "training.rounds=6",
+        "--out",
+        "o",
+    ];
+    let text = ok(at, &args);
+    let claims = json(&at.join("o/fig4/verdict.json"));
+    assert_eq!(claims.as_array().unwrap().len(), 2);
+    for claim in claims.as_array().unwrap() {
+        let word = claim["verdict"].as_str().unwrap();
+        assert!(["holds", "fails", "within-noise"].contains(&word));
+        assert!(claim["paper"].is_string() && claim["ours"].is_string());
+        assert!(claim["spread"].is_number());
+        assert!(text.contains(claim["claim"].as_str().unwrap()));
+    }
+    // Claim 10 from the runs' own lines: FedAvg's localized loss less APFL's personal one, in the
+    // last round, over two seeds; the worst of three data sets decides.
+    let names: Vec<String> = fs::read_dir(at.join("o/fig4/runs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(names.len(), 12, "{names:?}");
+    let loss = |kind: &str, data: &str, seed: u64, model: &str| {
+        let start = format!("{kind},{data},seed={seed}");
+        let name = names.iter().find(|name| name.starts_with(&start));
+        let name = name.unwrap_or_else(|| panic!("{start} in {names:?}"));
+        let file = at.join(format!("o/fig4/runs/{name}/rounds.jsonl"));
+        let text = fs::read_to_string(file).unwrap();
+        let line: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        line[model]["train"]["loss"].as_f64().unwrap()
+    };
+    let mut verdicts = Vec::new();
+    for data in ["synthetic0,0", "synthetic0.5,0.5", "synthetic1,1"] {
+        let margin = |seed: u64| {
+            loss("fedavg", data, seed, "localized") - loss("apfl", data, seed, "personal")
+        };
+        let (a, b) = (margin(1), margin(2));
+        let (mean, spread) = ((a + b) / 2.0, (a - b).abs() / 2f64.sqrt());
+        verdicts.push(match mean {
+            mean if mean.abs() <= spread => 1,
+            mean if mean > 0.0 => 0,
+            _ => 2,
+        });
+    }
+    let expected = ["holds", "within-noise", "fails"][*verdicts.iter().max().unwrap()];
+    assert_eq!(claims[0]["verdict"], expected);
+    // Pictures and tables are there.
+    let png = fs::read(at.join("o/fig4/fig4.png")).unwrap();
+    assert!(png.starts_with(b"\x89PNG") && png.len() > 10_000);
+    let svg = fs::read_to_string(at.join("o/fig4/fig4.svg")).unwrap();
+    assert!(svg.contains("communication rounds"));
+    assert!(at.join("o/fig4/fig4.csv").exists() && at.join("o/fig4/verdict.md").exists());
+    // The same again, from what is there.
+    ok(at, &args);
+    assert_eq!(json(&at.join("o/fig4/verdict.json")), claims);
+    let said = fails(at, &["reproduce", "fig7"], 2);
+    assert!(said.contains("there is no item 'fig7'"), "{said}");
+}
+
+#[test]
+fn every_preset_is_a_spec() {
+    let presets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(presets).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let plan = apfl::spec::Spec::parse(&text).and_then(|spec| spec.plan());
+        let plan = plan.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        // The paper's rate: 0.1, falling by 1% a round.
+        assert_eq!(plan.pace.learning_rate, 0.1);
+        names.push(path.file_stem().unwrap().to_string_lossy().into_owned());
+    }
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "table1", "table2"
+        ]
+    );
+}
