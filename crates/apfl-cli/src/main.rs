@@ -11,6 +11,7 @@ mod join;
 mod output;
 mod predict;
 mod progress;
+mod report;
 mod resume;
 mod run;
 mod summary;
@@ -43,6 +44,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Export(args) => export::export(&args)?,
         Command::Predict(args) => predict::predict(&args)?,
         Command::Join(args) => join::run(&args)?,
+        Command::Report(args) => report::run(&args)?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,
         Command::Completions { shell } => args::completions(shell)?,
