@@ -49,6 +49,8 @@ pub enum Command {
     Predict(Predict),
     /// Personalize a trained shared model for a client that was never in training
     Join(Join),
+    /// Make one HTML page of one run's pictures and numbers, or of several side by side
+    Report(Report),
     /// Measure the paper's quantities on a run, or check its theorems
     Theory(Theory),
     /// Measure how fast it is on this machine
@@ -375,6 +377,25 @@ pub struct Join {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `apfl report`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl report runs/a                         writes runs/a/report.html
+  apfl report runs/a runs/b --out compared.html
+
+The page needs no network and no other file. Several runs are compared first, with the keys in
+which their specs differ, then shown one by one; a run that is not finished is shown as far as it
+went.")]
+pub struct Report {
+    /// The run directories
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Where the page goes [default: report.html in the first run directory]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 /// `apfl theory`

@@ -13,6 +13,7 @@ mod join;
 mod output;
 mod predict;
 mod progress;
+mod report;
 mod reproduce;
 mod resume;
 mod run;
@@ -50,6 +51,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Export(args) => export::export(&args)?,
         Command::Predict(args) => predict::predict(&args)?,
         Command::Join(args) => join::run(&args)?,
+        Command::Report(args) => report::run(&args)?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,
         Command::Completions { shell } => args::completions(shell)?,

@@ -1,0 +1,166 @@
+//! The clients one by one.
+
+use apfl::metrics::Scores;
+use apfl::store::run_dir::ClientRecord;
+
+use super::curves::measure_axis;
+use super::html::{charts, figure, heading, remark, share, table, words};
+use super::read::Run;
+use super::scores::{self, MODELS, measure, measured};
+use crate::chart::{Axis, Chart, GREY, Series, number};
+
+/// Dots in one chart; of more clients, evenly spaced ones are drawn.
+const DOTS: usize = 2000;
+
+/// Clients in the table of the worst.
+const WORST: usize = 10;
+
+/// Personal against shared, the worst decile, and the worst clients by name.
+pub fn clients(run: &Run) -> String {
+    if run.clients.is_empty() {
+        return String::new();
+    }
+    let mut shown = vec![against(run, "shared"), against(run, "majority")];
+    shown.retain(|chart| !chart.series[0].points.is_empty());
+    if let Some(chart) = deciles(run) {
+        shown.push(chart);
+    }
+    let stride = run.clients.len().div_ceil(DOTS);
+    let some = match stride {
+        1 => String::new(),
+        n => format!(" Every {n}th client is drawn."),
+    };
+    heading("The clients")
+        + &remark(&format!(
+            "Each dot is a client, on its validation examples after delivery.{some} Worst decile: \
+             the mean of the worst tenth of the clients."
+        ))
+        + &charts(&shown)
+        + &worst(run)
+}
+
+/// A dot a client: its personal model against its shared one, or against its commonest class.
+fn against(run: &Run, what: &str) -> Chart {
+    let name = measured(run);
+    let regression = name == "rmse";
+    let (mut points, mut tips) = (Vec::new(), Vec::new());
+    let stride = run.clients.len().div_ceil(DOTS).max(1);
+    for client in run.clients.iter().step_by(stride) {
+        let x = match what {
+            "shared" => measure(&client.scores.shared.valid),
+            _ => client.majority,
+        };
+        if let (Some(x), Some(y)) = (x, measure(&client.scores.personal.valid)) {
+            points.push((x, y));
+            tips.push(told(client));
+        }
+    }
+    let all = points.iter().flat_map(|p| [p.0, p.1]);
+    let most = all.filter(|v| v.is_finite()).fold(0.0, f64::max);
+    let end = if regression { most } else { 1.0 };
+    let axis = |label: String| Axis {
+        label,
+        range: Some((-0.03 * end, 1.03 * end)).filter(|_| end > 0.0),
+        ..measure_axis(name)
+    };
+    let x = match what {
+        "shared" => axis(format!("shared model's {name}")),
+        _ => axis("always its commonest class".into()),
+    };
+    Chart {
+        title: match what {
+            "shared" => "personal against shared",
+            _ => "personal against a constant answer",
+        }
+        .into(),
+        x,
+        y: axis(format!("personal model's {name}")),
+        series: vec![
+            Series::dots("", 0, points).with_tips(tips),
+            Series::line("", GREY, vec![(0.0, 0.0), (end, end)]).dashed(),
+        ],
+    }
+}
+
+fn told(client: &ClientRecord) -> String {
+    let mut text = client.client.clone();
+    for model in &MODELS {
+        let score = (model.of)(&client.scores).valid;
+        let value = match score.accuracy {
+            Some(accuracy) => format!("{:.2}%", 100.0 * accuracy),
+            None => score.rmse.map_or("–".into(), number),
+        };
+        text.push_str(&format!("\n{} {value}", model.name));
+    }
+    if let Some(alpha) = client.mixing {
+        text.push_str(&format!("\nα {alpha:.3}"));
+    }
+    let n = &client.examples;
+    text + &format!("\n{} + {} examples", n.train, n.valid)
+}
+
+/// Pooled, mean, worst decile and worst client of the three models.
+fn deciles(run: &Run) -> Option<Chart> {
+    let models = run.summary.as_ref()?.models?;
+    let names = ["pooled", "mean", "worst decile", "worst client"];
+    let what = measured(run);
+    let valid = |s: &Scores| s.valid;
+    let series = MODELS.iter().map(|model| {
+        let over = (model.over)(&models);
+        let worst = scores::worst(&over, valid);
+        let all = [
+            over.pooled.valid,
+            over.mean.valid,
+            over.worst_decile.valid,
+            worst,
+        ];
+        let each = all.iter().enumerate();
+        let points = each.filter_map(|(k, s)| Some((k as f64, measure(s)?)));
+        Series::bars(model.name, model.colour, points.collect())
+    });
+    Some(Chart {
+        title: format!("validation {what} over clients"),
+        x: Axis::names("", &names.map(String::from)),
+        y: measure_axis(what),
+        series: series.collect(),
+    })
+}
+
+fn worst(run: &Run) -> String {
+    let regression = measured(run) == "rmse";
+    let badness = |c: &ClientRecord| {
+        let value = measure(&c.scores.personal.valid).unwrap_or(0.0);
+        if regression { -value } else { value }
+    };
+    let mut sorted: Vec<&ClientRecord> = run.clients.iter().collect();
+    sorted.sort_by(|a, b| badness(a).total_cmp(&badness(b)));
+    sorted.truncate(WORST);
+    let head = [
+        "worst served",
+        "train",
+        "valid",
+        "rounds",
+        "α",
+        "shared",
+        "localized",
+        "personal",
+        "majority class",
+    ];
+    let rows = sorted.into_iter().map(|c| {
+        let mut row = vec![
+            words(&c.client),
+            words(c.examples.train.to_string()),
+            words(c.examples.valid.to_string()),
+            words(c.rounds.to_string()),
+            figure(c.mixing),
+        ];
+        row.extend(
+            MODELS
+                .iter()
+                .map(|m| scores::cell(&(m.of)(&c.scores).valid)),
+        );
+        row.push(share(c.majority));
+        row
+    });
+    table(&head.map(String::from), rows.collect())
+}

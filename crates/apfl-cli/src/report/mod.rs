@@ -1,0 +1,39 @@
+//! `apfl report`: one self-contained HTML page about one or more runs.
+
+mod clients;
+mod compare;
+mod curves;
+mod html;
+mod mix;
+mod page;
+mod read;
+mod scores;
+
+use std::path::{Path, PathBuf};
+
+use apfl::error::Result;
+use apfl::store::atomic::write_atomically;
+
+use crate::args;
+use crate::output::print;
+use read::Run;
+
+/// Writes the report and prints where it is.
+pub fn run(args: &args::Report) -> Result<()> {
+    let file = match &args.out {
+        Some(file) => file.clone(),
+        None => args.runs[0].join("report.html"),
+    };
+    write(&args.runs, &file)?;
+    print(&format!("{}\n", file.display()))
+}
+
+/// Reads run directories and writes one page about them all.
+pub fn write(directories: &[PathBuf], file: &Path) -> Result<()> {
+    let mut runs: Vec<Run> = directories
+        .iter()
+        .map(|directory| Run::open(directory))
+        .collect::<Result<_>>()?;
+    read::tell_apart(&mut runs);
+    write_atomically(file, page::page(&runs))
+}

@@ -1,0 +1,241 @@
+//! A run directory, finished or not, as a report needs it.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use apfl::data::{Schema, Task};
+use apfl::error::{Error, Result};
+use apfl::store::run_dir::{ClientRecord, Environment, Summary};
+use apfl::training::RoundRecord;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toml::Table;
+
+use crate::chart::shortened;
+
+/// Letters of a name that are shown.
+const NAME: usize = 60;
+
+/// What a run left behind so far.
+pub struct Run {
+    /// The directory's name, or its path where several have one name.
+    pub name: String,
+    path: PathBuf,
+    /// The resolved spec as it was written.
+    pub spec_text: String,
+    /// The same, taken apart.
+    pub spec: Table,
+    /// Where and by what it was made.
+    pub environment: Option<Environment>,
+    /// The classes' names; none in regression, or where the run did not get so far.
+    pub classes: Vec<String>,
+    /// Its rounds so far, in order.
+    pub rounds: Vec<RoundRecord>,
+    /// The clients that delivery reached.
+    pub clients: Vec<ClientRecord>,
+    /// Its final numbers, where it is finished.
+    pub summary: Option<Summary>,
+}
+
+impl Run {
+    /// Reads a run directory.
+    pub fn open(path: &Path) -> Result<Self> {
+        let spec_file = path.join("spec.toml");
+        let Some(spec_text) = text(&spec_file)? else {
+            return Err(Error::Data(format!(
+                "{}: there is no spec.toml in it; give the directory of a run, \
+                 as `apfl run` printed it",
+                path.display()
+            )));
+        };
+        let spec = spec_text.parse().map_err(|e: toml::de::Error| {
+            Error::Data(format!("{}: {}", spec_file.display(), e.message()))
+        })?;
+        let summary: Option<Summary> = json(&path.join("summary.json"))?;
+        let schema: Option<Schema> = json(&path.join("schema.json"))?;
+        let finished = summary.is_some();
+        let mut clients: Vec<ClientRecord> =
+            lines(&path.join("clients.jsonl"), finished, |_, _| Ok(()))?;
+        for client in &mut clients {
+            client.client = shortened(&client.client, NAME);
+        }
+        let mut last = 0;
+        let rounds = lines(
+            &path.join("rounds.jsonl"),
+            finished,
+            |line, record: &RoundRecord| {
+                // Scores are optional, so what is wrong in them would pass for absent.
+                if line.get("shared").is_some() && record.scores.is_none() {
+                    return Err("the scores are not those of three models".into());
+                }
+                if record.round <= last {
+                    return Err(format!("round {} stands after round {last}", record.round));
+                }
+                last = record.round;
+                Ok(())
+            },
+        )?;
+        Ok(Self {
+            name: name_of(path),
+            path: path.into(),
+            spec_text,
+            spec,
+            environment: json(&path.join("environment.json"))?,
+            classes: match schema.map(|s| s.task) {
+                Some(Task::Classification { classes }) => classes,
+                _ => Vec::new(),
+            },
+            rounds,
+            clients,
+            summary,
+        })
+    }
+
+    /// A key of the spec in words, such as `algorithm.kind`.
+    pub fn key(&self, path: &str) -> Option<String> {
+        let mut table = &self.spec;
+        let (tables, key) = path.rsplit_once('.').unwrap_or(("", path));
+        for name in tables.split('.').filter(|t| !t.is_empty()) {
+            table = table.get(name)?.as_table()?;
+        }
+        let value = table.get(key)?;
+        Some(value.as_str().map_or(value.to_string(), str::to_string))
+    }
+}
+
+/// Runs of one name are called by their paths.
+pub fn tell_apart(runs: &mut [Run]) {
+    let names: Vec<String> = runs.iter().map(|r| r.name.clone()).collect();
+    for run in runs {
+        if names.iter().filter(|n| **n == run.name).count() > 1 {
+            run.name = run.path.display().to_string();
+        }
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    let whole = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let name = whole.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::File {
+        path,
+        action: "read",
+        source,
+    }
+}
+
+fn text(path: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) => {
+            Ok(None)
+        }
+        Err(e) => Err(unreadable(path)(e)),
+    }
+}
+
+fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let parse = |text: String| {
+        serde_json::from_str(&text).map_err(|e| Error::Data(format!("{}: {e}", path.display())))
+    };
+    text(path)?.map(parse).transpose()
+}
+
+/// Records, one a line, each looked at by `check`. The file of a finished run must be
+/// there and whole; that of another may be missing, or end within a line.
+fn lines<T: DeserializeOwned>(
+    path: &Path,
+    finished: bool,
+    mut check: impl FnMut(&Value, &T) -> std::result::Result<(), String>,
+) -> Result<Vec<T>> {
+    let file = match File::open(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound && !finished => return Ok(Vec::new()),
+        file => file.map_err(unreadable(path))?,
+    };
+    let mut file = BufReader::new(file);
+    let (mut records, mut line) = (Vec::new(), Vec::new());
+    for number in 1.. {
+        line.clear();
+        if file
+            .read_until(b'\n', &mut line)
+            .map_err(unreadable(path))?
+            == 0
+        {
+            break;
+        }
+        let read = || -> std::result::Result<(Value, T), serde_json::Error> {
+            let value: Value = serde_json::from_slice(&line)?;
+            let record = serde_json::from_value(value.clone())?;
+            Ok((value, record))
+        };
+        let (value, record) = match read() {
+            Err(_) if !finished && !line.ends_with(b"\n") => break,
+            read => read.map_err(|e| e.to_string()),
+        }
+        .and_then(|(value, record)| check(&value, &record).map(|()| (value, record)))
+        .map_err(|e| Error::Data(format!("{}: line {number}: {e}", path.display())))?;
+        drop(value);
+        records.push(record);
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(number: u64) -> String {
+        format!(
+            "{{\"round\":{number},\"step\":1,\"cohort\":1,\"seconds\":1,\"bytes_up\":1,\"bytes_down\":1}}\n"
+        )
+    }
+
+    fn opened(rounds: &str, summary: bool) -> Result<Run> {
+        let directory = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+        put("spec.toml", "seed = 1\n[algorithm]\nkind = 'apfl'\n");
+        put("rounds.jsonl", rounds);
+        if summary {
+            put("clients.jsonl", "");
+            let text = "{\"rounds\":2,\"clients\":0,\"fingerprint\":\"f\",\"seconds\":1}";
+            put("summary.json", text);
+        }
+        Run::open(directory.path())
+    }
+
+    #[test]
+    fn a_torn_last_line_is_left_out_of_an_unfinished_run_only() {
+        let torn = round(1) + "{\"round\":2,\"st";
+        assert_eq!(opened(&torn, false).unwrap().rounds.len(), 1);
+        let error = opened(&torn, true).err().unwrap().to_string();
+        assert!(error.contains("rounds.jsonl: line 2"), "{error}");
+        // A whole line that is wrong is wrong in any run.
+        let error = opened(&format!("{torn}\n"), false).err().unwrap();
+        assert!(error.to_string().contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn wrong_scores_and_wrong_order_are_told() {
+        let scored = round(1).replace("\"step\"", "\"shared\":{\"train\":5},\"step\"");
+        let error = opened(&scored, false).err().unwrap().to_string();
+        assert!(
+            error.contains("line 1") && error.contains("scores"),
+            "{error}"
+        );
+        let error = opened(&(round(2) + &round(1)), false).err().unwrap();
+        assert!(error.to_string().contains("round 1 stands after round 2"));
+    }
+
+    #[test]
+    fn keys_are_found_by_path() {
+        let run = opened("", false).unwrap();
+        assert_eq!(run.key("algorithm.kind").unwrap(), "apfl");
+        assert_eq!(run.key("seed").unwrap(), "1");
+        assert_eq!(run.key("data.kind"), None);
+    }
+}

@@ -1,0 +1,265 @@
+//! The report, from the outside: its numbers, its manners, and how a browser sees it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn apfl(directory: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_apfl"))
+        .args(args)
+        .current_dir(directory)
+        .output()
+        .expect("the program starts")
+}
+
+fn ok(directory: &Path, args: &[&str]) -> String {
+    let output = apfl(directory, args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn fails(directory: &Path, args: &[&str]) -> String {
+    let output = apfl(directory, args);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
+    assert!(!errors.contains("panicked"), "{errors}");
+    errors
+}
+
+fn run(directory: &Path, name: &str, more: &[&str]) {
+    let mut args = vec!["run", "--quiet", "--out", name];
+    for pair in ["data.clients=12", "training.rounds=4"].iter().chain(more) {
+        args.extend(["--set", pair]);
+    }
+    ok(directory, &args);
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&read(path)).unwrap()
+}
+
+/// The page as a browser has it after loading, and what it complained of.
+/// `None` where there is no browser.
+fn browsed(page: &Path) -> Option<(String, Vec<String>)> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let profile = tempfile::tempdir().unwrap();
+    for name in names {
+        let output = Command::new(name)
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--enable-logging=stderr",
+                "--v=0",
+                "--dump-dom",
+            ])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg(format!("file://{}", page.display()))
+            .output();
+        let Ok(output) = output else { continue };
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {errors}");
+        let complaints = errors.lines().filter(|line| line.contains("CONSOLE"));
+        return Some((
+            String::from_utf8(output.stdout).unwrap(),
+            complaints.map(String::from).collect(),
+        ));
+    }
+    eprintln!(
+        "SKIPPED: no chromium on this machine, so the report was not opened in a browser; \
+         `apt-get install chromium` lets this test run"
+    );
+    None
+}
+
+/// The text of every cell of the row that begins with a word.
+fn row(dom: &str, first: &str) -> Vec<String> {
+    let start = dom.find(&format!("<tr><td>{first}</td>")).unwrap();
+    let end = start + dom[start..].find("</tr>").unwrap();
+    let text = |cell: &str| Some(cell.split_once('>')?.1.split("</td>").next()?.to_string());
+    dom[start..end]
+        .split("<td")
+        .filter_map(text)
+        .skip(1)
+        .collect()
+}
+
+#[test]
+fn a_browser_shows_the_runs_numbers_and_complains_of_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    run(here, "a", &[]);
+    assert_eq!(ok(here, &["report", "a"]).trim(), "a/report.html");
+    let Some((dom, complaints)) = browsed(&here.join("a/report.html")) else {
+        return;
+    };
+    assert_eq!(complaints, Vec::<String>::new());
+    let summary = json(&here.join("a/summary.json"));
+    for model in ["shared", "localized", "personal"] {
+        let cells = row(&dom, model);
+        let number =
+            |of: &str, split: &str, what: &str| summary[model][of][split][what].as_f64().unwrap();
+        let loss = number("pooled", "train", "loss");
+        assert_eq!(cells[1], format!("{loss:.4}"), "{model}");
+        for (column, of) in [
+            (8, "pooled"),
+            (9, "mean"),
+            (10, "std"),
+            (11, "worst_decile"),
+            (12, "min"),
+        ] {
+            let share = number(of, "valid", "accuracy");
+            assert_eq!(
+                cells[column],
+                format!("{:.2}%", 100.0 * share),
+                "{model} {of}"
+            );
+        }
+    }
+    // Four charts of curves tell the last round's values; α's two, the clients' three and
+    // the costs' two follow, and the class mix.
+    assert_eq!(dom.matches("<figure").count(), 4 + 2 + 3 + 2 + 1);
+    let rounds = read(&here.join("a/rounds.jsonl"));
+    let last: Value = serde_json::from_str(rounds.lines().last().unwrap()).unwrap();
+    let share = last["personal"]["valid"]["accuracy"].as_f64().unwrap();
+    let told = format!("personal {:.2}%</title>", 100.0 * share);
+    assert!(dom.contains("round 4\n") && dom.contains(&told), "{told}");
+    // A dot for each of the 12 clients, against shared and against a constant answer.
+    assert_eq!(dom.matches("<circle").count(), 24);
+    for line in read(&here.join("a/clients.jsonl")).lines() {
+        let client: Value = serde_json::from_str(line).unwrap();
+        let share = |m: &str| 100.0 * client[m]["valid"]["accuracy"].as_f64().unwrap();
+        let told = format!(
+            "<title>{}\nshared {:.2}%\nlocalized {:.2}%\npersonal {:.2}%\n",
+            client["client"].as_str().unwrap(),
+            share("shared"),
+            share("localized"),
+            share("personal")
+        );
+        assert!(dom.contains(&told), "{told}");
+    }
+}
+
+#[test]
+fn runs_of_every_kind_are_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    run(here, "plain", &[]);
+    run(
+        here,
+        "fedavg",
+        &["algorithm.kind=fedavg", "evaluation.every=3"],
+    );
+    run(here, "silent", &["delivery.clients=none", "seed=7"]);
+    let mut table = String::from("client,label,x\n");
+    (0..60).for_each(|k| table.push_str(&format!("c{},{},{}\n", k % 3, k * 2, k)));
+    std::fs::write(here.join("line.csv"), table).unwrap();
+    let spec = "data = { kind = 'table', path = 'line.csv', task = 'regression', standardize = true }\n\
+                training = { rounds = 3, learning_rate = 0.01 }";
+    std::fs::write(here.join("line.toml"), spec).unwrap();
+    ok(here, &["run", "line.toml", "--quiet", "--out", "line"]);
+    // A run that was killed while it wrote its third round.
+    std::fs::create_dir(here.join("killed")).unwrap();
+    for name in ["spec.toml", "schema.json"] {
+        std::fs::copy(
+            here.join("plain").join(name),
+            here.join("killed").join(name),
+        )
+        .unwrap();
+    }
+    let rounds = read(&here.join("plain/rounds.jsonl"));
+    let two: usize = rounds.lines().take(2).map(|l| l.len() + 1).sum();
+    std::fs::write(here.join("killed/rounds.jsonl"), &rounds[..two + 40]).unwrap();
+
+    let all = [
+        "report", "plain", "fedavg", "silent", "line", "killed", "--out", "all.html",
+    ];
+    assert_eq!(ok(here, &all).trim(), "all.html");
+    let page = read(&here.join("all.html"));
+    let keys = page.split("The specs differ in ").nth(1).unwrap();
+    let keys = keys.split("</p>").next().unwrap();
+    for key in ["seed", "algorithm.kind", "delivery.clients", "data.kind"] {
+        assert!(keys.contains(key), "{key}: {keys}");
+    }
+    assert!(!keys.contains("model.kind"), "{keys}");
+    assert!(page.contains("2 of 4 rounds are done"));
+    assert!(page.contains("No client was delivered to"));
+    assert!(page.contains("validation rmse") && !page.contains("NaN"));
+    // Nothing comes from elsewhere.
+    for outside in ["src=", "url(", "@import", "<link"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let addresses = page.matches("http").count();
+    let known = page.matches("http://www.w3.org/2000/svg").count() + 1; // http-equiv
+    assert_eq!(addresses, known);
+    if let Some((dom, complaints)) = browsed(&here.join("all.html")) {
+        assert_eq!(complaints, Vec::<String>::new());
+        assert_eq!(dom.matches("<section").count(), 6);
+    }
+}
+
+#[test]
+fn hostile_run_directories_are_shown_harmlessly_or_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    run(here, "a", &[]);
+    let clients = here.join("a/clients.jsonl");
+    let name = "\"client\":\"</title><script>alert(1)</script>\"";
+    let text = read(&clients);
+    std::fs::write(&clients, text.replacen("\"client\":\"0\"", name, 1)).unwrap();
+    ok(here, &["report", "a"]);
+    let page = read(&here.join("a/report.html"));
+    assert_eq!(page.matches("<script").count(), 1);
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+
+    std::fs::write(&clients, text + "{\"client\": 5}\n").unwrap();
+    let error = fails(here, &["report", "a"]);
+    assert!(error.contains("clients.jsonl: line 13"), "{error}");
+    // The old report is still there.
+    assert_eq!(read(&here.join("a/report.html")), page);
+    let error = fails(here, &["report", "none"]);
+    assert!(error.contains("none"), "{error}");
+    std::fs::create_dir(here.join("empty")).unwrap();
+    let error = fails(here, &["report", "empty"]);
+    assert!(error.contains("spec.toml"), "{error}");
+}
+
+#[test]
+fn a_report_of_a_thousand_clients_and_rounds_is_small() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    run(here, "a", &[]);
+    // The run's own lines, over and over, under new names.
+    let again = |file: &str, key: &str, quote: &str| {
+        let path = here.join("a").join(file);
+        let text = read(&path);
+        let lines: Vec<&str> = text.lines().collect();
+        let mut long = String::new();
+        for k in 0..1000 {
+            let line: Value = serde_json::from_str(lines[k % lines.len()]).unwrap();
+            let old = format!("\"{key}\":{}", line[key]);
+            let new = format!("\"{key}\":{quote}{}{quote}", k + 1);
+            assert!(lines[k % lines.len()].contains(&old));
+            long.push_str(&lines[k % lines.len()].replacen(&old, &new, 1));
+            long.push('\n');
+        }
+        std::fs::write(path, long).unwrap();
+    };
+    again("rounds.jsonl", "round", "");
+    again("clients.jsonl", "client", "\"");
+    ok(here, &["report", "a"]);
+    let page = read(&here.join("a/report.html"));
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+    assert_eq!(page.matches("<circle").count(), 2000);
+}
