@@ -5,8 +5,8 @@ use pulp::{MemMask, Simd, WithSimd};
 use super::point::Point;
 use super::tile::{At, Mixed, Weight, check, strips};
 
-/// Rows of W that stay in the first-level cache while all rows of x pass by.
-const DEPTH: usize = 128;
+/// Numbers of W that stay in the first-level cache while all rows of x pass by.
+const DEPTH: usize = 128 * 32;
 
 /// Rows of W that are asked for before they are used: a wide matrix comes from afar.
 const AHEAD: usize = 12;
@@ -64,8 +64,9 @@ fn all<S: Simd>(
     y: &mut [f32],
 ) {
     let lanes = S::F32_LANES;
-    for start in (0..width).step_by(DEPTH) {
-        let columns = &columns[start..width.min(start + DEPTH)];
+    let depth = DEPTH / outputs.min(2 * lanes);
+    for start in (0..width).step_by(depth) {
+        let columns = &columns[start..width.min(start + depth)];
         for (first, vectors) in strips(outputs, lanes) {
             let strip = (outputs - first).min(vectors * lanes);
             let mask = simd.mask_between_m32s(0, (strip - (vectors - 1) * lanes) as u32);
