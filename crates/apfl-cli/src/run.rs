@@ -18,6 +18,7 @@ use crate::args::{self, read_spec};
 use crate::job::{Ended, Event, Job};
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
+use crate::report;
 use crate::resume::{self, Begun};
 use crate::summary;
 
@@ -113,6 +114,7 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
                     summary.skipped.join(", ")
                 ));
             }
+            report::write(std::slice::from_ref(&job.out), &job.out.join("report.html"))?;
             show(args, Some(&headline), &summary, &job.out)?;
             Ok(ExitCode::SUCCESS)
         }

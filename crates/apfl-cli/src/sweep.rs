@@ -1,5 +1,6 @@
 //! `apfl sweep`: a grid over any keys and seeds.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use apfl::error::{Error, Result};
@@ -10,8 +11,12 @@ use serde::Serialize;
 use crate::args::{self, read_spec};
 use crate::grid::{Cell, Done, Grid, Outcome};
 use crate::output::{columns, print, print_json, tell};
+use crate::report;
 use crate::run::{new_directory, stop_on_signal};
 use crate::statistics::Sample;
+
+/// The most runs that a sweep's report shows.
+const REPORTED: usize = 24;
 
 /// A key and the values it takes.
 struct Over {
@@ -76,6 +81,12 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     let rows = table(&keys, &lines);
     write_atomically(&out.join("sweep.csv"), csv(&keys, &lines))?;
     write_atomically(&out.join("sweep.md"), markdown(&rows))?;
+    // One run of every line is enough to look at; the tables have all seeds.
+    let shown = lines.iter().filter_map(|line| line.runs.first());
+    let shown: Vec<PathBuf> = shown.take(REPORTED).map(PathBuf::from).collect();
+    if !shown.is_empty() {
+        report::write(&shown, &out.join("report.html"))?;
+    }
     for failure in &failed {
         tell(format!("a run failed: {failure}"));
     }

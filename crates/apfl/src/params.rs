@@ -33,36 +33,35 @@ pub fn mix(out: &mut [f32], alpha: f32, v: &[f32], w: &[f32]) {
 
 const LANES: usize = 16;
 
-/// Σ f(j) over `len` terms in f64: sixteen interleaved partial sums, then those
-/// in order. The order depends on `len` alone.
-fn sum_in_lanes(len: usize, term: impl Fn(usize) -> f64) -> f64 {
+/// Σ f over the numbers that stand at the same place in N vectors, in f64: sixteen
+/// interleaved partial sums, then those in order. The order depends on the length alone.
+fn sum_in_lanes<const N: usize>(of: [&[f32]; N], term: impl Fn([f64; N]) -> f64) -> f64 {
+    assert!(of.iter().all(|x| x.len() == of[0].len()));
     Arch::new().dispatch(|| {
         let mut lanes = [0.0f64; LANES];
-        let whole = len - len % LANES;
-        for start in (0..whole).step_by(LANES) {
+        let parts = of.map(|x| x.as_chunks::<LANES>());
+        for c in 0..parts[0].0.len() {
+            let chunks = parts.map(|(whole, _)| &whole[c]);
             for (k, lane) in lanes.iter_mut().enumerate() {
-                *lane += term(start + k);
+                *lane += term(chunks.map(|chunk| f64::from(chunk[k])));
             }
         }
-        let tail: f64 = (whole..len).map(&term).sum();
+        let rest = 0..parts[0].1.len();
+        let tail: f64 = rest
+            .map(|k| term(parts.map(|(_, tail)| f64::from(tail[k]))))
+            .sum();
         lanes.iter().sum::<f64>() + tail
     })
 }
 
 /// ⟨a, b⟩
 pub fn dot(a: &[f32], b: &[f32]) -> f64 {
-    assert_eq!(a.len(), b.len());
-    let b = &b[..a.len()];
-    sum_in_lanes(a.len(), |j| f64::from(a[j]) * f64::from(b[j]))
+    sum_in_lanes([a, b], |[a, b]| a * b)
 }
 
 /// ⟨v − w, g⟩: the slope of f(αv + (1−α)w) along α, where g = ∇f there.
 pub fn dot_difference(v: &[f32], w: &[f32], g: &[f32]) -> f64 {
-    assert!(v.len() == w.len() && w.len() == g.len());
-    let (w, g) = (&w[..v.len()], &g[..v.len()]);
-    sum_in_lanes(v.len(), |j| {
-        (f64::from(v[j]) - f64::from(w[j])) * f64::from(g[j])
-    })
+    sum_in_lanes([v, w, g], |[v, w, g]| (v - w) * g)
 }
 
 /// ‖a‖²
@@ -72,12 +71,7 @@ pub fn norm_squared(a: &[f32]) -> f64 {
 
 /// ‖a − b‖²
 pub fn distance_squared(a: &[f32], b: &[f32]) -> f64 {
-    assert_eq!(a.len(), b.len());
-    let b = &b[..a.len()];
-    sum_in_lanes(a.len(), |j| {
-        let d = f64::from(a[j]) - f64::from(b[j]);
-        d * d
-    })
+    sum_in_lanes([a, b], |[a, b]| (a - b) * (a - b))
 }
 
 /// x ← the nearest point to x with ‖x‖ ≤ radius

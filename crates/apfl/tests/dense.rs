@@ -16,6 +16,8 @@ struct Case {
     hidden: Vec<usize>,
     outputs: usize,
     rows: usize,
+    /// How likely a byte of a column that varies is zero.
+    zeros: f64,
 }
 
 fn cases() -> Vec<Case> {
@@ -26,8 +28,21 @@ fn cases() -> Vec<Case> {
         hidden: hidden.to_vec(),
         outputs,
         rows,
+        zeros: 0.5,
+    };
+    // Mostly zeros into a wide layer: columns of an odd number, of several planes, more
+    // rows than a mask has bits, outputs that end within a vector and at one, and more of
+    // them than registers.
+    let sparse = |planes, inputs, hidden: &[usize], rows| Case {
+        zeros: 0.9,
+        ..case(Loss::Softmax, planes, inputs, hidden, 3, rows)
     };
     vec![
+        sparse(1, 57, &[200], 20),
+        sparse(3, 33, &[64, 70], 7),
+        sparse(2, 40, &[67, 80], 65),
+        sparse(1, 12, &[300], 32),
+        sparse(1, 9, &[96], 1),
         // Outputs below, at and above a vector and half of one; rows and inputs that fill
         // no tile; a single row, whose columns are all constant.
         case(Loss::Softmax, 1, 40, &[], 10, 20),
@@ -48,7 +63,9 @@ fn examples(case: &Case, rng: &mut Stream) -> (Examples, Examples) {
         let constant: bool = rng.random();
         let value = rng.random();
         for r in 0..case.rows {
-            let other = if rng.random() { 0 } else { rng.random() };
+            let zero = rng.random_bool(case.zeros);
+            let other = if zero { 0 } else { rng.random() };
+            let constant = constant && case.zeros < 0.6;
             bytes[r * case.inputs + j] = if constant { value } else { other };
         }
     }

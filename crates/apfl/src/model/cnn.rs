@@ -169,10 +169,12 @@ impl Model for Cnn {
         let hidden = &mut ws.hidden[0];
         all_columns(&mut ws.columns, self.hidden.inputs.max(self.last.inputs));
         let flat = Rows::dense(flat, &ws.columns[..self.hidden.inputs]);
-        self.hidden.forward(Point::At(at), flat, n, hidden);
+        self.hidden
+            .forward(Point::At(at), flat, n, &mut ws.scratch, hidden);
         relu(hidden);
         let hidden = Rows::dense(hidden, &ws.columns[..self.last.inputs]);
-        self.last.forward(Point::At(at), hidden, n, &mut ws.outputs);
+        self.last
+            .forward(Point::At(at), hidden, n, &mut ws.scratch, &mut ws.outputs);
     }
 
     fn backward(

@@ -2,6 +2,7 @@
 
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{Rows, all_columns};
+use super::kernels::sparse::WIDE;
 use super::kernels::{Dense, relu, relu_backward};
 use super::{Layout, Loss, Model, Step, Workspace};
 use crate::data::Batch;
@@ -107,7 +108,7 @@ impl Mlp {
         let n = batch.len();
         let last = self.layers.len() - 1;
         ws.hidden.resize_with(last.max(ws.hidden.len()), Vec::new);
-        ws.input.prepare(batch);
+        ws.input.prepare(batch, self.layers[0].outputs >= WIDE);
         let input = ws.input.rows(batch);
         for (k, layer) in self.layers.iter().enumerate() {
             all_columns(&mut ws.columns, layer.inputs);
@@ -117,9 +118,9 @@ impl Mlp {
                 None => input,
             };
             if k == last {
-                layer.forward(at, x, n, &mut ws.outputs);
+                layer.forward(at, x, n, &mut ws.scratch, &mut ws.outputs);
             } else {
-                layer.forward(at, x, n, &mut rest[0]);
+                layer.forward(at, x, n, &mut ws.scratch, &mut rest[0]);
                 relu(&mut rest[0]);
             }
         }

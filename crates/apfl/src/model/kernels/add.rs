@@ -3,10 +3,10 @@
 use pulp::{MemMask, Simd, WithSimd};
 
 use super::point::Point;
-use super::tile::{check, prefetch, strips};
+use super::tile::{At, Mixed, Weight, check, strips};
 
-/// Rows of W that stay in the first-level cache while all rows of x pass by.
-const DEPTH: usize = 256;
+/// Numbers of W that stay in the first-level cache while all rows of x pass by.
+const DEPTH: usize = 128 * 32;
 
 /// Rows of W that are asked for before they are used: a wide matrix comes from afar.
 const AHEAD: usize = 12;
@@ -43,96 +43,65 @@ impl WithSimd for Add<'_> {
         assert!(x.len() == n * width && y.len() >= n * outputs);
         assert!(layer.count() == (inputs + 1) * outputs);
         assert!(outputs.next_multiple_of(lanes) - outputs <= outputs);
-        let layer = Weight::of(simd, layer);
-        for start in (0..width).step_by(DEPTH) {
-            let columns = &columns[start..width.min(start + DEPTH)];
-            for (first, vectors) in strips(outputs, lanes) {
-                let strip = (outputs - first).min(vectors * lanes);
-                let mask = simd.mask_between_m32s(0, (strip - (vectors - 1) * lanes) as u32);
-                let mut row = 0;
-                // As many rows at a time as there are registers for.
-                while row < n {
-                    let most = if lanes >= 16 { 10 } else { 5 };
-                    let rows = match (n - row).min(most) {
-                        10 => 10,
-                        5.. => 5,
-                        2.. => 2,
-                        _ => 1,
-                    };
-                    // SAFETY: rows row..row+rows of x and y exist, and x has a number for
-                    // every column; every column is less than inputs, so a full vector at
-                    // any strip of W[column] ends at most `outputs` behind W, where b
-                    // lies; y is masked to its own strip.
-                    unsafe {
-                        let x = x.as_ptr().add(row * width + start);
-                        let w = layer.from(first);
-                        let y = y.as_mut_ptr().add(row * outputs + first);
-                        let to = (y, outputs, mask);
-                        match (rows, vectors) {
-                            (10, 2) => add::<S, 10, 2>(simd, x, width, w, columns, to),
-                            (10, _) => add::<S, 10, 1>(simd, x, width, w, columns, to),
-                            (5, 2) => add::<S, 5, 2>(simd, x, width, w, columns, to),
-                            (5, _) => add::<S, 5, 1>(simd, x, width, w, columns, to),
-                            (2, 2) => add::<S, 2, 2>(simd, x, width, w, columns, to),
-                            (2, _) => add::<S, 2, 1>(simd, x, width, w, columns, to),
-                            (_, 2) => add_row::<S, 2>(simd, x, w, columns, to),
-                            (_, _) => add_row::<S, 1>(simd, x, w, columns, to),
-                        }
+        let shape = (n, outputs, width);
+        match layer {
+            Point::At(at) => all(simd, x, columns, At(at.as_ptr()), shape, y),
+            Point::Mixture { alpha, v, w } => {
+                all(simd, x, columns, Mixed::of(simd, alpha, v, w), shape, y);
+            }
+        }
+    }
+}
+
+/// All tiles of [`Add`], which has checked its shapes.
+#[inline(always)]
+fn all<S: Simd>(
+    simd: S,
+    x: &[f32],
+    columns: &[u32],
+    layer: impl Weight<S>,
+    (n, outputs, width): (usize, usize, usize),
+    y: &mut [f32],
+) {
+    let lanes = S::F32_LANES;
+    let depth = DEPTH / outputs.min(2 * lanes);
+    for start in (0..width).step_by(depth) {
+        let columns = &columns[start..width.min(start + depth)];
+        for (first, vectors) in strips(outputs, lanes) {
+            let strip = (outputs - first).min(vectors * lanes);
+            let mask = simd.mask_between_m32s(0, (strip - (vectors - 1) * lanes) as u32);
+            let mut row = 0;
+            // As many rows at a time as there are registers for.
+            while row < n {
+                let most = if lanes >= 16 { 10 } else { 5 };
+                let rows = match (n - row).min(most) {
+                    10 => 10,
+                    5.. => 5,
+                    2.. => 2,
+                    _ => 1,
+                };
+                // SAFETY: rows row..row+rows of x and y exist, and x has a number for
+                // every column; every column is less than inputs, so a full vector at
+                // any strip of W[column] ends at most `outputs` behind W, where b
+                // lies; y is masked to its own strip.
+                unsafe {
+                    let x = x.as_ptr().add(row * width + start);
+                    let w = layer.skip(first);
+                    let y = y.as_mut_ptr().add(row * outputs + first);
+                    let to = (y, outputs, mask);
+                    match (rows, vectors) {
+                        (10, 2) => add::<S, 10, 2>(simd, x, width, w, columns, to),
+                        (10, _) => add::<S, 10, 1>(simd, x, width, w, columns, to),
+                        (5, 2) => add::<S, 5, 2>(simd, x, width, w, columns, to),
+                        (5, _) => add::<S, 5, 1>(simd, x, width, w, columns, to),
+                        (2, 2) => add::<S, 2, 2>(simd, x, width, w, columns, to),
+                        (2, _) => add::<S, 2, 1>(simd, x, width, w, columns, to),
+                        (_, 2) => add_row::<S, 2>(simd, x, w, columns, to),
+                        (_, _) => add_row::<S, 1>(simd, x, w, columns, to),
                     }
-                    row += rows;
                 }
+                row += rows;
             }
-        }
-    }
-}
-
-/// Where W is read: at v, or at α·v + (1 − α)·w.
-#[derive(Clone, Copy)]
-struct Weight<S: Simd> {
-    v: *const f32,
-    /// The same as `v` where nothing is mixed.
-    w: *const f32,
-    alpha: S::f32s,
-    rest: S::f32s,
-}
-
-impl<S: Simd> Weight<S> {
-    #[inline(always)]
-    fn of(simd: S, point: Point<'_>) -> Self {
-        let (alpha, v, w) = match point {
-            Point::At(at) => (1.0, at, at),
-            Point::Mixture { alpha, v, w } => (alpha, v, w),
-        };
-        assert_eq!(v.len(), w.len());
-        Self {
-            v: v.as_ptr(),
-            w: w.as_ptr(),
-            alpha: simd.splat_f32s(alpha),
-            rest: simd.splat_f32s(1.0 - alpha),
-        }
-    }
-
-    #[inline(always)]
-    fn from(self, first: usize) -> Self {
-        Self {
-            v: self.v.wrapping_add(first),
-            w: self.w.wrapping_add(first),
-            ..self
-        }
-    }
-
-    /// # Safety
-    /// A whole vector may be read at `place`.
-    #[inline(always)]
-    unsafe fn load(self, simd: S, place: usize) -> S::f32s {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let v = (self.v.add(place) as *const S::f32s).read_unaligned();
-            if self.v == self.w {
-                return v;
-            }
-            let w = (self.w.add(place) as *const S::f32s).read_unaligned();
-            simd.add_f32s(simd.mul_f32s(self.alpha, v), simd.mul_f32s(self.rest, w))
         }
     }
 }
@@ -148,7 +117,7 @@ unsafe fn add<S: Simd, const R: usize, const V: usize>(
     simd: S,
     x: *const f32,
     width: usize,
-    w: Weight<S>,
+    w: impl Weight<S>,
     columns: &[u32],
     (y, outputs, mask): (*mut f32, usize, MemMask<S::m32s>),
 ) {
@@ -156,10 +125,7 @@ unsafe fn add<S: Simd, const R: usize, const V: usize>(
     for (k, &column) in columns.iter().enumerate() {
         if V > 1 {
             let soon = columns[(k + AHEAD).min(columns.len() - 1)];
-            prefetch::<S, V>(w.v.wrapping_add(soon as usize * outputs));
-            if w.v != w.w {
-                prefetch::<S, V>(w.w.wrapping_add(soon as usize * outputs));
-            }
+            w.soon::<V>(soon as usize * outputs);
         }
         // SAFETY: as the caller promises.
         unsafe {
@@ -191,7 +157,7 @@ unsafe fn add<S: Simd, const R: usize, const V: usize>(
 unsafe fn add_row<S: Simd, const V: usize>(
     simd: S,
     x: *const f32,
-    w: Weight<S>,
+    w: impl Weight<S>,
     columns: &[u32],
     (y, outputs, mask): (*mut f32, usize, MemMask<S::m32s>),
 ) {

@@ -5,7 +5,9 @@ use pulp::Arch;
 use super::add::Add;
 use super::point::{Place, Point};
 use super::product;
+use super::propagate::Propagate;
 use super::rows::Rows;
+use super::sparse::{self, WIDE};
 use super::update::Update;
 use crate::model::Step;
 
@@ -41,8 +43,24 @@ impl Dense {
 
     /// y ← x·W + b for `n` rows:
     /// y[r] = b + Σ_constant x[j]·W[j] + Σ_varied x[r, j]·W[j].
-    pub fn forward(&self, at: Point<'_>, rows: Rows<'_>, n: usize, y: &mut Vec<f32>) {
+    pub fn forward(
+        &self,
+        at: Point<'_>,
+        rows: Rows<'_>,
+        n: usize,
+        scratch: &mut Vec<f32>,
+        y: &mut Vec<f32>,
+    ) {
         let layer = at.part(self.offset..self.bias().end);
+        if let Some(sparse) = rows.sparse {
+            Arch::new().dispatch(sparse::Forward {
+                sparse,
+                layer,
+                y,
+                scratch,
+            });
+            return;
+        }
         y.clear();
         y.extend(self.bias().map(|k| at.get(k)));
         let add = |x: &[f32], columns: &[u32], y: &mut [f32]| {
@@ -73,16 +91,30 @@ impl Dense {
         back: &mut Vec<f32>,
     ) {
         back.resize(n * self.inputs, 0.0);
-        product(
+        // Short sums are better made side by side than along a vector.
+        if self.outputs < WIDE {
+            let weight = at.part(self.weight()).numbers(scratch);
+            let shape = (n, self.inputs, self.outputs);
+            let (outputs, delta) = (self.outputs, &delta[..n * self.outputs]);
+            product(
+                back,
+                shape,
+                delta,
+                (outputs, 1),
+                weight,
+                (1, outputs),
+                false,
+                1.0,
+            );
+            return;
+        }
+        Arch::new().dispatch(Propagate {
+            layer: at.part(self.offset..self.bias().end),
+            inputs: self.inputs,
+            delta: &delta[..n * self.outputs],
             back,
-            (n, self.inputs, self.outputs),
-            delta,
-            (self.outputs, 1),
-            at.part(self.weight()).numbers(scratch),
-            (1, self.outputs),
-            false,
-            1.0,
-        );
+            scratch,
+        });
     }
 
     /// W ← W − decay·W_at + scale·xᵀδ and b likewise, where W_at is W at its place.
@@ -95,7 +127,17 @@ impl Dense {
         delta: &[f32],
         scratch: &mut Vec<f32>,
     ) {
-        if self.outputs < NARROW {
+        if let Some(sparse) = rows.sparse {
+            let layer = self.offset..self.bias().end;
+            Arch::new().dispatch(sparse::Update {
+                sparse,
+                place: place.part(layer.clone()),
+                into: &mut into[layer],
+                step,
+                delta,
+                scratch,
+            });
+        } else if self.outputs < NARROW {
             super::decay(place, into, self.weight(), step.decay);
             self.update_narrow(&mut into[self.weight()], step.scale, rows, delta);
         } else {

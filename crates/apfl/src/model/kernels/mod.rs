@@ -1,9 +1,9 @@
 //! Matrix products and the passes of a dense layer. The only room with `unsafe`.
 //!
 //! Matrices are row-major. A dense layer's weight has the shape (inputs, outputs):
-//! y = x·W + b. Products run on the `gemm` crate, which picks the CPU's widest vectors
-//! at run time; always on one thread, so that the order of a sum never depends on how
-//! many there are.
+//! y = x·W + b. The passes pick the CPU's widest vectors at run time, by `pulp`; what is too
+//! narrow for them goes to the `gemm` crate. Always on one thread, so that the order of
+//! a sum never depends on how many there are.
 
 // Tiles of registers are indexed: that is what unrolls them.
 #![allow(clippy::needless_range_loop)]
@@ -15,9 +15,13 @@ mod dense;
 pub mod exp;
 pub mod peak;
 pub mod point;
+mod propagate;
 pub mod rows;
+pub mod sparse;
 mod tile;
 mod update;
+#[cfg(test)]
+mod widths;
 
 pub use dense::Dense;
 use point::Place;

@@ -2,6 +2,7 @@
 //! a visit.
 
 use super::compact::compact;
+use super::sparse::{Sparse, find};
 use crate::data::{Batch, Rows as Features, Scaling};
 
 /// Rows of numbers that belong to some of a layer's inputs; the other inputs are the
@@ -17,6 +18,8 @@ pub struct Rows<'a> {
     pub constants: &'a [f32],
     /// The inputs those belong to, ascending.
     pub constant: &'a [u32],
+    /// The same rows as bytes that are mostly zero, instead of all the above.
+    pub sparse: Option<Sparse<'a>>,
 }
 
 impl<'a> Rows<'a> {
@@ -27,6 +30,7 @@ impl<'a> Rows<'a> {
             varied: inputs,
             constants: &[],
             constant: &[],
+            sparse: None,
         }
     }
 }
@@ -37,8 +41,14 @@ impl<'a> Rows<'a> {
 pub struct Input {
     bytes: Vec<u8>,
     scaling: Option<Scaling>,
+    /// Columns, and whether for a wide layer.
+    shape: (usize, bool),
     columns: Columns,
     all: Vec<u32>,
+    /// Where the bytes are not zero, if that is seldom.
+    masks: Vec<u32>,
+    sparse: bool,
+    products: Vec<[f32; 256]>,
 }
 
 /// The columns of byte rows, told apart.
@@ -66,22 +76,28 @@ pub struct Block {
 }
 
 impl Input {
-    /// Takes the batch in.
-    pub fn prepare(&mut self, batch: &Batch<'_>) {
+    /// Takes the batch in, for a first layer that is wide or not.
+    pub fn prepare(&mut self, batch: &Batch<'_>, wide: bool) {
         match batch.rows {
             Features::Floats(_) => all_columns(&mut self.all, batch.width),
             Features::Bytes(bytes, scaling) => {
                 let known = self.scaling.as_ref() == Some(scaling);
-                let width = self.columns.differs.len();
-                if known && width == batch.width && self.bytes == bytes {
+                if known && self.shape == (batch.width, wide) && self.bytes == bytes {
                     return;
                 }
                 if !known {
                     self.scaling = Some(scaling.clone());
+                    let products =
+                        |(scale, _): &(f32, f32)| std::array::from_fn(|k| k as f32 * scale);
+                    self.products = scaling.channels.iter().map(products).collect();
                 }
+                self.shape = (batch.width, wide);
                 self.bytes.clear();
                 self.bytes.extend_from_slice(bytes);
-                compact(bytes, batch.width, scaling, &mut self.columns);
+                self.sparse = wide && 2 * find(bytes, batch.width, &mut self.masks) <= bytes.len();
+                if !self.sparse {
+                    compact(bytes, batch.width, scaling, &mut self.columns);
+                }
             }
         }
     }
@@ -90,11 +106,22 @@ impl Input {
     pub fn rows<'a>(&'a self, batch: &Batch<'a>) -> Rows<'a> {
         match batch.rows {
             Features::Floats(x) => Rows::dense(x, &self.all[..batch.width]),
+            Features::Bytes(bytes, scaling) if self.sparse => Rows {
+                sparse: Some(Sparse {
+                    bytes,
+                    masks: &self.masks,
+                    products: &self.products,
+                    scaling,
+                    width: batch.width,
+                }),
+                ..Rows::dense(&[], &[])
+            },
             Features::Bytes(..) => Rows {
                 x: &self.columns.x,
                 varied: &self.columns.varied,
                 constants: &self.columns.constants,
                 constant: &self.columns.constant,
+                sparse: None,
             },
         }
     }

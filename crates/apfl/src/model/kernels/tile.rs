@@ -34,3 +34,95 @@ pub(super) fn check(columns: &[u32], inputs: usize) {
     let most = columns.iter().fold(0, |most, column| most.max(*column));
     assert!((most as usize) < inputs || columns.is_empty());
 }
+
+/// `len` numbers that start on a cache line within `room`, all zero, and where they start.
+pub(super) fn aligned(room: &mut Vec<f32>, len: usize) -> usize {
+    room.clear();
+    room.resize(len + 16, 0.0);
+    // No telling where, as under an interpreter: then it is only slower.
+    room.as_ptr().align_offset(64).min(16)
+}
+
+/// Where W is read.
+pub(super) trait Weight<S: Simd>: Copy {
+    /// The same from `count` numbers on.
+    fn skip(self, count: usize) -> Self;
+
+    /// Asks for `V` vectors at `place`, wherever that is.
+    fn soon<const V: usize>(self, place: usize);
+
+    /// # Safety
+    /// A whole vector may be read at `place`.
+    unsafe fn load(self, simd: S, place: usize) -> S::f32s;
+}
+
+/// As it is written down.
+#[derive(Clone, Copy)]
+pub(super) struct At(pub(super) *const f32);
+
+impl<S: Simd> Weight<S> for At {
+    #[inline(always)]
+    fn skip(self, count: usize) -> Self {
+        At(self.0.wrapping_add(count))
+    }
+
+    #[inline(always)]
+    fn soon<const V: usize>(self, place: usize) {
+        prefetch::<S, V>(self.0.wrapping_add(place));
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, _: S, place: usize) -> S::f32s {
+        // SAFETY: as the caller promises.
+        unsafe { (self.0.add(place) as *const S::f32s).read_unaligned() }
+    }
+}
+
+/// α·v + (1 − α)·w, to the same bits as [`crate::params::mix`].
+#[derive(Clone, Copy)]
+pub(super) struct Mixed<S: Simd> {
+    v: *const f32,
+    w: *const f32,
+    alpha: S::f32s,
+    rest: S::f32s,
+}
+
+impl<S: Simd> Mixed<S> {
+    #[inline(always)]
+    pub(super) fn of(simd: S, alpha: f32, v: &[f32], w: &[f32]) -> Self {
+        assert_eq!(v.len(), w.len());
+        Self {
+            v: v.as_ptr(),
+            w: w.as_ptr(),
+            alpha: simd.splat_f32s(alpha),
+            rest: simd.splat_f32s(1.0 - alpha),
+        }
+    }
+}
+
+impl<S: Simd> Weight<S> for Mixed<S> {
+    #[inline(always)]
+    fn skip(self, count: usize) -> Self {
+        Self {
+            v: self.v.wrapping_add(count),
+            w: self.w.wrapping_add(count),
+            ..self
+        }
+    }
+
+    #[inline(always)]
+    fn soon<const V: usize>(self, place: usize) {
+        prefetch::<S, V>(self.v.wrapping_add(place));
+        prefetch::<S, V>(self.w.wrapping_add(place));
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, simd: S, place: usize) -> S::f32s {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let v = (self.v.add(place) as *const S::f32s).read_unaligned();
+            let w = (self.w.add(place) as *const S::f32s).read_unaligned();
+            simd.add_f32s(simd.mul_f32s(self.alpha, v), simd.mul_f32s(self.rest, w))
+        }
+    }
+}

@@ -4,7 +4,7 @@ use pulp::{Simd, WithSimd};
 
 use super::point::Place;
 use super::rows::Rows;
-use super::tile::{check, prefetch, strips};
+use super::tile::{aligned, check, prefetch, strips};
 use crate::model::Step;
 
 /// W[j] ← W[j] − decay·W_at[j] + scale·Σᵣ x[r, j]·δ[r]; for a constant input the sum is
@@ -41,9 +41,8 @@ impl WithSimd for Update<'_> {
         let padded = outputs.next_multiple_of(lanes);
         let n = delta.len() / outputs;
         // scale·δ with zeros up to whole vectors, and behind it Σᵣ of it.
-        scratch.clear();
-        scratch.resize((n + 1) * padded, 0.0);
-        let (scaled, total) = scratch.split_at_mut(n * padded);
+        let start = aligned(scratch, (n + 1) * padded);
+        let (scaled, total) = scratch[start..start + (n + 1) * padded].split_at_mut(n * padded);
         let pairs = scaled
             .chunks_exact_mut(padded)
             .zip(delta.chunks_exact(outputs));
@@ -86,29 +85,40 @@ fn update_columns<S: Simd>(
     };
     assert!(at.is_none_or(|at| at.len() == into.len()));
     let most = if lanes >= 16 { 10 } else { 5 };
-    for (first, vectors) in strips(outputs, lanes) {
-        let last = (outputs - first).min(vectors * lanes) - (vectors - 1) * lanes;
-        // What a last vector reaches beyond its row does not decay.
-        let decay = Decay {
-            any: decay != 0.0,
-            full: simd.splat_f32s(decay),
-            last: masked(simd, decay, last),
-            share: simd.splat_f32s(share),
-            rest: simd.splat_f32s(1.0 - share),
-        };
-        // Every other tile first: the last row of one tile reaches into the first of the
-        // next, and a load that waits for such a store is slow.
-        let whole = width / most;
-        let tiles = (0..whole).step_by(2).chain((1..whole).step_by(2));
-        let tiles = tiles.map(|tile| (tile * most, most));
-        let mut rest = whole * most;
-        let rests = std::iter::from_fn(|| {
-            let size = [5, 2, 1].into_iter().find(|size| rest + size <= width)?;
-            rest += size;
-            Some((rest - size, size))
-        });
-        for (k, size) in tiles.chain(rests) {
-            let columns = &columns[k..];
+    // What a row's last vector reaches beyond it does not decay.
+    let tail = outputs - (padded - lanes);
+    let inner = Decay {
+        any: decay != 0.0,
+        full: simd.splat_f32s(decay),
+        last: simd.splat_f32s(decay),
+        share: simd.splat_f32s(share),
+        rest: simd.splat_f32s(1.0 - share),
+    };
+    let end = Decay {
+        last: masked(simd, decay, tail),
+        ..inner
+    };
+    // Short rows: every other tile first. The last row of one tile reaches into the first
+    // of the next, and a load that waits for such a store is slow. Long rows: tile by
+    // tile, so that a cache line comes once.
+    let turns = if padded <= 2 * lanes { 2 } else { 1 };
+    let whole = width / most;
+    let tiles = (0..turns).flat_map(|turn| (turn..whole).step_by(turns));
+    let tiles = tiles.map(|tile| (tile * most, most));
+    let mut rest = whole * most;
+    let rests = std::iter::from_fn(|| {
+        let size = [5, 2, 1].into_iter().find(|size| rest + size <= width)?;
+        rest += size;
+        Some((rest - size, size))
+    });
+    for (k, size) in tiles.chain(rests) {
+        let columns = &columns[k..];
+        for (first, vectors) in strips(outputs, lanes) {
+            let decay = if first + vectors * lanes < padded {
+                inner
+            } else {
+                end
+            };
             // SAFETY: x has a number for every column in n rows; every column is less
             // than inputs, so a full vector at any strip of W[column] ends at most
             // `outputs` behind W, where b lies; δ has n padded rows.

@@ -1,0 +1,230 @@
+//! The dense kernels on every width of vector that this CPU has, against plain sums.
+
+use pulp::{Scalar, Simd, WithSimd};
+
+use super::add::Add;
+use super::point::{Place, Point};
+use super::propagate::Propagate;
+use super::rows::{Input, Rows};
+use super::sparse;
+use super::update::Update;
+use crate::data::{Batch, Labels, Rows as Features, Scaling};
+use crate::model::Step;
+
+/// Does `work` on single numbers, and on the vectors of x86's versions 3 and 4.
+fn on_every_width(work: impl Fn(&dyn Fn(Kernel<'_>))) {
+    work(&|kernel| kernel.run(Scalar::new()));
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use pulp::x86::{V3, V4};
+        if let Some(simd) = V3::try_new() {
+            work(&|kernel| simd.vectorize(|| kernel.run(simd)));
+        }
+        if let Some(simd) = V4::try_new() {
+            work(&|kernel| simd.vectorize(|| kernel.run(simd)));
+        }
+    }
+}
+
+enum Kernel<'a> {
+    Add(Add<'a>),
+    Update(Update<'a>),
+    Propagate(Propagate<'a>),
+    SparseForward(sparse::Forward<'a>),
+    SparseUpdate(sparse::Update<'a>),
+}
+
+impl Kernel<'_> {
+    fn run<S: Simd>(self, simd: S) {
+        match self {
+            Kernel::Add(work) => work.with_simd(simd),
+            Kernel::Update(work) => work.with_simd(simd),
+            Kernel::Propagate(work) => work.with_simd(simd),
+            Kernel::SparseForward(work) => work.with_simd(simd),
+            Kernel::SparseUpdate(work) => work.with_simd(simd),
+        }
+    }
+}
+
+/// Numbers in ±1 without a pattern.
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    let one = |k: usize| ((k * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0;
+    (0..count).map(one).collect()
+}
+
+fn near(ours: &[f32], wanted: &[f64], what: &str) {
+    assert_eq!(ours.len(), wanted.len());
+    for (k, (ours, wanted)) in ours.iter().zip(wanted).enumerate() {
+        let gap = (f64::from(*ours) - wanted).abs();
+        assert!(gap < 2e-5, "{what}: {ours} for {wanted} at {k}");
+    }
+}
+
+const ALPHA: f32 = 0.25;
+const STEP: Step = Step {
+    scale: -0.5,
+    decay: 0.125,
+};
+
+/// A layer of that shape at a mixture: v, w, αv + (1−α)w.
+fn layer(inputs: usize, outputs: usize) -> (Vec<f32>, Vec<f32>, Vec<f64>) {
+    let count = (inputs + 1) * outputs;
+    let (v, w) = (numbers(count, 1), numbers(count, 2));
+    let mixed = |(v, w): (&f32, &f32)| 0.25 * f64::from(*v) + 0.75 * f64::from(*w);
+    let point = v.iter().zip(&w).map(mixed).collect();
+    (v, w, point)
+}
+
+/// x·W + b without b where `bias` is false, sum by sum.
+fn slow_forward(x: &[f32], point: &[f64], inputs: usize, bias: bool) -> Vec<f64> {
+    let outputs = point.len() / (inputs + 1);
+    let mut y = Vec::new();
+    for x in x.chunks_exact(inputs) {
+        for o in 0..outputs {
+            let b = if bias {
+                point[inputs * outputs + o]
+            } else {
+                0.0
+            };
+            let terms = x.iter().enumerate();
+            let terms = terms.map(|(j, x)| f64::from(*x) * point[j * outputs + o]);
+            y.push(b + terms.sum::<f64>());
+        }
+    }
+    y
+}
+
+/// v − decay·point + scale·xᵀδ for the weights, and v for what lies behind them.
+fn slow_update(x: &[f32], v: &[f32], point: &[f64], delta: &[f32], inputs: usize) -> Vec<f64> {
+    let outputs = point.len() / (inputs + 1);
+    let mut into: Vec<f64> = v.iter().map(|v| f64::from(*v)).collect();
+    for j in 0..inputs {
+        for o in 0..outputs {
+            let rows = x.chunks_exact(inputs).zip(delta.chunks_exact(outputs));
+            let sum: f64 = rows.map(|(x, d)| f64::from(x[j]) * f64::from(d[o])).sum();
+            let at = j * outputs + o;
+            into[at] += -0.125 * point[at] - 0.5 * sum;
+        }
+    }
+    into
+}
+
+#[test]
+fn dense_passes_are_plain_sums_on_every_width() {
+    for (inputs, outputs, n) in [(13, 9, 12), (7, 40, 3), (4, 67, 21)] {
+        let (v, w, point) = layer(inputs, outputs);
+        let x = numbers(n * inputs, 3);
+        let delta = numbers(n * outputs, 4);
+        let columns: Vec<u32> = (0..inputs as u32).collect();
+        on_every_width(|run| {
+            let at = Point::Mixture {
+                alpha: ALPHA,
+                v: &v,
+                w: &w,
+            };
+            let mut y = vec![0.0; n * outputs];
+            run(Kernel::Add(Add {
+                x: &x,
+                columns: &columns,
+                layer: at,
+                inputs,
+                y: &mut y,
+            }));
+            near(&y, &slow_forward(&x, &point, inputs, false), "forward");
+
+            let mut back = vec![0.0; n * inputs];
+            run(Kernel::Propagate(Propagate {
+                layer: at,
+                inputs,
+                delta: &delta,
+                back: &mut back,
+                scratch: &mut Vec::new(),
+            }));
+            // δ·Wᵀ: the forward pass of the transposed matrix.
+            let turned = (0..outputs * inputs).map(|k| point[k % inputs * outputs + k / inputs]);
+            let mut turned: Vec<f64> = turned.collect();
+            turned.resize((outputs + 1) * inputs, 0.0);
+            near(
+                &back,
+                &slow_forward(&delta, &turned, outputs, false),
+                "back",
+            );
+
+            let mut into = v.clone();
+            run(Kernel::Update(Update {
+                place: Place::Mixed(ALPHA, &w),
+                into: &mut into,
+                outputs,
+                inputs,
+                step: STEP,
+                rows: Rows::dense(&x, &columns),
+                delta: &delta,
+                scratch: &mut Vec::new(),
+            }));
+            near(
+                &into,
+                &slow_update(&x, &v, &point, &delta, inputs),
+                "update",
+            );
+        });
+    }
+}
+
+#[test]
+fn sparse_passes_are_plain_sums_on_every_width() {
+    for (planes, inputs, outputs, n) in [(1, 9, 64, 12), (3, 15, 67, 35), (1, 4, 240, 2)] {
+        let (v, w, point) = layer(inputs, outputs);
+        let delta = numbers(n * outputs, 4);
+        let byte = |k: usize| {
+            if k.is_multiple_of(5) {
+                (k * 31 % 251) as u8
+            } else {
+                0
+            }
+        };
+        let bytes: Vec<u8> = (0..n * inputs).map(byte).collect();
+        let channel = |k: usize| (0.004, -0.4 + 0.2 * k as f32);
+        let scaling = Scaling {
+            channels: (0..planes).map(channel).collect(),
+        };
+        let mut x = vec![0.0; bytes.len()];
+        scaling.apply(&bytes, inputs, &mut x);
+        let batch = Batch {
+            width: inputs,
+            rows: Features::Bytes(&bytes, &scaling),
+            targets: Labels::Classes(&[]),
+        };
+        let mut input = Input::default();
+        input.prepare(&batch, true);
+        let sparse = input.rows(&batch).sparse.expect("four of five are zero");
+        on_every_width(|run| {
+            let mut y = Vec::new();
+            run(Kernel::SparseForward(sparse::Forward {
+                sparse,
+                layer: Point::Mixture {
+                    alpha: ALPHA,
+                    v: &v,
+                    w: &w,
+                },
+                y: &mut y,
+                scratch: &mut Vec::new(),
+            }));
+            near(&y, &slow_forward(&x, &point, inputs, true), "forward");
+
+            let mut into = v.clone();
+            run(Kernel::SparseUpdate(sparse::Update {
+                sparse,
+                place: Place::Mixed(ALPHA, &w),
+                into: &mut into,
+                step: STEP,
+                delta: &delta,
+                scratch: &mut Vec::new(),
+            }));
+            near(
+                &into,
+                &slow_update(&x, &v, &point, &delta, inputs),
+                "update",
+            );
+        });
+    }
+}
