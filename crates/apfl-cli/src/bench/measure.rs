@@ -21,6 +21,10 @@ pub struct Measurement {
     pub threads: usize,
     /// Client-steps a second of wall time.
     pub steps_per_second: f64,
+    /// The same by the processor's clock, over all threads; absent where the system does not
+    /// tell. Far above the one by wall time, something else was running.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub steps_per_cpu_second: Option<f64>,
     /// The same arithmetic done densely, in 10⁹ multiplications and additions a second.
     pub gflops: f64,
     /// What the threads can do at most, measured right before.
@@ -45,18 +49,26 @@ pub fn measure(work: &Work, batch: usize, threads: usize, seconds: f64) -> Resul
         let one = |thread: std::thread::ScopedJoinHandle<'_, f64>| thread.join().unwrap_or(0.0);
         all.into_iter().map(one).sum()
     });
-    let steps_per_second = match work.is_step() {
-        true => steps(&setup, batch, threads, seconds)?,
+    let (steps_per_second, steps_per_cpu_second) = match work.is_step() {
+        true => {
+            let before = cpu_seconds();
+            let rate = steps(&setup, batch, threads, seconds)?;
+            let spent = cpu_seconds().zip(before).map(|(now, before)| now - before);
+            (rate, spent.map(|spent| rate * seconds / spent))
+        }
         false => {
             let mut training = Training::new(setup, &plan.algorithm)?;
             training.next_round()?;
-            let started = Instant::now();
+            let (started, before) = (Instant::now(), cpu_seconds());
             let mut rounds = 0;
             while rounds == 0 || started.elapsed().as_secs_f64() < seconds {
                 training.next_round()?;
                 rounds += 1;
             }
-            (rounds * work.steps()) as f64 / started.elapsed().as_secs_f64()
+            let steps = (rounds * work.steps()) as f64;
+            let spent = cpu_seconds().zip(before).map(|(now, before)| now - before);
+            let rate = steps / started.elapsed().as_secs_f64();
+            (rate, spent.map(|spent| steps / spent))
         }
     };
     let per_gradient = batch as u64 * (model.flops() + model.backward_flops());
@@ -66,6 +78,7 @@ pub fn measure(work: &Work, batch: usize, threads: usize, seconds: f64) -> Resul
         batch,
         threads,
         steps_per_second,
+        steps_per_cpu_second,
         gflops,
         peak_gflops: peak / 1e9,
         share_of_peak: gflops * 1e9 / peak,
@@ -108,6 +121,15 @@ fn steps(setup: &Setup, batch: usize, threads: usize, seconds: f64) -> Result<f6
         let one = |thread: std::thread::ScopedJoinHandle<'_, f64>| thread.join().unwrap_or(0.0);
         all.into_iter().map(one).sum()
     }))
+}
+
+/// The processor time of this process, in seconds: Linux counts it in hundredths.
+fn cpu_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name in brackets may hold spaces: what follows the last bracket does not.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |k: usize| fields.get(k)?.parse::<f64>().ok();
+    Some((ticks(11)? + ticks(12)?) / 100.0)
 }
 
 /// The most memory that this process ever had, in 10⁶ bytes.
