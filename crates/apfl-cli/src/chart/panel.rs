@@ -52,7 +52,7 @@ impl<'a> Panel<'a> {
         let count = (height / 45.0) as usize;
         let labels = y.ticks(&chart.y, count).into_iter();
         let widest = labels.map(|(_, l)| l.chars().count()).max().unwrap_or(0);
-        let left = 26.0 + 6.4 * widest as f64;
+        let left = 30.0 + 6.4 * widest as f64;
         x.length = width - left - RIGHT;
         y.length = height - TOP - BOTTOM;
         let field = (left, TOP, x.length, y.length);

@@ -42,7 +42,7 @@ mod tests {
             series: vec![Series::line("", 1, vec![(0.0, 1.0), (10.0, 1.0)])],
             ..Chart::default()
         };
-        let bytes = png(&panels("", &[chart.clone()], 1)).unwrap();
+        let bytes = png(&panels("", std::slice::from_ref(&chart), 1)).unwrap();
         let drawn = tiny_skia::Pixmap::decode_png(&bytes).unwrap();
         let count = |map: &tiny_skia::Pixmap, wanted: [u8; 3]| {
             let same = |p: &&tiny_skia::PremultipliedColorU8| {

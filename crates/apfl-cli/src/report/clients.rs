@@ -102,7 +102,7 @@ fn told(client: &ClientRecord) -> String {
 /// Pooled, mean, worst decile and worst client of the three models.
 fn deciles(run: &Run) -> Option<Chart> {
     let models = run.summary.as_ref()?.models?;
-    let names = ["pooled", "mean", "worst decile", "worst client"];
+    let names = ["pooled", "mean", "worst 10%", "worst"];
     let what = measured(run);
     let valid = |s: &Scores| s.valid;
     let series = MODELS.iter().map(|model| {

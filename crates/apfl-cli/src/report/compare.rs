@@ -119,12 +119,23 @@ fn colour(k: usize) -> usize {
 /// The keys in which the specs differ, but for those that never change a result.
 fn differing(runs: &[Run]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
+    let of_many_kinds = |table: &str| {
+        let kind = |run: &Run| run.key(&format!("{table}.kind"));
+        runs.iter().any(|run| kind(run) != kind(&runs[0]))
+    };
     for run in runs {
         collect("", &run.spec, &mut keys);
     }
     let differs = |key: &String| {
-        let first = runs.first().and_then(|run| run.key(key));
-        runs.iter().any(|run| run.key(key) != first)
+        let mut values: Vec<Option<String>> = runs.iter().map(|run| run.key(key)).collect();
+        // Another kind of data has other keys: the kind says it all.
+        if key
+            .match_indices('.')
+            .any(|(dot, _)| of_many_kinds(&key[..dot]))
+        {
+            values.retain(Option::is_some);
+        }
+        values.windows(2).any(|pair| pair[0] != pair[1])
     };
     let silent = |key: &String| key.starts_with("engine.") || key.starts_with("checkpoint.");
     keys.retain(|key| differs(key) && !silent(key));

@@ -180,12 +180,9 @@ pub fn costs(run: &Run) -> String {
     };
     let up: u64 = total(run, |r| r.bytes_up);
     let down: u64 = total(run, |r| r.bytes_down);
-    let most = run
-        .rounds
-        .iter()
-        .map(|r| r.bytes_up.max(r.bytes_down))
-        .max();
-    let (size, name) = match most.unwrap_or(0) {
+    let each = run.rounds.iter().map(|r| r.bytes_up.max(r.bytes_down));
+    let most = each.max().unwrap_or(0);
+    let (size, name) = match most {
         0..10_000 => (1.0, "B"),
         10_000..10_000_000 => (1e3, "kB"),
         10_000_000..10_000_000_000 => (1e6, "MB"),
@@ -205,13 +202,13 @@ pub fn costs(run: &Run) -> String {
         Chart {
             title: "time of a round".into(),
             x: Axis::new("round"),
-            y: Axis::new(unit),
+            y: from_zero(unit, longest * factor),
             series: vec![Series::line("", 3, time).with_tips(tips)],
         },
         Chart {
             title: "bytes of a round".into(),
             x: Axis::new("round"),
-            y: Axis::new(name),
+            y: from_zero(name, most as f64 / size),
             series: vec![
                 Series::line("down, to the clients", 5, downs).with_tips(down_tips),
                 Series::line("up, to the server", 4, ups)
@@ -230,6 +227,11 @@ pub fn costs(run: &Run) -> String {
             bytes(down as f64)
         ))
         + &charts(&shown)
+}
+
+/// An axis from 0 to a little more than the most.
+fn from_zero(label: &str, most: f64) -> Axis {
+    Axis::new(label).within(0.0, 1.08 * most)
 }
 
 fn total(run: &Run, pick: fn(&RoundRecord) -> u64) -> u64 {

@@ -72,10 +72,10 @@ pub fn table(head: &[String], rows: Vec<Vec<Cell>>) -> String {
 pub fn charts(charts: &[Chart]) -> String {
     let drawn = charts.iter().map(Chart::svg);
     let figures = drawn.map(|svg| format!("<figure>{svg}</figure>\n"));
-    format!(
-        "<div class=\"charts\">{}</div>\n",
-        figures.collect::<String>()
-    )
+    // Three beside each other and one below would look forgotten.
+    let four = if charts.len() == 4 { " four" } else { "" };
+    let figures: String = figures.collect();
+    format!("<div class=\"charts{four}\">{figures}</div>\n")
 }
 
 /// A heading.

@@ -1,5 +1,5 @@
-//! Which classes the clients have: a column a client, a row a class, dark where there are
-//! many.
+//! Which classes the clients have: a column a client, a row a class, strong where there
+//! are many.
 
 use apfl::store::run_dir::ClientRecord;
 
@@ -14,7 +14,7 @@ const COLUMNS: usize = 150;
 const ROWS: usize = 40;
 
 const LEFT: f64 = 90.0;
-const WIDTH: f64 = 720.0;
+const WIDTH: f64 = 1080.0;
 
 /// The picture, or nothing where there are no classes.
 pub fn mix(run: &Run) -> String {
@@ -39,8 +39,8 @@ pub fn mix(run: &Run) -> String {
     let stride = order.len().div_ceil(COLUMNS).max(1);
     let shown: Vec<&ClientRecord> = order.into_iter().step_by(stride).collect();
     let mut text = String::from(
-        "A column is a client, a row a class: the darker, the larger the class's share of the \
-         client's training examples. Clients stand in the order of their commonest class.",
+        "A column is a client, a row a class: the stronger the colour, the larger the class's \
+         share of the client's training examples. Clients stand in the order of their commonest class.",
     );
     if stride > 1 {
         text.push_str(&format!(" Every {stride}th client is shown."));

@@ -69,32 +69,41 @@ pub fn table(summary: &Summary, measured: &str) -> String {
         let none = "No client was delivered to (delivery.clients), so there are no final scores.";
         return super::html::remark(none);
     };
-    let mut head = vec![String::new()];
-    for split in ["train", "valid"] {
-        head.push(format!("{split} loss"));
-        head.push(format!("{split} {measured}"));
-        head.extend(["mean", "± std", "worst decile", "worst client"].map(String::from));
-    }
-    let mut rows = Vec::new();
-    for model in &MODELS {
-        let over = (model.over)(models);
-        let mut row = vec![words(model.name)];
-        for split in [|s: &Scores| s.train, |s: &Scores| s.valid] {
+    type Split = fn(&Scores) -> Score;
+    let splits: [(&str, Split); 2] = [("validation", |s| s.valid), ("training", |s| s.train)];
+    let mut html = String::new();
+    for (name, split) in splits {
+        let head = [
+            name,
+            "loss",
+            measured,
+            "mean",
+            "± std",
+            "worst decile",
+            "worst client",
+        ];
+        let mut rows = Vec::new();
+        for model in &MODELS {
+            let over = (model.over)(models);
             let pooled = split(&over.pooled);
-            row.push(figure(Some(pooled.loss)));
-            row.push(cell(&pooled));
+            let mut row = vec![words(model.name), figure(Some(pooled.loss)), cell(&pooled)];
             row.extend([over.mean, over.std, over.worst_decile].map(|s| cell(&split(&s))));
             row.push(cell(&worst(&over, split)));
+            rows.push(row);
         }
-        rows.push(row);
+        if let Some(majority) = summary.majority.filter(|_| name == "validation") {
+            rows.push(vec![
+                words("majority class"),
+                words(""),
+                share(Some(majority)),
+            ]);
+        }
+        html.push_str(&super::html::table(&head.map(String::from), rows));
     }
-    if let Some(majority) = summary.majority {
-        let mut row = vec![words("majority class")];
-        row.extend((1..head.len()).map(|_| words("")));
-        row[8] = share(Some(majority));
-        rows.push(row);
-    }
-    super::html::table(&head, rows)
+    html + &super::html::remark(
+        "Loss and the column after it are pooled over all examples; mean, deviation, worst \
+         decile (the mean of the worst tenth) and worst are over clients.",
+    )
 }
 
 /// The worst client: lowest accuracy, highest error.
