@@ -73,9 +73,14 @@ fn all<S: Simd>(
             let mut row = 0;
             // As many rows at a time as there are registers for.
             while row < n {
-                let most = if lanes >= 16 { 10 } else { 5 };
+                let most = match (lanes >= 16, vectors) {
+                    (true, 1) => 20,
+                    (true, _) => 10,
+                    (false, _) => 5,
+                };
                 let rows = match (n - row).min(most) {
-                    10 => 10,
+                    20 => 20,
+                    10.. => 10,
                     5.. => 5,
                     2.. => 2,
                     _ => 1,
@@ -90,6 +95,7 @@ fn all<S: Simd>(
                     let y = y.as_mut_ptr().add(row * outputs + first);
                     let to = (y, outputs, mask);
                     match (rows, vectors) {
+                        (20, _) => add::<S, 20, 1>(simd, x, width, w, columns, to),
                         (10, 2) => add::<S, 10, 2>(simd, x, width, w, columns, to),
                         (10, _) => add::<S, 10, 1>(simd, x, width, w, columns, to),
                         (5, 2) => add::<S, 5, 2>(simd, x, width, w, columns, to),
