@@ -162,7 +162,8 @@ Examples:
   apfl reproduce all --quick                 a fifth of the rounds, one seed
   apfl reproduce table1 --seeds 1            CIFAR-10 and the CNN: hours
 
-Items: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6, or all. OUT/<item> gets verdict.json, verdict.md,
+Items: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6, or all of them; and robustness, which is not the
+paper's: attacking clients against rules of aggregation. OUT/<item> (<item>-quick) gets verdict.json, verdict.md,
 the figure as SVG and PNG, the tables as CSV and Markdown, and every run's directory. A claim holds
 or fails by more than its spread over seeds, else it is within noise. Where one fails, APFL's runs
 are repeated with the variants of public implementations, and the verdict says under which it holds.
@@ -174,7 +175,7 @@ pub struct Reproduce {
     /// Seeds 1, 2, … N [default: 3; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: Option<u64>,
-    /// A reduced version for minutes: a fifth of the rounds
+    /// A reduced version for minutes: a fifth of the rounds, a tenth of the CNN's
     #[arg(long)]
     pub quick: bool,
     /// Do not try variants where a claim fails

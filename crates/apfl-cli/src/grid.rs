@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use apfl::data::Dataset;
+use apfl::data::{Dataset, SourceFile};
+use apfl::digest::sha256_of_file;
 use apfl::error::{Error, Result};
 use apfl::spec::{Plan, Spec};
 use apfl::store::run_dir::{InterruptedRun, Summary, read_rounds};
@@ -43,6 +44,8 @@ pub struct Done {
     pub summary: Summary,
     /// Its rounds.
     pub rounds: Vec<RoundRecord>,
+    /// The commit of the program that made it.
+    pub commit: String,
 }
 
 /// What became of a cell: a run, or why there is none.
@@ -73,6 +76,8 @@ pub struct Grid<'a> {
     pub quiet: bool,
     /// Raised by Ctrl-C.
     pub stop: &'a AtomicBool,
+    /// Checksums of data files, as far as they were looked at.
+    pub checksums: Mutex<HashMap<String, String>>,
 }
 
 impl Grid<'_> {
@@ -112,6 +117,10 @@ impl Grid<'_> {
                 scope.spawn(|| {
                     while let Some(k) = shared.next().filter(|_| !self.stopped()) {
                         let result = self.one(&cells[k], each, &shared);
+                        if result.is_err() {
+                            // The machine, not the cell: whatever comes next would fail too.
+                            lock(&shared.waiting).clear();
+                        }
                         shared.end();
                         lock(&results).push((k, result));
                     }
@@ -148,24 +157,77 @@ impl Grid<'_> {
         agree(&run.spec.plan()?.resolved, &cell.plan.resolved, &dir)?;
         match run.summary {
             None => Ok(None),
-            Some(summary) => Ok(Some(Done {
-                rounds: read_rounds(&dir)?,
-                summary,
-                dir,
-            })),
+            Some(summary) => {
+                let environment = run.environment;
+                for file in environment.iter().flat_map(|e| &e.data) {
+                    self.unchanged(file, &dir)?;
+                }
+                Ok(Some(Done {
+                    rounds: read_rounds(&dir)?,
+                    summary,
+                    dir,
+                    commit: environment.map_or(String::new(), |e| e.commit),
+                }))
+            }
         }
+    }
+
+    /// An error where a file is not what a finished run was made with.
+    fn unchanged(&self, then: &SourceFile, dir: &Path) -> Result<()> {
+        let mut known = lock(&self.checksums);
+        let now = match known.get(&then.path) {
+            Some(now) => now.clone(),
+            None => {
+                let now = sha256_of_file(Path::new(&then.path))?;
+                known.insert(then.path.clone(), now.clone());
+                now
+            }
+        };
+        match now == then.sha256 {
+            true => Ok(()),
+            false => Err(Error::Data(format!(
+                "{}: the file has changed since {} was run; put the old file back, or give another \
+                 --out",
+                then.path,
+                dir.display()
+            ))),
+        }
+    }
+
+    /// What is begun there; a run that another version of the program began is begun again.
+    fn begun(&self, cell: &Cell, out: &Path) -> Result<Option<Begun>> {
+        let Some(run) = InterruptedRun::open(out)? else {
+            return Ok(None);
+        };
+        if run
+            .environment
+            .as_ref()
+            .is_some_and(|e| e.commit != env!("APFL_COMMIT"))
+        {
+            std::fs::remove_dir_all(out).map_err(|source| Error::File {
+                path: out.into(),
+                action: "remove",
+                source,
+            })?;
+            return Ok(None);
+        }
+        Ok(Some(Begun {
+            plan: cell.plan.clone(),
+            out: out.into(),
+            finished: None,
+            environment: run.environment,
+        }))
     }
 
     /// Runs one cell; an error of its own is an outcome, one of the machine ends the grid.
     fn one(&self, cell: &Cell, threads: usize, shared: &Shared) -> Result<Outcome> {
         let out = self.dir(cell);
-        let begun = InterruptedRun::open(&out)?.map(|run| Begun {
-            plan: cell.plan.clone(),
-            out: out.clone(),
-            finished: None,
-            environment: run.environment,
-        });
-        let mut setup = cell.plan.setup_with(shared.dataset(&cell.plan)?)?;
+        let begun = self.begun(cell, &out)?;
+        let dataset = shared.dataset(&cell.plan);
+        let mut setup = match dataset.and_then(|dataset| cell.plan.setup_with(dataset)) {
+            Ok(setup) => setup,
+            Err(error) => return Ok(Err(format!("{}: {error}", cell.name))),
+        };
         setup.threads = threads;
         let job = Job {
             plan: cell.plan.clone(),
@@ -182,11 +244,12 @@ impl Grid<'_> {
         match ended {
             Ok(Ended::Finished(summary)) => Ok(Ok(Done {
                 rounds: read_rounds(&out)?,
-                summary,
+                summary: *summary,
                 dir: out,
+                commit: env!("APFL_COMMIT").into(),
             })),
             Ok(Ended::Stopped(_)) => Ok(Err("stopped".into())),
-            Err(error @ (Error::NonFinite { .. } | Error::Data(_))) => {
+            Err(error @ (Error::NonFinite { .. } | Error::Data(_) | Error::Request(_))) => {
                 Ok(Err(format!("{}: {error}", cell.name)))
             }
             Err(error) => Err(error),

@@ -44,7 +44,7 @@ pub enum Event<'a> {
 /// How it ended.
 pub enum Ended {
     /// With all rounds and a summary.
-    Finished(Summary),
+    Finished(Box<Summary>),
     /// After that round, to be continued.
     Stopped(u64),
 }
@@ -107,7 +107,7 @@ impl Job {
                 false => Ok(()),
             }
         })?;
-        Ok(Ended::Finished(summary))
+        Ok(Ended::Finished(Box::new(summary)))
     }
 }
 

@@ -20,6 +20,7 @@ mod run;
 mod statistics;
 mod summary;
 mod sweep;
+mod table;
 mod theory;
 
 use std::process::ExitCode;

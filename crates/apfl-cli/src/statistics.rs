@@ -30,6 +30,7 @@ impl Sample {
     /// `97.31 ± 0.12`, of shares as percent.
     pub fn percent(&self) -> String {
         match self.deviation {
+            _ if self.mean.is_nan() => "–".into(),
             Some(d) => format!("{:.2} ± {:.2}%", 100.0 * self.mean, 100.0 * d),
             None => format!("{:.2}%", 100.0 * self.mean),
         }
@@ -38,6 +39,7 @@ impl Sample {
     /// `0.0123 ± 0.0004`
     pub fn number(&self) -> String {
         match self.deviation {
+            _ if self.mean.is_nan() => "–".into(),
             Some(d) => format!("{:.4} ± {d:.4}", self.mean),
             None => format!("{:.4}", self.mean),
         }

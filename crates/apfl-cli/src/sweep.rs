@@ -1,5 +1,6 @@
 //! `apfl sweep`: a grid over any keys and seeds.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,6 +15,7 @@ use crate::output::{columns, print, print_json, tell};
 use crate::report;
 use crate::run::{new_directory, stop_on_signal};
 use crate::statistics::Sample;
+use crate::table;
 
 /// The most runs that a sweep's report shows.
 const REPORTED: usize = 24;
@@ -41,6 +43,7 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
             keys.join(", ")
         )));
     }
+    check(&overs, args)?;
     let seed = spec.plan()?.seed;
     let combinations = product(&overs);
     let mut cells = Vec::new();
@@ -62,12 +65,13 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
         threads: args.threads,
         quiet: args.quiet,
         stop: &stop,
+        checksums: Default::default(),
     };
     let outcomes = grid.run(&cells)?;
     let lines: Vec<Line> = combinations
         .into_iter()
         .zip(outcomes.chunks(args.seeds as usize))
-        .map(|(values, outcomes)| Line::of(values, outcomes))
+        .map(|(values, outcomes)| Line::of(&overs, values, outcomes))
         .collect();
     let failed: Vec<String> = lines.iter().flat_map(|line| line.failed.clone()).collect();
     let lines = match &args.best {
@@ -78,9 +82,12 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
         None => lines,
     };
     let keys: Vec<&str> = overs.iter().map(|over| over.key.as_str()).collect();
-    let rows = table(&keys, &lines);
-    write_atomically(&out.join("sweep.csv"), csv(&keys, &lines))?;
-    write_atomically(&out.join("sweep.md"), markdown(&rows))?;
+    let rows = shown_rows(&keys, &lines);
+    write_atomically(
+        &out.join("sweep.csv"),
+        table::csv(&plain_rows(&keys, &lines)),
+    )?;
+    write_atomically(&out.join("sweep.md"), table::markdown(&rows))?;
     // One run of every line is enough to look at; the tables have all seeds.
     let shown = lines.iter().filter_map(|line| line.runs.first());
     let shown: Vec<PathBuf> = shown.take(REPORTED).map(PathBuf::from).collect();
@@ -109,6 +116,29 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
             false => ExitCode::SUCCESS,
         },
     )
+}
+
+/// Keys that would be set twice.
+fn check(overs: &[Over], args: &args::Sweep) -> Result<()> {
+    if args
+        .over
+        .iter()
+        .any(|text| text.trim_start().starts_with("seed="))
+    {
+        return Err(Error::Request(
+            "--over seed=…: --seeds N runs the seeds seed, seed+1, …; --set seed=K says the first"
+                .into(),
+        ));
+    }
+    for (k, over) in overs.iter().enumerate() {
+        if overs[..k].iter().any(|other| other.key == over.key) {
+            let key = &over.key;
+            return Err(Error::Request(format!(
+                "--over {key}: is there twice; give all its values at once"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn cell(spec: &Spec, overs: &[Over], values: &[String], seed: u64) -> Result<Cell> {
@@ -177,6 +207,9 @@ fn product(overs: &[Over]) -> Vec<Vec<String>> {
 /// One combination, over its seeds.
 #[derive(Clone, Serialize)]
 struct Line {
+    /// The keys of the grid and their values here.
+    set: BTreeMap<String, String>,
+    #[serde(skip)]
     values: Vec<String>,
     runs: Vec<String>,
     failed: Vec<String>,
@@ -190,12 +223,14 @@ struct Line {
 }
 
 impl Line {
-    fn of(values: Vec<String>, outcomes: &[Outcome]) -> Self {
+    fn of(overs: &[Over], values: Vec<String>, outcomes: &[Outcome]) -> Self {
         let done: Vec<&Done> = outcomes.iter().flatten().collect();
         let models = || done.iter().filter_map(|run| run.summary.models.as_ref());
         let score = |s: &apfl::metrics::Score| s.accuracy.or(s.rmse).unwrap_or(s.loss);
         let mixing = done.iter().filter_map(|run| run.summary.mixing.as_ref());
+        let keys = overs.iter().map(|over| over.key.clone());
         Self {
+            set: keys.zip(values.iter().cloned()).collect(),
             values,
             runs: done
                 .iter()
@@ -242,13 +277,14 @@ fn best_of(lines: Vec<Line>, key: usize) -> Vec<Line> {
     best
 }
 
-fn table(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
+fn shown_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
     let mut heads: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     let accuracy = lines.iter().all(|line| line.accuracy);
     let what = if accuracy { "accuracy" } else { "rmse" };
     heads.extend(["shared", "localized", "personal"].map(|m| format!("{m} valid {what}")));
     heads.extend(["personal train loss".into(), "α".into()]);
     let score = |s: &Option<Sample>, line: &Line| match s {
+        None if line.failed.is_empty() => "–".into(),
         None => "failed".into(),
         Some(s) if line.accuracy => s.percent(),
         Some(s) => s.number(),
@@ -257,32 +293,15 @@ fn table(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
     for line in lines {
         let mut row = line.values.clone();
         row.extend([&line.shared, &line.localized, &line.personal].map(|s| score(s, line)));
-        row.push(
-            line.train_loss
-                .as_ref()
-                .map_or("failed".into(), Sample::number),
-        );
+        row.push(line.train_loss.as_ref().map_or("–".into(), Sample::number));
         row.push(line.mixing.as_ref().map_or("–".into(), Sample::number));
         rows.push(row);
     }
     rows
 }
 
-/// Rows as a Markdown table, the first of them the head.
-pub fn markdown(rows: &[Vec<String>]) -> String {
-    let line = |row: &Vec<String>| format!("| {} |\n", row.join(" | ").replace('\n', " "));
-    let mut text = String::new();
-    for (k, row) in rows.iter().enumerate() {
-        text += &line(row);
-        if k == 0 {
-            text += &format!("|{}\n", "---|".repeat(row.len()));
-        }
-    }
-    text
-}
-
-fn csv(keys: &[&str], lines: &[Line]) -> Vec<u8> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
+/// The same as bare numbers.
+fn plain_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
     let mut heads: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     for name in ["shared", "localized", "personal", "train_loss", "mixing"] {
         heads.extend([name.to_string(), format!("{name}_sd")]);
@@ -305,10 +324,7 @@ fn csv(keys: &[&str], lines: &[Line]) -> Vec<u8> {
         row.extend([line.runs.len().to_string(), line.failed.len().to_string()]);
         rows.push(row);
     }
-    for row in rows {
-        writer.write_record(row).expect("into memory");
-    }
-    writer.into_inner().expect("into memory")
+    rows
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn a_sweep_is_its_runs_and_goes_on_where_it_stopped() {
     let lines: Value = serde_json::from_str(&ok(at, &args)).unwrap();
     assert_eq!(lines.as_array().unwrap().len(), 2);
     for (line, kind) in [(&lines[0], "apfl"), (&lines[1], "local")] {
-        assert_eq!(line["values"][0], kind);
+        assert_eq!(line["set"]["algorithm.kind"], kind);
         // The mean over the two seeds of what the runs themselves say, and each is the run
         // that `apfl run` makes.
         let accuracy = |seed: u64| {
@@ -112,20 +112,26 @@ fn the_best_value_of_a_key_is_picked_and_a_blown_up_one_is_not() {
     let lines: Value = serde_json::from_str(&ok(at, &[&over[..], &best].concat())).unwrap();
     assert_eq!(lines.as_array().unwrap().len(), 1);
     // At 1e-9 the model stays at zero and knows nothing.
-    assert_eq!(lines[0]["values"][0], "0.5");
+    assert_eq!(lines[0]["set"]["training.learning_rate"], "0.5");
     for (over, words) in [
         ("training.ruonds=1,2", "unknown key"),
         ("training.rounds", "expected key=value"),
         ("training.rounds=1,1", "twice"),
+        ("seed=1,2", "--seeds N"),
     ] {
         let said = fails(at, &["sweep", "s.toml", "--over", over], 2);
         assert!(said.contains(words), "{said}");
     }
-    let said = fails(
-        at,
-        &["sweep", "s.toml", "--over", "seed=1,2", "--best", "x"],
-        2,
-    );
+    let twice = [
+        "--over",
+        "training.rounds=1,2",
+        "--over",
+        "training.rounds=3",
+    ];
+    let said = fails(at, &[&["sweep", "s.toml"], &twice[..]].concat(), 2);
+    assert!(said.contains("is there twice"), "{said}");
+    let best = ["--over", "training.rounds=1,2", "--best", "x"];
+    let said = fails(at, &[&["sweep", "s.toml"], &best[..]].concat(), 2);
     assert!(said.contains("no --over with that key"), "{said}");
 }
 

@@ -87,6 +87,18 @@ impl Aggregation {
         )))
     }
 
+    /// What a user should be told where a share of a cohort of `k` clients is nobody.
+    pub fn note(&self, k: usize) -> Option<String> {
+        let (key, share) = match *self {
+            Aggregation::TrimmedMean { trim } => ("trim", trim),
+            Aggregation::Krum { byzantine } => ("byzantine", byzantine),
+            _ => return None,
+        };
+        (share_of(share, k) == 0).then(|| {
+            format!("federation.{key} = {share} of {k} clients a round is nobody: {self} guards against none")
+        })
+    }
+
     /// One model of all, which are those of the cohort in client order; at least one.
     pub fn combine(&self, models: &[Params]) -> Params {
         match *self {

@@ -172,8 +172,13 @@ impl Attackers {
 
     /// A sentence for the user; `None` where there is nothing to tell.
     pub fn note(&self, clients: usize) -> Option<String> {
-        let kind = self.attack.filter(|_| self.count() > 0)?.kind();
-        let count = self.count();
+        let attack = self.attack?;
+        let (kind, count) = (attack.kind(), self.count());
+        if count == 0 {
+            let share = attack.share;
+            let said = format!("attack: {share} of {clients} clients is nobody, so nobody attacks");
+            return (share > 0.0).then_some(said);
+        }
         Some(format!(
             "attack: {kind} by {count} of {clients} clients; all scores are over the others"
         ))

@@ -386,7 +386,7 @@ impl Plan {
             pace.schedule = schedule;
             notes.push(said);
         }
-        let setup = Setup {
+        let mut setup = Setup {
             world: World {
                 seed: self.seed,
                 model: Arc::from(model),
@@ -407,7 +407,9 @@ impl Plan {
             notes,
             home: Home::Ram,
         };
-        setup.aggregation.check(setup.cohort_size())?;
+        let k = setup.cohort_size();
+        setup.aggregation.check(k)?;
+        setup.notes.extend(setup.aggregation.note(k));
         Ok(setup)
     }
 

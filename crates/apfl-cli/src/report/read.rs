@@ -57,6 +57,8 @@ impl Run {
         let finished = summary.is_some();
         let mut clients: Vec<ClientRecord> =
             lines(&path.join("clients.jsonl"), finished, |_, _| Ok(()))?;
+        // Scores are those of the honest clients: who attacked is not shown among them.
+        clients.retain(|client| !client.attacker);
         for client in &mut clients {
             client.client = shortened(&client.client, NAME);
         }

@@ -1,5 +1,6 @@
 //! Tables of the paper: a column a model, with its printed loss and accuracy.
 
+use super::item::Tables;
 use super::results::{Measure, Results, Track};
 use super::verdict::{Claim, Verdict};
 use crate::statistics::Sample;
@@ -14,12 +15,7 @@ pub struct Column {
 }
 
 /// Paper and ours, cell by cell, and ours over the rounds.
-pub fn tables(
-    results: &Results,
-    name: &str,
-    columns: &[Column],
-    at: &[u64],
-) -> Vec<(String, Vec<Vec<String>>)> {
+pub fn tables(results: &Results, name: &str, columns: &[Column], at: &[u64]) -> Tables {
     let mut rows = vec![
         [
             "model",
@@ -43,6 +39,12 @@ pub fn tables(
             results.delivered(track, accuracy).sample().percent(),
         ]);
     }
+    // Rounds that were run, and the last.
+    let last = columns
+        .first()
+        .map_or(0, |column| results.rounds(&column.track.run));
+    let mut at: Vec<u64> = at.iter().copied().filter(|round| *round < last).collect();
+    at.push(last);
     let mut over = vec![vec!["model".to_string(), "measure".into()]];
     over[0].extend(at.iter().map(|round| format!("round {round}")));
     for Column { track, .. } in columns {
@@ -102,6 +104,7 @@ pub fn within(claim: &str, results: &Results, columns: &[Column]) -> Claim {
             true => Verdict::Holds,
             false => Verdict::Fails,
         },
+        about_apfl: true,
         note: None,
     }
 }

@@ -37,6 +37,7 @@ pub fn item() -> Item {
                 last_and_delivered(results, &groups()),
             )])
         },
+        both: true,
         remarks: &[
             "The paper takes 1000 writers of EMNIST. Here: all writers of FEMNIST's digits with 20 \
              examples or more, and of MNIST by QMNIST's labels.",

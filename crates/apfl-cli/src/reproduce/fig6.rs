@@ -7,7 +7,7 @@ use apfl::join::{Epoch, Joining, join};
 use apfl::store::run_dir::FinishedRun;
 use apfl::store::tensors;
 
-use super::item::{Item, run};
+use super::item::{Item, Pictures, Tables, run};
 use super::results::{Results, banded};
 use super::verdict::{Check, Claim, Values, all_of};
 use crate::chart::{self, Axis, Chart, Series};
@@ -48,6 +48,7 @@ pub fn item() -> Item {
         claims,
         figures,
         tables,
+        both: false,
         remarks: &[
             "Means over the three joiners. The rate starts afresh at 0.1 for joiners, the same for \
              fine-tuning and for APFL; with w frozen the mixture moves with α²η, so fine-tuning from \
@@ -167,7 +168,7 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
     ])
 }
 
-fn figures(results: &Results) -> Result<Vec<(String, String)>> {
+fn figures(results: &Results) -> Result<Pictures> {
     let mut charts = Vec::new();
     for loss in [true, false] {
         for spread in DATA {
@@ -181,7 +182,8 @@ fn figures(results: &Results) -> Result<Vec<(String, String)>> {
                     let sample = Sample::of(seeds.iter().map(value))?;
                     Some((epoch as f64, sample))
                 };
-                let samples = (0..=EPOCHS as usize).filter_map(at).collect();
+                // Epoch 0 is the same for all and far above the rest.
+                let samples = (1..=EPOCHS as usize).filter_map(at).collect();
                 let colour = if k == 0 { 3 } else { [0, 1, 2][(k - 1) % 3] };
                 banded(line, colour, samples, k > 3)
             };
@@ -202,7 +204,7 @@ fn figures(results: &Results) -> Result<Vec<(String, String)>> {
     )])
 }
 
-fn tables(results: &Results) -> Result<Vec<(String, Vec<Vec<String>>)>> {
+fn tables(results: &Results) -> Result<Tables> {
     let mut rows = vec![vec!["data".to_string(), "joiner".into(), "measure".into()]];
     rows[0].extend((0..=EPOCHS).map(|epoch| format!("epoch {epoch}")));
     for spread in DATA {

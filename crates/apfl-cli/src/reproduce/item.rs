@@ -4,8 +4,14 @@ use apfl::error::Result;
 
 use super::results::{Measure, Results, Track};
 use super::verdict::Claim;
-use super::{fig1, fig2, fig3, fig4, fig5, fig6, table1, table2};
+use super::{fig1, fig2, fig3, fig4, fig5, fig6, robustness, table1, table2};
 use crate::chart::{self, Axis, Chart};
+
+/// Pictures by name, as SVG.
+pub type Pictures = Vec<(String, String)>;
+
+/// Tables by name; the first row is the head.
+pub type Tables = Vec<(String, Vec<Vec<String>>)>;
 
 /// A figure or a table.
 #[derive(Clone)]
@@ -23,9 +29,11 @@ pub struct Item {
     /// The verdicts.
     pub claims: fn(&Results) -> Result<Vec<Claim>>,
     /// Pictures by name, as SVG.
-    pub figures: fn(&Results) -> Result<Vec<(String, String)>>,
+    pub figures: fn(&Results) -> Result<Pictures>,
     /// Tables by name; the first row is the head.
-    pub tables: fn(&Results) -> Result<Vec<(String, Vec<Vec<String>>)>>,
+    pub tables: fn(&Results) -> Result<Tables>,
+    /// Whether verdicts over all clients are compared with those over the last cohort.
+    pub both: bool,
     /// What a reader should know.
     pub remarks: &'static [&'static str],
 }
@@ -40,7 +48,14 @@ pub const VARIANTS: &[(&str, &str)] = &[
     ("mix = \"logits\"", "algorithm.mix=logits"),
 ];
 
-/// All of them, in the paper's order.
+impl Item {
+    /// Whether it is one of the paper's, and so of `all`.
+    pub fn of_the_paper(&self) -> bool {
+        self.name != "robustness"
+    }
+}
+
+/// All of them, in the paper's order, and what stands beside them.
 pub fn items() -> Vec<Item> {
     vec![
         fig1::item(),
@@ -51,6 +66,7 @@ pub fn items() -> Vec<Item> {
         fig5::item(),
         table2::item(),
         fig6::item(),
+        robustness::item(),
     ]
 }
 

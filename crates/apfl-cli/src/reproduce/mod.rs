@@ -1,6 +1,6 @@
 //! `apfl reproduce`: the paper's figures and tables, with a verdict for every claim.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -8,15 +8,12 @@ use std::time::Instant;
 use apfl::error::{Error, Result};
 use apfl::settings::nearest;
 use apfl::spec::Spec;
-use apfl::store::write_atomically;
 
 use crate::args;
-use crate::chart;
 use crate::check::expected_seconds;
 use crate::grid::{Cell, Done, Grid};
 use crate::output::{counted, duration, print, print_json, tell};
 use crate::run::stop_on_signal;
-use crate::sweep::markdown;
 
 mod cells;
 mod fig1;
@@ -26,7 +23,9 @@ mod fig4;
 mod fig5;
 mod fig6;
 mod item;
+mod page;
 mod results;
+mod robustness;
 mod table1;
 mod table2;
 mod verdict;
@@ -35,7 +34,8 @@ use item::{Item, items};
 use results::Results;
 use verdict::{Claim, Verdict};
 
-/// Runs the items asked for, one after the other.
+/// Runs the items asked for, one after the other. An item that cannot be run does not keep
+/// the others from it.
 pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
     let items = chosen(&args.items)?;
     let seeds = args.seeds.unwrap_or(if args.quick { 1 } else { 3 });
@@ -45,21 +45,30 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
         let cells = cells(&item, args, seeds, None)?;
         plans.push((item, cells));
     }
+    let mut failed = false;
     if !args.quiet {
-        estimate(&plans, args)?;
+        failed = estimate(&mut plans, args);
     }
     let mut all = Vec::new();
     for (item, cells) in &plans {
         let started = Instant::now();
-        let out = args.out.join(item.name);
-        let (results, claims) = one(item, cells, args, seeds, &out, &stop)?;
-        write(item, &results, &claims, args, seeds, &out)?;
-        if !args.json {
-            print(&text(item, &claims))?;
-        }
-        if !args.quiet {
+        let claims = match one(item, cells, args, seeds, &stop) {
+            Ok(claims) => claims,
+            Err(error @ Error::Interrupted(_)) => return Err(error),
+            Err(error) => {
+                tell(format!("{}: {error}", item.name));
+                failed = true;
+                continue;
+            }
+        };
+        if !args.json && !args.quiet {
+            print(&page::text(item, &claims))?;
             let spent = duration(started.elapsed().as_secs_f64());
-            tell(format!("{}: {spent}; {}\n", item.name, out.display()));
+            tell(format!(
+                "{}: {spent}; {}\n",
+                item.name,
+                out(item, args).display()
+            ));
         }
         all.push((item.name, claims));
     }
@@ -68,29 +77,46 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
             all.iter().map(|(name, claims)| (*name, claims)).collect();
         print_json(&all)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(match failed {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
 }
 
 fn chosen(names: &[String]) -> Result<Vec<Item>> {
-    let all = items();
-    if names.iter().any(|name| name == "all") {
-        return Ok(all);
-    }
-    let known: Vec<&str> = all.iter().map(|item| item.name).collect();
+    let known = items();
+    let list: Vec<&str> = known.iter().map(|item| item.name).collect();
     let find = |name: &String| {
-        all.iter()
+        known
+            .iter()
             .find(|item| item.name == name)
             .cloned()
             .ok_or_else(|| {
-                let hint = match nearest(name, known.iter().copied()) {
+                let hint = match nearest(name, list.iter().copied()) {
                     Some(near) => format!("; did you mean {near}?"),
                     None => String::new(),
                 };
-                let known = known.join(", ");
-                Error::Request(format!("there is no item '{name}': {known}, all{hint}"))
+                let list = list.join(", ");
+                Error::Request(format!("there is no item '{name}': {list}, all{hint}"))
             })
     };
-    names.iter().map(find).collect()
+    let some = names.iter().filter(|name| *name != "all").map(find);
+    let some: Vec<Item> = some.collect::<Result<_>>()?;
+    match names.iter().any(|name| name == "all") {
+        true => Ok(known
+            .into_iter()
+            .filter(|item| item.of_the_paper())
+            .collect()),
+        false => Ok(some),
+    }
+}
+
+/// Where an item goes; a quick one beside the whole.
+fn out(item: &Item, args: &args::Reproduce) -> PathBuf {
+    match args.quick {
+        true => args.out.join(format!("{}-quick", item.name)),
+        false => args.out.join(item.name),
+    }
 }
 
 /// The runs of an item, its names in order and for each name all seeds; with a variant, those
@@ -106,25 +132,23 @@ fn cells(
         if variant.is_some() && !name.starts_with("apfl") {
             continue;
         }
-        for seed in 1..=seeds {
-            let mut spec = Spec::parse(item.preset)?;
-            set.iter().try_for_each(|pair| spec.set(pair))?;
-            let mut name = name.clone();
-            if let Some((called, pair)) = variant {
-                spec.set(pair)?;
-                name = format!("{name}, {called}");
-            }
+        let mut spec = Spec::parse(item.preset)?;
+        set.iter().try_for_each(|pair| spec.set(pair))?;
+        let mut name = name.clone();
+        if let Some((called, pair)) = variant {
+            spec.set(pair)?;
+            name = format!("{name}, {called}");
+        }
+        spec.set("delivery.keep=false")?;
+        if args.quick {
+            let rounds = quick_rounds(&spec)?;
+            spec.set(&format!("training.rounds={rounds}"))?;
+        }
+        let overrides = &args.overrides.set;
+        overrides.iter().try_for_each(|pair| spec.set(pair))?;
+        let first = spec.plan()?.seed;
+        for seed in (first..).take(seeds as usize) {
             spec.set(&format!("seed={seed}"))?;
-            spec.set("delivery.keep=false")?;
-            if args.quick {
-                let rounds = quick_rounds(&spec)?;
-                spec.set(&format!("training.rounds={rounds}"))?;
-                name = format!("{name}, quick");
-            }
-            args.overrides
-                .set
-                .iter()
-                .try_for_each(|pair| spec.set(pair))?;
             cells.push(Cell::new(&format!("{name}, seed={seed}"), &spec)?);
         }
     }
@@ -141,77 +165,97 @@ fn quick_rounds(spec: &Spec) -> Result<u64> {
     })
 }
 
-/// Says how many runs there are and how long they should take here.
-fn estimate(plans: &[(Item, Vec<Cell>)], args: &args::Reproduce) -> Result<()> {
-    let mut total = 0.0;
-    let mut runs = 0;
-    for (item, cells) in plans {
+/// Says how many runs there are and how long they should take here. Items whose data is not
+/// there are said and left out; then it is true.
+fn estimate(plans: &mut Vec<(Item, Vec<Cell>)>, args: &args::Reproduce) -> bool {
+    let (mut total, mut runs) = (0.0, 0);
+    let before = plans.len();
+    plans.retain(|(item, cells)| {
         let mut seconds = 0.0;
-        // One of every algorithm stands for all of its kind.
+        let mut count = 0;
+        // One run of every algorithm on every data set stands for all of its kind.
         let mut known: Vec<(String, f64)> = Vec::new();
         for cell in cells {
-            if args
-                .out
-                .join(item.name)
+            let summary = out(item, args)
                 .join("runs")
                 .join(&cell.name)
-                .join("summary.json")
-                .exists()
-            {
+                .join("summary.json");
+            if summary.exists() {
                 continue;
             }
-            runs += 1;
-            let kind = cell.plan.algorithm.kind().to_string();
+            count += 1;
+            let plan = &cell.plan;
+            let kind = format!("{} {}", plan.algorithm.kind(), plan.data.kind());
             seconds += match known.iter().find(|(name, _)| *name == kind) {
                 Some((_, seconds)) => *seconds,
-                None => {
-                    let seconds = expected_seconds(&cell.plan, &cell.plan.setup()?)?;
-                    known.push((kind, seconds));
-                    seconds
-                }
+                None => match plan
+                    .setup()
+                    .and_then(|setup| expected_seconds(plan, &setup))
+                {
+                    Ok(seconds) => {
+                        known.push((kind, seconds));
+                        seconds
+                    }
+                    Err(error) => {
+                        tell(format!("{} is left out: {error}", item.name));
+                        return false;
+                    }
+                },
             };
         }
         total += seconds;
-    }
-    let reduced = if args.quick {
-        " (quick: a fifth of the rounds)"
-    } else {
-        ""
+        runs += count;
+        true
+    });
+    let reduced = match args.quick {
+        true => " (quick: a fifth of the rounds, a tenth for the CNN)",
+        false => "",
+    };
+    let variants = match args.no_variants {
+        true => "",
+        false => ", more where a claim fails and variants are tried",
     };
     tell(format!(
-        "{} to train{reduced}, about {} on this machine; Ctrl-C stops, the same command goes on",
+        "{} to train{reduced}, about {} on this machine{variants}; Ctrl-C stops, the same command \
+         goes on",
         counted(runs, "run"),
         duration(total)
     ));
-    Ok(())
+    plans.len() < before
 }
 
-/// Runs an item and judges its claims; what fails is tried again with the known variants.
+/// Runs an item, judges its claims, tries what fails again with the known variants, and
+/// writes it all down.
 fn one(
     item: &Item,
     cells: &[Cell],
     args: &args::Reproduce,
     seeds: u64,
-    out: &Path,
     stop: &AtomicBool,
-) -> Result<(Results, Vec<Claim>)> {
+) -> Result<Vec<Claim>> {
+    let out = out(item, args);
     let grid = Grid {
-        out,
+        out: &out,
         threads: args.threads,
         quiet: args.quiet,
         stop,
+        checksums: Default::default(),
     };
     let mut results = Results::default();
-    collect(
-        &mut results,
-        &grid,
-        item.runs.iter().map(|run| &run.0),
-        cells,
-        seeds,
-    )?;
+    let names = item.runs.iter().map(|run| &run.0);
+    collect(&mut results, &grid, names, cells, seeds)?;
     let mut claims = (item.claims)(&results)?;
+    if item.both {
+        let over_all = (item.claims)(&results.over_all_clients())?;
+        for (claim, other) in claims.iter_mut().zip(over_all) {
+            if claim.verdict != other.verdict {
+                claim.remark(format!("over all clients: {}", page::word(other.verdict)));
+            }
+        }
+    }
+    let fails = |claim: &Claim| claim.verdict == Verdict::Fails && claim.about_apfl;
     for (called, pair) in item.variants {
-        if args.no_variants || claims.iter().all(|claim| claim.verdict != Verdict::Fails) {
+        if args.no_variants || !claims.iter().any(fails) {
             break;
         }
         if !args.quiet {
@@ -221,39 +265,39 @@ fn one(
             ));
         }
         let mut variant = results.clone();
-        let names = item
-            .runs
-            .iter()
-            .map(|run| &run.0)
-            .filter(|n| n.starts_with("apfl"));
+        let names = item.runs.iter().map(|run| &run.0);
+        let names = names.filter(|name| name.starts_with("apfl"));
         let cells = self::cells(item, args, seeds, Some((called, pair)))?;
-        collect(&mut variant, &grid, names, &cells, seeds)?;
-        for (claim, other) in claims.iter_mut().zip((item.claims)(&variant)?) {
-            if claim.verdict == Verdict::Fails {
-                let note = match other.verdict {
-                    Verdict::Holds => format!("holds with {called}"),
-                    Verdict::WithinNoise => format!("within noise with {called}"),
-                    Verdict::Fails => format!("fails with {called} too"),
-                };
-                claim.note = Some(match claim.note.take() {
-                    Some(before) => format!("{before}; {note}"),
-                    None => note,
-                });
+        let judged = collect(&mut variant, &grid, names, &cells, seeds)
+            .and_then(|()| (item.claims)(&variant));
+        match judged {
+            Err(error @ Error::Interrupted(_)) => return Err(error),
+            Err(error) => claims
+                .iter_mut()
+                .filter(|claim| fails(claim))
+                .for_each(|claim| claim.remark(format!("with {called}: {error}"))),
+            Ok(judged) => {
+                for (claim, other) in claims.iter_mut().zip(judged) {
+                    if fails(claim) {
+                        claim.remark(format!("with {called}: {}", page::word(other.verdict)));
+                    }
+                }
             }
         }
     }
-    if args.quick {
-        for claim in &mut claims {
-            let note = "quick: a fifth of the rounds";
-            claim.note = Some(
-                claim
-                    .note
-                    .take()
-                    .map_or(note.into(), |n| format!("{n}; {note}")),
-            );
+    for claim in &mut claims {
+        if seeds == 1 {
+            claim.remark("one seed: the sign decides");
+        }
+        if args.quick {
+            claim.remark(format!("quick: {} rounds", cells[0].plan.rounds));
+        }
+        if !args.overrides.set.is_empty() {
+            claim.remark(format!("with --set {}", args.overrides.set.join(" --set ")));
         }
     }
-    Ok((results, claims))
+    page::write(item, &results, &claims, seeds, &out)?;
+    Ok(claims)
 }
 
 fn collect<'a>(
@@ -269,97 +313,4 @@ fn collect<'a>(
         results.insert(name, runs.map_err(Error::Data)?);
     }
     Ok(())
-}
-
-/// Writes verdicts, tables and pictures.
-fn write(
-    item: &Item,
-    results: &Results,
-    claims: &[Claim],
-    args: &args::Reproduce,
-    seeds: u64,
-    out: &Path,
-) -> Result<()> {
-    let json = serde_json::to_string_pretty(claims).expect("plain JSON");
-    write_atomically(&out.join("verdict.json"), json + "\n")?;
-    let mut page = format!("# {}: {}\n\n", item.name, item.title);
-    let quick = if args.quick {
-        ", a fifth of the rounds (quick)"
-    } else {
-        ""
-    };
-    page += &format!(
-        "apfl {} ({}), {}{quick}.\n\n",
-        env!("CARGO_PKG_VERSION"),
-        env!("APFL_COMMIT"),
-        counted(seeds as usize, "seed")
-    );
-    let heads = ["claim", "paper", "ours", "verdict"]
-        .map(String::from)
-        .to_vec();
-    let row = |claim: &Claim| {
-        let verdict = match &claim.note {
-            Some(note) => format!("**{}** ({note})", word(claim.verdict)),
-            None => format!("**{}**", word(claim.verdict)),
-        };
-        vec![
-            claim.claim.clone(),
-            claim.paper.clone(),
-            claim.ours.clone(),
-            verdict,
-        ]
-    };
-    let rows: Vec<Vec<String>> = std::iter::once(heads)
-        .chain(claims.iter().map(row))
-        .collect();
-    page += &markdown(&rows);
-    for remark in item.remarks {
-        page += &format!("\n{remark}\n");
-    }
-    for (name, rows) in (item.tables)(results)? {
-        write_atomically(&out.join(format!("{name}.md")), markdown(&rows))?;
-        write_atomically(&out.join(format!("{name}.csv")), csv(&rows))?;
-        page += &format!("\n## {name}\n\n{}", markdown(&rows));
-    }
-    for (name, svg) in (item.figures)(results)? {
-        write_atomically(&out.join(format!("{name}.png")), chart::png(&svg)?)?;
-        write_atomically(&out.join(format!("{name}.svg")), svg)?;
-        page += &format!("\n![{name}]({name}.svg)\n");
-    }
-    write_atomically(&out.join("verdict.md"), page)
-}
-
-fn csv(rows: &[Vec<String>]) -> Vec<u8> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for row in rows {
-        writer.write_record(row).expect("into memory");
-    }
-    writer.into_inner().expect("into memory")
-}
-
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Holds => "holds",
-        Verdict::WithinNoise => "within-noise",
-        Verdict::Fails => "fails",
-    }
-}
-
-/// The verdicts for people: the claim, then paper, ours and the verdict under it.
-fn text(item: &Item, claims: &[Claim]) -> String {
-    let mut text = format!("{} · {}\n\n", item.name, item.title);
-    for claim in claims {
-        let note = claim
-            .note
-            .as_ref()
-            .map_or(String::new(), |note| format!(" ({note})"));
-        text += &format!(
-            "  {}\n    paper    {}\n    ours     {}\n    verdict  {}{note}\n\n",
-            claim.claim,
-            claim.paper,
-            claim.ours,
-            word(claim.verdict)
-        );
-    }
-    text
 }

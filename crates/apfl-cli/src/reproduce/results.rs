@@ -1,6 +1,6 @@
 //! What the runs of an item gave, by name and seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use apfl::metrics::{Scores, Three};
 use apfl::training::RoundRecord;
@@ -79,6 +79,8 @@ pub fn track(name: &str, run: impl Into<String>, model: Model, colour: usize) ->
 #[derive(Clone, Default)]
 pub struct Results {
     runs: BTreeMap<String, Vec<Done>>,
+    /// Whether the last scores are those of delivery, over all clients.
+    over_all: bool,
 }
 
 impl Results {
@@ -111,7 +113,30 @@ impl Results {
 
     /// A score in the last round, over the clients drawn then.
     pub fn last(&self, track: &Track, measure: Measure) -> Values {
-        self.at(track, measure, u64::MAX)
+        match self.over_all {
+            true => self.delivered(track, measure),
+            false => self.at(track, measure, u64::MAX),
+        }
+    }
+
+    /// The same results, whose last scores are those of delivery, over all clients.
+    pub fn over_all_clients(&self) -> Self {
+        Self {
+            over_all: true,
+            ..self.clone()
+        }
+    }
+
+    /// The rounds of the runs of that name.
+    pub fn rounds(&self, name: &str) -> u64 {
+        let last = |run: &Done| run.rounds.last().map(|record| record.round);
+        self.runs(name).iter().filter_map(last).max().unwrap_or(0)
+    }
+
+    /// The programs that made the runs, by commit.
+    pub fn commits(&self) -> BTreeSet<String> {
+        let runs = self.runs.values().flatten();
+        runs.map(|run| run.commit.clone()).collect()
     }
 
     /// The same for several.

@@ -29,6 +29,9 @@ pub struct Claim {
     pub spread: Option<f64>,
     /// What becomes of it.
     pub verdict: Verdict,
+    /// Whether APFL is part of it, so that a variant of APFL could change it.
+    #[serde(skip)]
+    pub about_apfl: bool,
     /// Under which documented variant it holds, and other remarks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -55,6 +58,8 @@ impl Check {
     /// The spread; a single seed has none and its sign decides.
     fn verdict(&self) -> Verdict {
         match self.margin.mean {
+            // A score is missing: nothing was shown.
+            margin if margin.is_nan() => Verdict::Fails,
             margin if margin.abs() <= self.margin.deviation.unwrap_or(0.0) => Verdict::WithinNoise,
             margin if margin > 0.0 => Verdict::Holds,
             _ => Verdict::Fails,
@@ -109,13 +114,16 @@ impl Values {
 
 /// The claim that all of those checks hold; the one that holds least decides.
 pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
-    let margin = |check: &Check| check.margin.mean;
+    // Losses and accuracies have different units: how far a margin is beyond its own spread.
+    let margin = |check: &Check| {
+        let spread = check.margin.deviation.unwrap_or(0.0).max(1e-9);
+        check.margin.mean / spread
+    };
     let worst = checks
         .iter()
         .max_by(|a, b| {
-            (a.verdict(), -margin(a))
-                .partial_cmp(&(b.verdict(), -margin(b)))
-                .expect("numbers")
+            let by_verdict = a.verdict().cmp(&b.verdict());
+            by_verdict.then(margin(b).total_cmp(&margin(a)))
         })
         .expect("a claim has a check");
     let holding = checks
@@ -132,7 +140,25 @@ pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
         ours: format!("{count}{} by {}", worst.what, worst.margin.number()),
         spread: worst.margin.deviation,
         verdict: worst.verdict(),
+        about_apfl: true,
         note: None,
+    }
+}
+
+impl Claim {
+    /// The same claim, in which APFL has no part.
+    pub fn without_apfl(mut self) -> Self {
+        self.about_apfl = false;
+        self
+    }
+
+    /// Adds a remark.
+    pub fn remark(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        self.note = Some(match self.note.take() {
+            Some(before) => format!("{before}; {note}"),
+            None => note,
+        });
     }
 }
 

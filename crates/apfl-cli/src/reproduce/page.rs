@@ -1,0 +1,91 @@
+//! What an item leaves: verdicts, tables and pictures.
+
+use std::path::Path;
+
+use apfl::error::Result;
+use apfl::store::write_atomically;
+
+use super::item::Item;
+use super::results::Results;
+use super::verdict::{Claim, Verdict};
+use crate::chart;
+use crate::output::counted;
+use crate::table::{csv, markdown};
+
+/// Writes verdicts, tables and pictures.
+pub fn write(
+    item: &Item,
+    results: &Results,
+    claims: &[Claim],
+    seeds: u64,
+    out: &Path,
+) -> Result<()> {
+    let json = serde_json::to_string_pretty(claims).expect("plain JSON");
+    write_atomically(&out.join("verdict.json"), json + "\n")?;
+    let mut page = format!("# {}: {}\n\n", item.name, item.title);
+    let commits: Vec<String> = results.commits().into_iter().collect();
+    page += &format!(
+        "apfl {}, runs by {}, {}.\n",
+        env!("CARGO_PKG_VERSION"),
+        commits.join(" and "),
+        counted(seeds as usize, "seed")
+    );
+    if !claims.is_empty() {
+        page += "\n";
+        page += &verdicts(claims);
+    }
+    for remark in item.remarks {
+        page += &format!("\n{remark}\n");
+    }
+    for (name, rows) in (item.tables)(results)? {
+        write_atomically(&out.join(format!("{name}.md")), markdown(&rows))?;
+        write_atomically(&out.join(format!("{name}.csv")), csv(&rows))?;
+        page += &format!("\n## {name}\n\n{}", markdown(&rows));
+    }
+    for (name, svg) in (item.figures)(results)? {
+        write_atomically(&out.join(format!("{name}.png")), chart::png(&svg)?)?;
+        write_atomically(&out.join(format!("{name}.svg")), svg)?;
+        page += &format!("\n![{name}]({name}.svg)\n");
+    }
+    write_atomically(&out.join("verdict.md"), page)
+}
+
+fn verdicts(claims: &[Claim]) -> String {
+    let heads = ["claim", "paper", "ours", "verdict"];
+    let mut rows = vec![heads.map(String::from).to_vec()];
+    for claim in claims {
+        let verdict = match &claim.note {
+            Some(note) => format!("**{}** ({note})", word(claim.verdict)),
+            None => format!("**{}**", word(claim.verdict)),
+        };
+        let [said, paper, ours] = [&claim.claim, &claim.paper, &claim.ours].map(String::clone);
+        rows.push(vec![said, paper, ours, verdict]);
+    }
+    markdown(&rows)
+}
+
+/// A verdict as it is written.
+pub fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::WithinNoise => "within-noise",
+        Verdict::Fails => "fails",
+    }
+}
+
+/// The verdicts for people: the claim, then paper, ours and the verdict under it.
+pub fn text(item: &Item, claims: &[Claim]) -> String {
+    let mut text = format!("{} · {}\n\n", item.name, item.title);
+    for claim in claims {
+        let note = claim.note.as_ref();
+        let note = note.map_or(String::new(), |note| format!(" ({note})"));
+        text += &format!(
+            "  {}\n    paper    {}\n    ours     {}\n    verdict  {}{note}\n\n",
+            claim.claim,
+            claim.paper,
+            claim.ours,
+            word(claim.verdict)
+        );
+    }
+    text
+}
