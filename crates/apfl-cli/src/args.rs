@@ -163,7 +163,7 @@ Examples:
   apfl reproduce table1 --seeds 1            CIFAR-10 and the CNN: hours
 
 Items: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6, or all of them; and robustness, which is not the
-paper's: attacking clients against rules of aggregation. OUT/<item> (<item>-quick) gets verdict.json, verdict.md,
+paper's: attacking clients against rules of aggregation. OUT/<item> gets verdict.json, verdict.md,
 the figure as SVG and PNG, the tables as CSV and Markdown, and every run's directory. A claim holds
 or fails by more than its spread over seeds, else it is within noise. Where one fails, APFL's runs
 are repeated with the variants of public implementations, and the verdict says under which it holds.

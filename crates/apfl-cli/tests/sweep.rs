@@ -202,6 +202,9 @@ fn a_reproduction_judges_what_its_runs_say() {
     // The same again, from what is there.
     ok(at, &args);
     assert_eq!(json(&at.join("o/fig4/verdict.json")), claims);
+    // A quick one does not take its place.
+    let said = fails(at, &["reproduce", "fig4", "--quick", "--out", "o"], 2);
+    assert!(said.contains("give another --out"), "{said}");
     let said = fails(at, &["reproduce", "fig7"], 2);
     assert!(said.contains("there is no item 'fig7'"), "{said}");
 }

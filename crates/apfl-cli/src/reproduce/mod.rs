@@ -42,6 +42,7 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
     let stop = stop_on_signal()?;
     let mut plans = Vec::new();
     for item in items {
+        keep_whole(&item, args)?;
         let cells = cells(&item, args, seeds, None)?;
         plans.push((item, cells));
     }
@@ -111,11 +112,22 @@ fn chosen(names: &[String]) -> Result<Vec<Item>> {
     }
 }
 
-/// Where an item goes; a quick one beside the whole.
+/// Where an item goes.
 fn out(item: &Item, args: &args::Reproduce) -> PathBuf {
-    match args.quick {
-        true => args.out.join(format!("{}-quick", item.name)),
-        false => args.out.join(item.name),
+    args.out.join(item.name)
+}
+
+/// A quick verdict does not take the place of a whole one.
+fn keep_whole(item: &Item, args: &args::Reproduce) -> Result<()> {
+    let verdict = out(item, args).join("verdict.json");
+    match std::fs::read_to_string(&verdict) {
+        Ok(text) if args.quick && !text.contains("quick: ") && text.contains("claim") => {
+            Err(Error::Request(format!(
+                "{}: is not of a quick run and would be written over; give another --out",
+                verdict.display()
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -143,6 +155,7 @@ fn cells(
         if args.quick {
             let rounds = quick_rounds(&spec)?;
             spec.set(&format!("training.rounds={rounds}"))?;
+            name = format!("{name}, quick");
         }
         let overrides = &args.overrides.set;
         overrides.iter().try_for_each(|pair| spec.set(pair))?;
