@@ -139,7 +139,9 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
         ]
         .concat();
         fourth.extend(each_below(&others, &of_apfl[..1]));
-        let low = [loss(apfl(name), name), loss(localized(name), name)].concat();
+        // Not SCAFFOLD's localized model: without drift it is near its global one.
+        let fedavg = localized(name).into_iter().take(1).collect();
+        let low = [loss(apfl(name), name), loss(fedavg, name)].concat();
         fifth.extend(each_below(&low, &loss(global(name), name)));
     }
     let iid = DATA[2].0;
@@ -158,7 +160,7 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
             fourth,
         ),
         all_of(
-            "5: with 2 and 4 classes global models have high local training loss (above every localized and personal one)",
+            "5: with 2 and 4 classes global models have high local training loss (above every personal model's and localized FedAvg's)",
             "high",
             fifth,
         ),
