@@ -99,6 +99,8 @@ def disk(apfl):
     lines = []
     for memory in ["ram", "disk"]:
         spec = [SPECS / "memories-on-disk.toml", "--set", f"engine.memory={memory}"]
+        if memory == "disk":
+            spec += ["--set", "engine.budget_mb=1500"]
         wall, summary, peak, rounds = run(apfl, *spec)
         lines.append((memory, median(rounds), wall, peak, summary["fingerprint"][:16]))
     text = [
