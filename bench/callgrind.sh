@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Instructions of small fixed runs, counted by valgrind: the same number on every repetition, whatever
+# Instructions of small fixed runs, counted by valgrind: the same to one part in 100,000 whatever
 # else the machine does, so that a change of one part in a thousand is seen. valgrind knows no AVX-512:
 # what is counted is the AVX2 path of the kernels.
 #   bench/callgrind.sh [path of apfl]
