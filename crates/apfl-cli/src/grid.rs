@@ -204,6 +204,10 @@ impl Grid<'_> {
             .as_ref()
             .is_some_and(|e| e.commit != env!("APFL_COMMIT"))
         {
+            crate::output::tell(format!(
+                "{}: was begun by another version of the program and is begun again",
+                out.display()
+            ));
             std::fs::remove_dir_all(out).map_err(|source| Error::File {
                 path: out.into(),
                 action: "remove",

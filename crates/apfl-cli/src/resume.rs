@@ -72,7 +72,7 @@ pub fn agree(there: &Table, given: &Table, out: &std::path::Path) -> Result<()> 
     }
     Err(Error::Request(format!(
         "{}: the spec given is not that of the run there; it differs in\n  {}\n\
-         leave the spec out to continue the run as it was begun",
+         leave the spec out to continue the run as it was begun, or give another --out",
         out.display(),
         differences.join("\n  ")
     )))
