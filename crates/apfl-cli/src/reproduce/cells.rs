@@ -1,7 +1,7 @@
 //! Tables of the paper: a column a model, with its printed loss and accuracy.
 
 use super::item::Tables;
-use super::results::{Measure, Results, Track};
+use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Claim, Verdict};
 use crate::statistics::Sample;
 
@@ -12,6 +12,14 @@ pub struct Column {
     pub track: Track,
     /// What the paper prints.
     pub paper: [f64; 4],
+}
+
+/// A column of that name, run and model, with what the paper prints.
+pub fn column(name: &str, run: &str, model: Model, colour: usize, paper: [f64; 4]) -> Column {
+    Column {
+        track: track(name, run, model, colour),
+        paper,
+    }
 }
 
 /// Paper and ours, cell by cell, and ours over the rounds.

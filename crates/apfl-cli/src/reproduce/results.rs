@@ -94,6 +94,15 @@ impl Results {
         self.runs.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// A number of every seed's run; not a number where there is none.
+    fn by_seed(&self, track: &Track, value: impl Fn(&Done) -> Option<f64>) -> Values {
+        let runs = self.runs(&track.run).iter();
+        Values {
+            name: track.name.clone(),
+            by_seed: runs.map(|run| value(run).unwrap_or(f64::NAN)).collect(),
+        }
+    }
+
     /// A score in the last evaluated round at or before `round`, over the clients drawn then.
     pub fn at(&self, track: &Track, measure: Measure, round: u64) -> Values {
         let value = |run: &Done| {
@@ -101,14 +110,7 @@ impl Results {
             let record = run.rounds.iter().rev().find(scored)?;
             Some(measure.of(track.model.of(record.scores.as_ref()?)))
         };
-        Values {
-            name: track.name.clone(),
-            by_seed: self
-                .runs(&track.run)
-                .iter()
-                .map(|run| value(run).unwrap_or(f64::NAN))
-                .collect(),
-        }
+        self.by_seed(track, value)
     }
 
     /// A score in the last round, over the clients drawn then.
@@ -158,14 +160,7 @@ impl Results {
                 Measure::ValidAccuracy => pooled.valid.accuracy?,
             })
         };
-        Values {
-            name: track.name.clone(),
-            by_seed: self
-                .runs(&track.run)
-                .iter()
-                .map(|run| value(run).unwrap_or(f64::NAN))
-                .collect(),
-        }
+        self.by_seed(track, value)
     }
 
     /// A score over the rounds: the mean over seeds, with one deviation around it.

@@ -2,9 +2,9 @@
 
 use apfl::error::Result;
 
-use super::cells::{Column, tables};
+use super::cells::{Column, column, tables};
 use super::item::{Item, VARIANTS, loss_and_accuracy, run};
-use super::results::{Measure, Model, Results, Track, track};
+use super::results::{Measure, Model, Results, Track};
 use super::verdict::{Claim, all_of, each_below};
 
 /// What is run and claimed.
@@ -48,13 +48,6 @@ pub fn item() -> Item {
             "A correct SCAFFOLD removes the clients' drift, so its localized model stays near its \
              global one; the paper's 85% against 37% comes from an update that followed one rank only.",
         ],
-    }
-}
-
-fn column(name: &str, run: &str, model: Model, colour: usize, paper: [f64; 4]) -> Column {
-    Column {
-        track: track(name, run, model, colour),
-        paper,
     }
 }
 

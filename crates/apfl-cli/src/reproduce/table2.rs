@@ -2,9 +2,9 @@
 
 use apfl::error::Result;
 
-use super::cells::{Column, tables, within};
+use super::cells::{Column, column, tables, within};
 use super::item::{Item, VARIANTS, loss_and_accuracy, run};
-use super::results::{Measure, Model, Results, Track, track};
+use super::results::{Measure, Model, Results, Track};
 use super::verdict::{Claim, all_of, each_below, rising};
 
 /// What is run and claimed.
@@ -49,13 +49,6 @@ pub fn item() -> Item {
             "perFedAvg and pFedMe run at the rates the paper names (0.01 and 0.001; η = 0.01), which \
              do not decay; pFedMe's inner rate is not in the paper: 0.01.",
         ],
-    }
-}
-
-fn column(name: &str, run: &str, model: Model, colour: usize, paper: [f64; 4]) -> Column {
-    Column {
-        track: track(name, run, model, colour),
-        paper,
     }
 }
 
