@@ -117,7 +117,8 @@ fn environment(setup: &Setup) -> Environment {
         version: env!("CARGO_PKG_VERSION").into(),
         commit: env!("APFL_COMMIT").into(),
         cpu: cpu(),
-        engine: "threads".into(),
+        engine: setup.engine.name().into(),
+        ranks: setup.engine.ranks(),
         threads: match setup.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,

@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod chart;
 mod check;
+mod cluster;
 mod data;
 mod export;
 mod grid;
@@ -35,8 +36,14 @@ fn main() -> ExitCode {
     match dispatch(args) {
         Ok(code) => code,
         Err(error) => {
-            crate::output::tell(format!("error: {error}"));
-            ExitCode::from(error.exit_code())
+            let code = error.exit_code();
+            match cluster::launched_rank() {
+                None | Some(0) => output::tell(format!("error: {error}")),
+                // Of many processes with the same wrong request one says so.
+                Some(_) if code == 2 => {}
+                Some(rank) => output::tell(format!("error on rank {rank}: {error}")),
+            }
+            ExitCode::from(code)
         }
     }
 }

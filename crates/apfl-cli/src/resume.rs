@@ -40,6 +40,10 @@ pub fn begun(args: &args::Run) -> Result<Option<Begun>> {
     if let Some(threads) = args.threads {
         spec.set(&format!("engine.threads={threads}"))?;
     }
+    // How a run is carried out may change on the way; what it is may not.
+    for pair in args.overrides.set.iter().filter(|pair| on_engine(pair)) {
+        spec.set(pair)?;
+    }
     let plan = spec.plan()?;
     if args.spec.is_some() || !args.overrides.set.is_empty() {
         let base = match &args.spec {
@@ -61,12 +65,16 @@ pub fn begun(args: &args::Run) -> Result<Option<Begun>> {
     }))
 }
 
+fn on_engine(pair: &str) -> bool {
+    pair.starts_with("engine.") || pair.starts_with("checkpoint.")
+}
+
 /// An error naming the first keys in which two specs differ, but for those that never
 /// change a result.
 pub fn agree(there: &Table, given: &Table, out: &std::path::Path) -> Result<()> {
     let mut differences = Vec::new();
     compare("", there, given, &mut differences);
-    differences.retain(|d| !d.starts_with("engine.") && !d.starts_with("checkpoint."));
+    differences.retain(|d| !on_engine(d));
     if differences.is_empty() {
         return Ok(());
     }

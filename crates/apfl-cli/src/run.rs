@@ -15,6 +15,7 @@ use apfl::training::Setup;
 use serde::Serialize;
 
 use crate::args::{self, read_spec};
+use crate::cluster;
 use crate::job::{Ended, Event, Job};
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
@@ -24,107 +25,150 @@ use crate::summary;
 
 /// Trains, delivers and shows the result.
 pub fn run(args: &args::Run) -> Result<ExitCode> {
-    let begun = match args.resume {
-        true => resume::begun(args)?,
-        false => None,
-    };
-    let (plan, out) = match &begun {
-        Some(Begun { plan, out, .. }) => (plan.clone(), Some(out.clone())),
-        None => {
-            let mut spec = read_spec(args.spec.as_ref(), &args.overrides)?;
-            if let Some(threads) = args.threads {
-                spec.set(&format!("engine.threads={threads}"))?;
-            }
-            if let Some(out) = &args.out {
-                RunDir::require_empty(out)?;
-            }
-            (spec.plan()?, args.out.clone())
+    let prepared = Prepared::new(args)?;
+    if prepared.plan.mpi {
+        return cluster::run(args, prepared);
+    }
+    cluster::refuse_many()?;
+    if prepared.finished() {
+        return prepared.show_finished(args);
+    }
+    let setup = prepared.plan.setup()?;
+    prepared.train(args, setup)
+}
+
+/// A run that was asked for, before its data is read.
+pub struct Prepared {
+    /// What it does.
+    pub plan: Plan,
+    /// Where, if that was said.
+    out: Option<PathBuf>,
+    /// What is there already.
+    begun: Option<Begun>,
+}
+
+impl Prepared {
+    fn new(args: &args::Run) -> Result<Self> {
+        let begun = match args.resume {
+            true => resume::begun(args)?,
+            false => None,
+        };
+        if let Some(Begun { plan, out, .. }) = &begun {
+            return Ok(Self {
+                plan: plan.clone(),
+                out: Some(out.clone()),
+                begun,
+            });
         }
-    };
-    if let Some(Begun {
-        finished: Some(summary),
-        out,
-        ..
-    }) = &begun
-    {
-        if !args.quiet {
-            crate::output::tell(format!("{}: the run is finished already", out.display()));
+        let mut spec = read_spec(args.spec.as_ref(), &args.overrides)?;
+        if let Some(threads) = args.threads {
+            spec.set(&format!("engine.threads={threads}"))?;
         }
-        show(args, None, summary, out)?;
-        return Ok(ExitCode::SUCCESS);
+        if let Some(out) = &args.out {
+            RunDir::require_empty(out)?;
+        }
+        Ok(Self {
+            plan: spec.plan()?,
+            out: args.out.clone(),
+            begun,
+        })
     }
 
-    let setup = plan.setup()?;
-    let out = match out {
-        Some(out) => out,
-        None => {
-            let name = match args.spec.as_deref().and_then(Path::file_stem) {
-                Some(stem) => stem.to_string_lossy().into_owned(),
-                None => format!("{}-{}", plan.algorithm.kind(), plan.data.kind()),
-            };
-            new_directory(&name)?
-        }
-    };
-    let headline = headline(&plan, &setup);
-    let (rounds, notes) = (setup.rounds, setup.notes.clone());
-    let job = Job {
-        plan,
-        setup,
-        out,
-        begun,
-        force: args.force,
-    };
-    let stop = stop_on_signal()?;
-    let mut progress = None;
-    let ended = job.run(&stop, &mut |event| {
-        let begin = || Progress::rounds(rounds, 0, args.quiet);
-        match event {
-            Event::Begun(round) => {
-                let bar = Progress::rounds(rounds, round, args.quiet);
-                if !args.quiet {
-                    notes.iter().for_each(|note| bar.say(note));
-                }
-                progress = Some(bar);
+    /// Whether there is nothing left to do.
+    pub fn finished(&self) -> bool {
+        self.begun.as_ref().is_some_and(|b| b.finished.is_some())
+    }
+
+    /// Shows the result of a run that is finished.
+    pub fn show_finished(&self, args: &args::Run) -> Result<ExitCode> {
+        if let Some(Begun {
+            finished: Some(summary),
+            out,
+            ..
+        }) = &self.begun
+        {
+            if !args.quiet {
+                crate::output::tell(format!("{}: the run is finished already", out.display()));
             }
-            Event::Found(found) => tell(found, &job.out, args.quiet),
-            Event::Round(record) => {
-                let bar = progress.get_or_insert_with(begin);
-                bar.round(record);
-                if !record.skipped.is_empty() {
-                    bar.say(&format!(
-                        "round {}: left out, because their loss is not finite: {}",
-                        record.round,
-                        record.skipped.join(", ")
+            show(args, None, summary, out)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Trains, delivers and shows the result.
+    pub fn train(self, args: &args::Run, setup: Setup) -> Result<ExitCode> {
+        let Self { plan, out, begun } = self;
+        let out = match out {
+            Some(out) => out,
+            None => {
+                let name = match args.spec.as_deref().and_then(Path::file_stem) {
+                    Some(stem) => stem.to_string_lossy().into_owned(),
+                    None => format!("{}-{}", plan.algorithm.kind(), plan.data.kind()),
+                };
+                new_directory(&name)?
+            }
+        };
+        let headline = headline(&plan, &setup);
+        let (rounds, notes) = (setup.rounds, setup.notes.clone());
+        let job = Job {
+            plan,
+            setup,
+            out,
+            begun,
+            force: args.force,
+        };
+        let stop = stop_on_signal()?;
+        let mut progress = None;
+        let ended = job.run(&stop, &mut |event| {
+            let begin = || Progress::rounds(rounds, 0, args.quiet);
+            match event {
+                Event::Begun(round) => {
+                    let bar = Progress::rounds(rounds, round, args.quiet);
+                    if !args.quiet {
+                        notes.iter().for_each(|note| bar.say(note));
+                    }
+                    progress = Some(bar);
+                }
+                Event::Found(found) => tell(found, &job.out, args.quiet),
+                Event::Round(record) => {
+                    let bar = progress.get_or_insert_with(begin);
+                    bar.round(record);
+                    if !record.skipped.is_empty() {
+                        bar.say(&format!(
+                            "round {}: left out, because their loss is not finite: {}",
+                            record.round,
+                            record.skipped.join(", ")
+                        ));
+                    }
+                }
+                Event::Delivering(clients) => {
+                    progress.iter().for_each(Progress::clear);
+                    progress = Some(Progress::deliveries(clients, args.quiet));
+                }
+                Event::Delivered(clients) => progress.iter().for_each(|bar| bar.delivered(clients)),
+            }
+        });
+        progress.iter().for_each(Progress::clear);
+        match ended? {
+            Ended::Finished(summary) => {
+                if !summary.skipped.is_empty() {
+                    crate::output::tell(format!(
+                        "delivery: left out, because their loss is not finite: {}",
+                        summary.skipped.join(", ")
                     ));
                 }
+                report::write(std::slice::from_ref(&job.out), &job.out.join("report.html"))?;
+                show(args, Some(&headline), &summary, &job.out)?;
+                Ok(ExitCode::SUCCESS)
             }
-            Event::Delivering(clients) => {
-                progress.iter().for_each(Progress::clear);
-                progress = Some(Progress::deliveries(clients, args.quiet));
-            }
-            Event::Delivered(clients) => progress.iter().for_each(|bar| bar.delivered(clients)),
-        }
-    });
-    progress.iter().for_each(Progress::clear);
-    match ended? {
-        Ended::Finished(summary) => {
-            if !summary.skipped.is_empty() {
+            Ended::Stopped(round) => {
                 crate::output::tell(format!(
-                    "delivery: left out, because their loss is not finite: {}",
-                    summary.skipped.join(", ")
+                    "stopped after round {round} of {rounds}; continue with: \
+                     apfl run --resume --out {}",
+                    job.out.display()
                 ));
+                Ok(ExitCode::FAILURE)
             }
-            report::write(std::slice::from_ref(&job.out), &job.out.join("report.html"))?;
-            show(args, Some(&headline), &summary, &job.out)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Ended::Stopped(round) => {
-            crate::output::tell(format!(
-                "stopped after round {round} of {rounds}; continue with: \
-                 apfl run --resume --out {}",
-                job.out.display()
-            ));
-            Ok(ExitCode::FAILURE)
         }
     }
 }

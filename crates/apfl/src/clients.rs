@@ -1,7 +1,9 @@
 //! The clients that live in this process: their shards and their memories.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
 
 use crate::algorithm::Algorithm;
 use crate::data::{Dataset, Examples, Shard};
@@ -10,10 +12,12 @@ use crate::error::{Error, Result};
 use crate::memories::{DiskMemories, Memories};
 use crate::metrics::{Tallies, Three};
 use crate::model::Model;
-use crate::pack::{Arrays, Pack};
+use crate::pack::{Arrays, Field, Pack};
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
 use crate::site::{Desk, Pace, Predictor, Site};
+use crate::store::memory_files::{self, Written};
+use crate::store::slots::Slots;
 
 /// What every client is given: the same on every thread and every machine.
 #[derive(Clone)]
@@ -46,7 +50,7 @@ pub struct Reply<U> {
 }
 
 /// What delivery leaves at a client.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Delivered {
     /// The client's index.
     pub client: usize,
@@ -62,7 +66,8 @@ pub struct Delivered {
     pub majority: Option<f64>,
     /// The scores.
     pub tallies: Three<Tallies>,
-    /// Its models, where they are to be kept.
+    /// Its models, where they are to be kept. They do not travel.
+    #[serde(skip)]
     pub models: Option<ClientModels>,
 }
 
@@ -73,6 +78,34 @@ pub struct ClientModels {
     pub personal: Params,
     /// vᵢ where there is one, else its copy of the shared model.
     pub local: Params,
+}
+
+/// What becomes of the models that delivery makes.
+#[derive(Clone, Copy)]
+pub enum Keep<'a> {
+    /// Nothing: scores only.
+    Nothing,
+    /// They are in [`Delivered::models`].
+    HandOver,
+    /// The process that owns a client writes them, and nobody else sees them.
+    In(&'a ModelFiles),
+}
+
+/// Files with a slot for every client that is delivered to.
+pub struct ModelFiles {
+    /// The models they serve.
+    pub personal: Slots,
+    /// Their own.
+    pub local: Slots,
+}
+
+impl ModelFiles {
+    fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
+        let bytes = |params: &[f32]| params.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let (personal, local): (Vec<u8>, Vec<u8>) = (bytes(&models.personal), bytes(&models.local));
+        self.personal.write(place as u64, &personal)?;
+        self.local.write(place as u64, &local)
+    }
 }
 
 /// Where the clients' memories live.
@@ -271,21 +304,29 @@ impl<A: Algorithm> Clients<A> {
         self.tallies(&Predictor::At(shared), &*self.shard(client)?, &place, desk)
     }
 
-    /// The last local round, on a copy of the client's memory. `None` as in
-    /// [`Clients::train`].
+    /// The last local round, on a copy of the client's memory; the client stands at
+    /// `place` among all that are delivered to. `None` as in [`Clients::train`].
     pub fn deliver(
         &self,
-        client: usize,
+        (place, client): (usize, usize),
         round: u64,
         sent: &A::Broadcast,
         shared: &[f32],
-        keep: bool,
+        keep: Keep<'_>,
         desk: &mut Desk,
     ) -> Result<Option<Delivered>> {
-        match self.delivered(client, round, sent, shared, keep, desk) {
-            Err(Error::NonFinite { .. }) if self.world.skip_nonfinite => Ok(None),
-            other => other.map(Some),
+        let keeps = !matches!(keep, Keep::Nothing);
+        let delivered = self.delivered(client, round, sent, shared, keeps, desk);
+        let mut delivered = match delivered {
+            Err(Error::NonFinite { .. }) if self.world.skip_nonfinite => return Ok(None),
+            other => other?,
+        };
+        if let Keep::In(files) = keep
+            && let Some(models) = delivered.models.take()
+        {
+            files.write(place, &models)?;
         }
+        Ok(Some(delivered))
     }
 
     fn delivered(
@@ -337,9 +378,24 @@ impl<A: Algorithm> Clients<A> {
         })
     }
 
-    /// Looks at a client's memory; `None` for one that was never drawn.
-    pub fn memory<T>(&self, client: usize, look: impl FnOnce(&A::Local) -> T) -> Result<Option<T>> {
-        self.memories.look(client, look)
+    /// Writes the memories of some clients, all of them drawn before, into a file.
+    pub fn save(&self, directory: &Path, name: String, clients: &[usize]) -> Result<Written> {
+        memory_files::write(directory, name, &self.fields(), clients, |client| {
+            let memory = self.memories.look(client, Pack::to_bytes)?;
+            Ok(memory.unwrap_or_else(|| self.algorithm.join(&self.world.w0).to_bytes()))
+        })
+    }
+
+    /// Gives some clients the memories of a file.
+    pub fn restore_all(&self, file: &Path, clients: &[usize]) -> Result<()> {
+        memory_files::read(file, &self.fields(), clients, |client, arrays| {
+            self.restore(client, arrays)
+        })
+    }
+
+    /// The arrays of any memory.
+    fn fields(&self) -> Vec<Field> {
+        self.algorithm.join(&self.world.w0).fields()
     }
 
     /// The digest of a client's memory; one that has none is as if it had just joined.
@@ -350,13 +406,13 @@ impl<A: Algorithm> Clients<A> {
 
     /// Gives a client the memory of those arrays, which must have the fields of any
     /// memory of this run.
-    pub fn restore(&self, client: usize, mut arrays: Arrays) -> Result<()> {
+    fn restore(&self, client: usize, mut arrays: Arrays) -> Result<()> {
         let wrong = |problem: String| {
             let name = self.world.dataset.name(client);
             Error::Data(format!("the memory of client '{name}': {problem}"))
         };
         let local = A::Local::unpack(&mut arrays).map_err(|e| wrong(e.to_string()))?;
-        if local.fields() != self.algorithm.join(&self.world.w0).fields() {
+        if local.fields() != self.fields() {
             return Err(wrong("its arrays are not those of this run".into()));
         }
         self.memories.put(client, local)

@@ -5,13 +5,12 @@
 //! ever drawn, not with all there are.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, Result, at};
+use crate::error::{Error, Result};
 use crate::pack::{Field, Pack, arrays_of};
+use crate::store::slots::Slots;
 
 /// The memories of this process's clients.
 pub enum Memories<L> {
@@ -62,13 +61,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Memories that may be larger than RAM.
 pub struct DiskMemories<L> {
-    path: PathBuf,
     fields: Vec<Field>,
-    slot_bytes: usize,
     /// How many memories may stay in RAM.
     room: usize,
     state: Mutex<State<L>>,
-    file: Mutex<File>,
+    file: Slots,
 }
 
 struct State<L> {
@@ -85,18 +82,9 @@ impl<L: Pack + Clone> DiskMemories<L> {
     /// An empty store in the file `path`, which is removed with it. `fields` are those of
     /// every memory; at most `budget` bytes of them stay in RAM.
     pub fn create(path: &Path, fields: Vec<Field>, budget: usize) -> Result<Self> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(at(path, "write"))?;
         let slot_bytes: usize = fields.iter().map(Field::bytes).sum();
         Ok(Self {
-            path: path.into(),
             fields,
-            slot_bytes,
             room: (budget / slot_bytes.max(1)).max(1),
             state: Mutex::new(State {
                 hot: HashMap::new(),
@@ -104,7 +92,7 @@ impl<L: Pack + Clone> DiskMemories<L> {
                 slots: HashMap::new(),
                 clock: 0,
             }),
-            file: Mutex::new(file),
+            file: Slots::create(path, slot_bytes)?,
         })
     }
 
@@ -159,34 +147,19 @@ impl<L: Pack + Clone> DiskMemories<L> {
     }
 
     fn read(&self, slot: u64) -> Result<L> {
-        let mut bytes = vec![0; self.slot_bytes];
-        let mut file = locked(&self.file);
-        file.seek(SeekFrom::Start(slot * self.slot_bytes as u64))
-            .and_then(|_| file.read_exact(&mut bytes))
-            .map_err(at(&self.path, "read"))?;
-        drop(file);
-        arrays_of(&self.fields, &bytes)
+        arrays_of(&self.fields, &self.file.read(slot)?)
             .and_then(|mut arrays| L::unpack(&mut arrays))
-            .map_err(|e| Error::Data(format!("{}: slot {slot}: {e}", self.path.display())))
+            .map_err(|e| Error::Data(format!("{}: slot {slot}: {e}", self.file.path().display())))
     }
 
     fn write(&self, slot: u64, memory: &L) -> Result<()> {
-        let bytes = memory.to_bytes();
-        assert_eq!(
-            bytes.len(),
-            self.slot_bytes,
-            "every memory has the same fields"
-        );
-        let mut file = locked(&self.file);
-        file.seek(SeekFrom::Start(slot * self.slot_bytes as u64))
-            .and_then(|_| file.write_all(&bytes))
-            .map_err(at(&self.path, "write"))
+        self.file.write(slot, &memory.to_bytes())
     }
 }
 
 impl<L> Drop for DiskMemories<L> {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path); // a scratch file; nobody to tell
+        let _ = std::fs::remove_file(self.file.path()); // a scratch file; nobody to tell
     }
 }
 

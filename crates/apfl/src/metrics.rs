@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Sums over examples, from which scores are made. Adding them in client order keeps
 /// every bit.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Examples seen.
     pub examples: u64,
@@ -49,7 +49,7 @@ pub struct Score {
 }
 
 /// A model's tallies on training and validation examples.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tallies {
     /// On training examples.
     pub train: Tally,

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::params::Params;
 
 /// A borrowed array of a packed value.
@@ -68,7 +70,7 @@ pub enum Array {
 pub struct Arrays(pub BTreeMap<String, Array>);
 
 /// The type of an array's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// 32-bit floats.
     F32,
@@ -98,7 +100,7 @@ impl Kind {
 }
 
 /// Name, type and length of one array.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Field {
     /// Its name.
     pub name: String,

@@ -11,6 +11,7 @@ use crate::algorithm::Choice;
 use crate::attack::{Attack, Attackers};
 use crate::clients::{Home, World};
 use crate::data::{Dataset, Source};
+use crate::engine::Kind;
 use crate::error::{Error, Result};
 use crate::model::{Architecture, Model};
 use crate::params::Params;
@@ -172,13 +173,20 @@ impl Spec {
         let checkpoint_every = s.section("checkpoint", |s| {
             s.integer("every", 10, 0..=most, "a whole number ≥ 0")
         });
-        let (threads, memory_budget) = s.section("engine", |s| {
-            s.choice("kind", "threads", &[("threads", ())]);
+        let (mpi, threads, memory_budget) = s.section("engine", |s| {
+            let mpi = s.choice("kind", "threads", &[("threads", false), ("mpi", true)]);
+            if mpi && cfg!(not(feature = "mpi")) {
+                s.problem(
+                    "kind",
+                    "found \"mpi\", but this program was built without it; build it with \
+                     --features mpi, or use \"threads\"",
+                );
+            }
             let threads = s.integer("threads", 0, 0..=4096, "0 (all cores) to 4096") as usize;
             let on_disk = s.choice("memory", "ram", &[("ram", false), ("disk", true)]);
             let megabytes =
                 on_disk.then(|| s.integer("budget_mb", 1000, 1..=1 << 30, "at least 1"));
-            (threads, megabytes.map(|mb| mb as usize * 1_000_000))
+            (mpi, threads, megabytes.map(|mb| mb as usize * 1_000_000))
         });
         let plan = Plan {
             resolved: Table::new(),
@@ -198,6 +206,7 @@ impl Spec {
             deliver_to,
             keep_models,
             checkpoint_every,
+            mpi,
             threads,
             memory_budget,
         };
@@ -359,6 +368,8 @@ pub struct Plan {
     pub keep_models: bool,
     /// Rounds between checkpoints; 0: only at the end and on a signal.
     pub checkpoint_every: u64,
+    /// Whether clients are to live on the ranks of an MPI job.
+    pub mpi: bool,
     /// Threads; 0: one per core.
     pub threads: usize,
     /// Bytes of client memories that stay in RAM while the others live on disk; `None`:
@@ -403,6 +414,7 @@ impl Plan {
             evaluate_every: self.evaluate_every,
             deliver_to: self.deliver_to,
             keep_models: self.keep_models,
+            engine: Kind::Threads,
             threads: self.threads,
             notes,
             home: Home::Ram,

@@ -144,7 +144,30 @@ pub enum Choice {
     Local(LocalOnly),
 }
 
+/// Something to be done with an algorithm of any type.
+pub trait Apply {
+    /// What comes of it.
+    type Out;
+    /// Does it.
+    fn to<A: Algorithm>(self, algorithm: A) -> Self::Out;
+}
+
 impl Choice {
+    /// Does something with the algorithm itself.
+    pub fn apply<T: Apply>(self, work: T) -> T::Out {
+        match self {
+            Choice::Apfl(a) => work.to(a),
+            Choice::Averaged(a) => work.to(a),
+            Choice::AgnosticApfl(a) => work.to(a),
+            Choice::FedAvg(a) => work.to(a),
+            Choice::AgnosticFedAvg(a) => work.to(a),
+            Choice::Scaffold(a) => work.to(a),
+            Choice::PerFedAvg(a) => work.to(a),
+            Choice::PFedMe(a) => work.to(a),
+            Choice::Local(a) => work.to(a),
+        }
+    }
+
     /// Reads `[algorithm]`.
     pub fn read(s: &mut Section<'_>) -> Self {
         type Read = fn(&mut Section<'_>) -> Choice;

@@ -3,15 +3,51 @@
 //! An engine moves values and does nothing to them. Replies come back in the order of
 //! the clients, so that equal results are true by construction.
 
+use std::path::Path;
+
 use crate::algorithm::Algorithm;
-use crate::clients::{Delivered, Reply};
+use crate::clients::{Delivered, Keep, Reply};
 use crate::error::Result;
 use crate::metrics::Tallies;
-use crate::pack::Arrays;
+use crate::store::memory_files::Written;
 
+#[cfg(feature = "mpi")]
+pub mod mpi;
 pub mod threads;
 
+#[cfg(feature = "mpi")]
+pub use mpi::Mpi;
 pub use threads::Threads;
+
+/// Which engine a run is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// All clients in this process.
+    Threads,
+    /// Clients on all ranks of an MPI job.
+    #[cfg(feature = "mpi")]
+    Mpi(mpi::Cluster),
+}
+
+impl Kind {
+    /// Its name, as a spec writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Threads => "threads",
+            #[cfg(feature = "mpi")]
+            Kind::Mpi(_) => "mpi",
+        }
+    }
+
+    /// On how many processes, where they may be several.
+    pub fn ranks(self) -> Option<usize> {
+        match self {
+            Kind::Threads => None,
+            #[cfg(feature = "mpi")]
+            Kind::Mpi(cluster) => Some(cluster.ranks),
+        }
+    }
+}
 
 /// Where clients live.
 pub trait Engine<A: Algorithm>: Send {
@@ -43,20 +79,22 @@ pub trait Engine<A: Algorithm>: Send {
         sent: &A::Broadcast,
         shared: &[f32],
         clients: &[usize],
-        keep: bool,
+        keep: Keep<'_>,
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()>;
 
     /// The digests of the memories of some clients, in their order.
     fn digests(&mut self, clients: &[usize]) -> Result<Vec<[u8; 32]>>;
 
-    /// The memories of some clients, in their order, as the bytes of their arrays.
-    fn snapshot(
+    /// Writes the memories of some clients into files of a directory, whose names begin
+    /// with `stem`; every process writes its own clients. Says which file has whom.
+    fn save(
         &mut self,
+        directory: &Path,
+        stem: &str,
         clients: &[usize],
-        each: &mut (dyn FnMut(usize, Vec<u8>) -> Result<()> + Send),
-    ) -> Result<()>;
+    ) -> Result<Vec<(Written, Vec<usize>)>>;
 
-    /// Gives a client back its memory.
-    fn restore(&mut self, client: usize, memory: Arrays) -> Result<()>;
+    /// Gives some clients back their memories, out of a file.
+    fn restore(&mut self, file: &Path, clients: &[usize]) -> Result<()>;
 }

@@ -8,16 +8,17 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::Engine;
 use crate::algorithm::Algorithm;
-use crate::clients::{Clients, Delivered, Home, Reply, World};
+use crate::clients::{Clients, Delivered, Home, Keep, Reply, World};
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
-use crate::pack::{Arrays, Pack};
 use crate::site::Desk;
+use crate::store::memory_files::Written;
 
 /// The thread engine.
 pub struct Threads<A: Algorithm> {
@@ -84,7 +85,7 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         sent: &A::Broadcast,
         shared: &[f32],
         clients: &[usize],
-        keep: bool,
+        keep: Keep<'_>,
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()> {
         self.crew.in_order(
@@ -92,7 +93,7 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
             |k| self.name(clients[k]),
             |k, desk| {
                 self.clients
-                    .deliver(clients[k], round, sent, shared, keep, desk)
+                    .deliver((k, clients[k]), round, sent, shared, keep, desk)
             },
             |_, delivered| delivered.map_or(Ok(()), &mut *each),
         )
@@ -112,20 +113,19 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         Ok(digests)
     }
 
-    fn snapshot(
+    fn save(
         &mut self,
+        directory: &Path,
+        stem: &str,
         clients: &[usize],
-        each: &mut (dyn FnMut(usize, Vec<u8>) -> Result<()> + Send),
-    ) -> Result<()> {
-        for client in clients {
-            let memory = self.clients.memory(*client, Pack::to_bytes)?;
-            each(*client, memory.unwrap_or_default())?;
-        }
-        Ok(())
+    ) -> Result<Vec<(Written, Vec<usize>)>> {
+        let name = format!("{stem}.safetensors");
+        let file = self.clients.save(directory, name, clients)?;
+        Ok(vec![(file, clients.to_vec())])
     }
 
-    fn restore(&mut self, client: usize, memory: Arrays) -> Result<()> {
-        self.clients.restore(client, memory)
+    fn restore(&mut self, file: &Path, clients: &[usize]) -> Result<()> {
+        self.clients.restore_all(file, clients)
     }
 }
 
@@ -134,7 +134,7 @@ pub struct Crew {
     pool: rayon::ThreadPool,
     desks: Vec<Mutex<Desk>>,
     /// How far ahead of the oldest unfinished item a thread may start.
-    look_ahead: usize,
+    pub(super) look_ahead: usize,
 }
 
 /// Memory that replies waiting for their turn may take.

@@ -34,6 +34,13 @@ impl AtomicFile {
         out.write_all(bytes).map_err(at(&self.path, "write"))
     }
 
+    /// Where it is until then, with all that was appended so far.
+    pub fn so_far(&mut self) -> Result<&Path> {
+        let out = self.out.as_mut().expect("open until committed");
+        out.flush().map_err(at(&self.path, "write"))?;
+        Ok(&self.temporary)
+    }
+
     /// Syncs the file, gives it its name and syncs the directory.
     pub fn commit(mut self) -> Result<()> {
         let out = self.out.take().expect("open until committed");

@@ -5,7 +5,7 @@
 //! | file | what |
 //! |---|---|
 //! | `server-R.safetensors` | what the server remembers, one tensor an array |
-//! | `memories-R.safetensors` | the memories of the clients drawn since the checkpoint before, tensors `<client index>/<array>` |
+//! | `memories-R.safetensors` | the memories of the clients drawn since the checkpoint before, tensors `<client index>/<array>`; on several processes one file each, `memories-R-rank-K.safetensors`, written by the process that owns the clients |
 //! | `checkpoint-R.manifest` | line 1: the SHA-256 of line 2; line 2: JSON with round, step, and every file needed, with size and SHA-256 |
 //!
 //! A client's memory is in the newest of the manifest's memory files that has it. The
@@ -21,11 +21,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::atomic::{AtomicFile, write_atomically};
+use super::atomic::write_atomically;
+use super::memory_files::{HashedFile, Written, entry, read_arrays};
 use super::tensors::{Entry, TensorFile, head};
 use crate::digest::{hex, sha256_of_file};
 use crate::error::{Error, Result, at};
-use crate::pack::{Arrays, Field, arrays_of};
+use crate::pack::Field;
 use crate::training::Training;
 
 const FORMAT: u32 = 1;
@@ -33,26 +34,18 @@ const FORMAT: u32 = 1;
 /// How often a checkpoint is begun again whose directory is deleted under it.
 const TRIES: usize = 10;
 
-/// A file that a checkpoint needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Needed {
-    name: String,
-    bytes: u64,
-    sha256: String,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     format: u32,
     round: u64,
     step: u64,
-    server: Needed,
+    server: Written,
     /// Oldest first.
-    memories: Vec<Needed>,
+    memories: Vec<Written>,
 }
 
 impl Manifest {
-    fn files(&self) -> impl Iterator<Item = &Needed> {
+    fn files(&self) -> impl Iterator<Item = &Written> {
         std::iter::once(&self.server).chain(&self.memories)
     }
 }
@@ -120,12 +113,15 @@ impl Checkpoints {
                 clients = training.drawn().into_keys().collect();
                 memories.clear();
             }
-            let file = self.write_memories(training, round, &fields, &clients)?;
-            for client in clients {
-                self.home.insert(client, file.name.clone());
+            let clients: Vec<usize> = clients.into_iter().collect();
+            let files = training.save(&self.directory, &format!("memories-{round}"), &clients)?;
+            for (file, clients) in files {
+                for client in clients {
+                    self.home.insert(client, file.name.clone());
+                }
+                memories.retain(|old| old.name != file.name);
+                memories.push(file);
             }
-            memories.retain(|old| old.name != file.name);
-            memories.push(file);
             let current: BTreeSet<&String> = self.home.values().collect();
             memories.retain(|file| current.contains(&file.name));
         }
@@ -149,9 +145,9 @@ impl Checkpoints {
         training: &Training,
         fields: &[Field],
         changed: &BTreeSet<usize>,
-        memories: &[Needed],
+        memories: &[Written],
     ) -> bool {
-        let whole = |file: &Needed| {
+        let whole = |file: &Written| {
             let path = self.directory.join(&file.name);
             fs::metadata(path).is_ok_and(|m| m.len() == file.bytes)
         };
@@ -164,36 +160,12 @@ impl Checkpoints {
         held as usize + changed.len() * one > 2 * live + (1 << 20)
     }
 
-    fn write_server(&self, training: &Training, round: u64) -> Result<Needed> {
+    fn write_server(&self, training: &Training, round: u64) -> Result<Written> {
         let (fields, bytes) = training.server_bytes();
         let entries: Vec<Entry> = fields.iter().map(|f| entry("", f)).collect();
         let mut file = HashedFile::create(&self.directory, format!("server-{round}.safetensors"))?;
         file.write(&head(&entries))?;
         file.write(&bytes)?;
-        file.commit()
-    }
-
-    fn write_memories(
-        &self,
-        training: &mut Training,
-        round: u64,
-        fields: &[Field],
-        clients: &BTreeSet<usize>,
-    ) -> Result<Needed> {
-        let mut entries = Vec::new();
-        for client in clients {
-            let prefix = format!("{client}/");
-            entries.extend(fields.iter().map(|f| entry(&prefix, f)));
-        }
-        let name = format!("memories-{round}.safetensors");
-        let mut file = HashedFile::create(&self.directory, name)?;
-        file.write(&head(&entries))?;
-        let clients: Vec<usize> = clients.iter().copied().collect();
-        let wanted: usize = fields.iter().map(Field::bytes).sum();
-        training.snapshot(&clients, &mut |_, bytes| {
-            assert_eq!(bytes.len(), wanted, "every memory has the same fields");
-            file.write(&bytes)
-        })?;
         file.commit()
     }
 
@@ -315,7 +287,6 @@ impl Checkpoints {
         training.restore_server(manifest.round, manifest.step, arrays)?;
 
         let clients = training.setup().world.dataset.clients();
-        let mut files = Vec::new();
         for needed in &manifest.memories {
             let file = TensorFile::open(&self.directory.join(&needed.name))?;
             for entry in file.entries()? {
@@ -330,65 +301,12 @@ impl Checkpoints {
                     }
                 };
             }
-            files.push((needed.name.clone(), file));
         }
-        let fields = training.client_fields();
-        for (name, mut file) in files {
-            for (client, _) in self.home.iter().filter(|(_, home)| **home == name) {
-                let arrays = read_arrays(&mut file, &format!("{client}/"), &fields)?;
-                training.restore_client(*client, arrays)?;
-            }
+        for needed in &manifest.memories {
+            let here = self.home.iter().filter(|(_, home)| **home == needed.name);
+            let clients: Vec<usize> = here.map(|(client, _)| *client).collect();
+            training.restore_clients(&self.directory.join(&needed.name), &clients)?;
         }
         Ok(())
-    }
-}
-
-fn entry(prefix: &str, field: &Field) -> Entry {
-    Entry {
-        name: format!("{prefix}{}", field.name),
-        kind: field.kind,
-        shape: vec![field.len],
-    }
-}
-
-fn read_arrays(file: &mut TensorFile, prefix: &str, fields: &[Field]) -> Result<Arrays> {
-    let mut bytes = Vec::new();
-    for field in fields {
-        bytes.append(&mut file.read(&entry(prefix, field))?);
-    }
-    arrays_of(fields, &bytes).map_err(|e| Error::Data(e.to_string()))
-}
-
-/// An atomic file that knows its checksum.
-struct HashedFile {
-    file: AtomicFile,
-    name: String,
-    bytes: u64,
-    hasher: Sha256,
-}
-
-impl HashedFile {
-    fn create(directory: &Path, name: String) -> Result<Self> {
-        Ok(Self {
-            file: AtomicFile::create(&directory.join(&name))?,
-            name,
-            bytes: 0,
-            hasher: Sha256::new(),
-        })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.bytes += bytes.len() as u64;
-        self.hasher.update(bytes);
-        self.file.write(bytes)
-    }
-
-    fn commit(self) -> Result<Needed> {
-        self.file.commit()?;
-        Ok(Needed {
-            name: self.name,
-            bytes: self.bytes,
-            sha256: hex(&self.hasher.finalize()),
-        })
     }
 }

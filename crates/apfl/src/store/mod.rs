@@ -2,7 +2,9 @@
 
 pub mod atomic;
 pub mod checkpoint;
+pub mod memory_files;
 pub mod run_dir;
+pub mod slots;
 pub mod tensors;
 
 pub use atomic::{AtomicFile, write_atomically};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::atomic::{AtomicFile, write_atomically};
 use super::tensors::{self, ModelsFile};
-use crate::clients::Delivered;
+use crate::clients::{Delivered, Keep, ModelFiles};
 use crate::data::{Schema, SourceFile};
 use crate::error::{Error, Result, at};
 use crate::metrics::{OverClients, Scores, Spread, Tallies, Three};
@@ -29,7 +29,10 @@ pub struct Environment {
     pub cpu: String,
     /// The engine.
     pub engine: String,
-    /// Its threads.
+    /// On how many processes, where they may be several.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ranks: Option<usize>,
+    /// Threads of each process.
     pub threads: usize,
     /// The data's files and checksums.
     pub data: Vec<SourceFile>,
@@ -252,19 +255,18 @@ impl RunDir {
             layout,
             &training.output(),
         )?;
-        let mut kept = match setup.keep_models && !names.is_empty() {
+        let kept = match setup.keep_models && !names.is_empty() {
             true => Some(KeptModels::create(&models, training, &names)?),
             false => None,
         };
+        let keep = kept
+            .as_ref()
+            .map_or(Keep::Nothing, |kept| Keep::In(&kept.files));
         let mut lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
         let mut tallies: Vec<Three<Tallies>> = Vec::new();
         let (mut mixing, mut majority) = (Vec::new(), Vec::new());
         let mut reached = 0;
-        training.deliver(&receivers, &mut |delivered| {
-            if let (Some(kept), Some(models)) = (&mut kept, &delivered.models) {
-                kept.personal.push(&models.personal)?;
-                kept.local.push(&models.local)?;
-            }
+        training.deliver_to(&receivers, keep, &mut |delivered| {
             let rounds = drawn.get(&delivered.client).copied().unwrap_or(0);
             let mut record = record_of(&delivered, rounds, regression);
             record.attacker = setup.attackers.has(delivered.client);
@@ -281,9 +283,9 @@ impl RunDir {
             tallies.push(delivered.tallies);
             progress(reached)
         })?;
+        assert_eq!(reached as usize, receivers.len(), "everybody was asked");
         if let Some(kept) = kept {
-            kept.personal.commit()?;
-            kept.local.commit()?;
+            kept.commit()?;
         }
         lines.commit()?;
         let over = |pick: fn(&Three<Tallies>) -> Tallies| {
@@ -321,7 +323,7 @@ fn finite_receivers(training: &mut Training) -> Result<(Vec<usize>, Vec<usize>)>
         return Ok((receivers, Vec::new()));
     }
     let mut finite = BTreeSet::new();
-    training.deliver(&receivers, &mut |delivered| {
+    training.deliver_to(&receivers, Keep::Nothing, &mut |delivered| {
         finite.insert(delivered.client);
         Ok(())
     })?;
@@ -329,8 +331,9 @@ fn finite_receivers(training: &mut Training) -> Result<(Vec<usize>, Vec<usize>)>
 }
 
 struct KeptModels {
-    personal: ModelsFile,
-    local: ModelsFile,
+    files: ModelFiles,
+    personal: AtomicFile,
+    local: AtomicFile,
 }
 
 impl KeptModels {
@@ -341,10 +344,23 @@ impl KeptModels {
             false => layout.clone(),
         };
         let file = |name, layout| ModelsFile::create(&directory.join(name), layout, names);
+        let personal = file("personal.safetensors", &personal)?;
+        let local = file("local.safetensors", layout)?;
         Ok(Self {
-            personal: file("personal.safetensors", &personal)?,
-            local: file("local.safetensors", layout)?,
+            files: ModelFiles {
+                personal: personal.slots,
+                local: local.slots,
+            },
+            personal: personal.file,
+            local: local.file,
         })
+    }
+
+    fn commit(self) -> Result<()> {
+        self.files.personal.sync()?;
+        self.files.local.sync()?;
+        self.personal.commit()?;
+        self.local.commit()
     }
 }
 

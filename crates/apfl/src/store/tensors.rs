@@ -12,6 +12,7 @@ use safetensors::tensor::Metadata;
 use serde_json::{Map, json};
 
 use super::atomic::AtomicFile;
+use super::slots::Slots;
 use crate::error::{Error, Result, at};
 use crate::model::Layout;
 use crate::pack::Kind;
@@ -58,16 +59,18 @@ pub fn head(entries: &[Entry]) -> Vec<u8> {
 
 /// Writes one model.
 pub fn write_one(path: &Path, layout: &Layout, params: &[f32]) -> Result<()> {
-    let mut file = ModelsFile::create(path, layout, &[String::new()])?;
-    file.push(params)?;
-    file.commit()
+    let file = ModelsFile::create(path, layout, &[String::new()])?;
+    let bytes: Vec<u8> = params.iter().flat_map(|x| x.to_le_bytes()).collect();
+    file.slots.write(0, &bytes)?;
+    file.file.commit()
 }
 
-/// Many models of one layout, written one after the other without holding them all.
+/// Many models of one layout, each written into its slot without holding them all.
 pub struct ModelsFile {
-    file: AtomicFile,
-    len: usize,
-    missing: usize,
+    /// The file.
+    pub file: AtomicFile,
+    /// A slot for every client.
+    pub slots: Slots,
 }
 
 impl ModelsFile {
@@ -81,31 +84,11 @@ impl ModelsFile {
                 shape: tensor.shape.clone(),
             }));
         }
+        let head = head(&entries);
         let mut file = AtomicFile::create(path)?;
-        file.write(&head(&entries))?;
-        Ok(Self {
-            file,
-            len: layout.len(),
-            missing: clients.len(),
-        })
-    }
-
-    /// Writes the next client's model.
-    pub fn push(&mut self, params: &[f32]) -> Result<()> {
-        assert_eq!(params.len(), self.len);
-        assert!(self.missing > 0, "no more models than clients");
-        self.missing -= 1;
-        let mut bytes = Vec::with_capacity(4 * params.len());
-        params
-            .iter()
-            .for_each(|x| bytes.extend_from_slice(&x.to_le_bytes()));
-        self.file.write(&bytes)
-    }
-
-    /// Ends the file; every client's model must have been pushed.
-    pub fn commit(self) -> Result<()> {
-        assert_eq!(self.missing, 0, "a model for every client");
-        self.file.commit()
+        file.write(&head)?;
+        let slots = Slots::open(file.so_far()?, head.len() as u64, 4 * layout.len())?;
+        Ok(Self { file, slots })
     }
 }
 

@@ -1,0 +1,45 @@
+//! A crew at work beside the thread that speaks to other ranks.
+
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use crate::engine::threads::Crew;
+use crate::error::{Error, Result};
+use crate::site::Desk;
+
+/// The results of a crew, in order; a failure is the last of them.
+pub struct Results<R>(Receiver<Result<R>>);
+
+impl<R> Results<R> {
+    /// The next one; `None` after the last.
+    pub fn next(&self) -> Option<Result<R>> {
+        self.0.recv().ok()
+    }
+
+    /// The next one, if it is there already.
+    pub fn ready(&self) -> Option<Result<R>> {
+        self.0.try_recv().ok()
+    }
+}
+
+impl Crew {
+    /// Does `work` for 0 … `count` in parallel while `take` takes the results.
+    pub(super) fn ahead<R: Send, T>(
+        &self,
+        count: usize,
+        name: impl Fn(usize) -> String + Send + Sync,
+        work: impl Fn(usize, &mut Desk) -> Result<R> + Send + Sync,
+        take: impl FnOnce(Results<R>) -> T,
+    ) -> T {
+        std::thread::scope(|scope| {
+            let (send, receive) = sync_channel(self.look_ahead);
+            scope.spawn(move || {
+                let gone = |_| Error::Data("nobody takes the results any more".into());
+                let hand_on = |_, result| send.send(Ok(result)).map_err(gone);
+                if let Err(error) = self.in_order(count, name, work, hand_on) {
+                    let _ = send.send(Err(error)); // whoever has gone does not want to know
+                }
+            });
+            take(Results(receive))
+        })
+    }
+}

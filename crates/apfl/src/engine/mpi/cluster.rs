@@ -1,0 +1,134 @@
+//! The ranks of a job, and bytes between them.
+//!
+//! Waiting keeps no core busy, unlike MPI's own blocking calls: the threads beside have
+//! work to do. Only the thread that joined the cluster may speak to others.
+
+use std::time::Duration;
+
+use mpi::Threading;
+use mpi::environment::Universe;
+use mpi::point_to_point::{Destination, Source};
+use mpi::topology::{Communicator, SimpleCommunicator};
+use mpi::traits::{MatchedReceiveVec, Root};
+
+use crate::error::{Error, Result};
+
+/// A message is sent in pieces of at most this many bytes: MPI counts in 32 bits.
+const PIECE: usize = 1 << 30;
+
+/// This process's place in a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its number, from 0. Rank 0 leads.
+    pub rank: usize,
+    /// How many there are.
+    pub ranks: usize,
+}
+
+/// Being part of a job, until it is dropped.
+pub struct Membership {
+    _universe: Universe,
+}
+
+impl Cluster {
+    /// Joins the job that this process was started in; alone where there is none.
+    pub fn join() -> Result<(Membership, Self)> {
+        let no = |why| Error::Data(format!("engine.kind = \"mpi\": {why}"));
+        let (universe, level) = mpi::initialize_with_threading(Threading::Funneled)
+            .ok_or_else(|| no("MPI was started before"))?;
+        if level < Threading::Funneled {
+            return Err(no("this MPI library does not go with threads"));
+        }
+        let world = universe.world();
+        let cluster = Self {
+            rank: world.rank() as usize,
+            ranks: world.size() as usize,
+        };
+        Ok((
+            Membership {
+                _universe: universe,
+            },
+            cluster,
+        ))
+    }
+
+    /// Whether this is the rank that leads.
+    pub fn leads(&self) -> bool {
+        self.rank == 0
+    }
+
+    /// The machine this process is on.
+    pub fn host() -> String {
+        mpi::environment::processor_name().unwrap_or_else(|_| "an unnamed host".into())
+    }
+
+    /// All ranks but the first.
+    pub(super) fn others(&self) -> std::ops::Range<usize> {
+        1..self.ranks
+    }
+
+    /// Sends bytes to a rank, and returns when they are on their way.
+    pub(super) fn send(&self, to: usize, bytes: &[u8]) {
+        let world = SimpleCommunicator::world();
+        let to = world.process_at_rank(to as i32);
+        let length = (bytes.len() as u64).to_le_bytes();
+        let mut head = length.to_vec();
+        let (first, rest) = bytes.split_at(bytes.len().min(PIECE));
+        head.extend_from_slice(first);
+        for piece in std::iter::once(&head[..]).chain(rest.chunks(PIECE)) {
+            mpi::request::scope(|scope| {
+                let mut request = Some(to.immediate_send(scope, piece));
+                patiently(|| match request.take()?.test() {
+                    Ok(_) => Some(()),
+                    Err(waiting) => {
+                        request = Some(waiting);
+                        None
+                    }
+                });
+            });
+        }
+    }
+
+    /// The next bytes from a rank.
+    pub(super) fn receive(&self, from: usize) -> Vec<u8> {
+        let world = SimpleCommunicator::world();
+        let from = world.process_at_rank(from as i32);
+        let piece = || {
+            let message = patiently(|| from.immediate_matched_probe());
+            let (bytes, _): (Vec<u8>, _) = message.matched_receive_vec();
+            bytes
+        };
+        let mut bytes = piece();
+        let head: Vec<u8> = bytes.drain(..8).collect();
+        let length = u64::from_le_bytes(head.try_into().expect("eight bytes")) as usize;
+        while bytes.len() < length {
+            bytes.append(&mut piece());
+        }
+        bytes
+    }
+
+    /// Gives every rank the leader's bytes; all know how many they are.
+    pub(super) fn broadcast(&self, bytes: &mut [u8]) {
+        let world = SimpleCommunicator::world();
+        for piece in bytes.chunks_mut(PIECE) {
+            world.process_at_rank(0).broadcast_into(piece);
+        }
+    }
+}
+
+/// Asks again and again, ever more seldom, until there is an answer.
+fn patiently<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let mut pause = Duration::from_micros(10);
+    for tries in 0u64.. {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        if tries < 50 {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(Duration::from_micros(500));
+        }
+    }
+    unreachable!("asks for ever")
+}

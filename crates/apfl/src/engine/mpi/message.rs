@@ -1,0 +1,152 @@
+//! What ranks say to each other.
+//!
+//! Down go orders and, with them, what the algorithm broadcasts. Back come parcels: for
+//! every client what its update declares, its scores and α as a number; and a word at the
+//! end. No example and no memory is in any of them.
+
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::metrics::Tallies;
+use crate::pack::{Field, Pack, arrays_of};
+
+/// What the leader wants done. Clients are those of all ranks; each takes its own.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// Get ready; memories in a file of this name and so many bytes of RAM, if any.
+    Begin { disk: Option<(PathBuf, usize)> },
+    /// Train. With it comes what is sent to clients.
+    Train {
+        round: u64,
+        sent: Vec<Field>,
+        cohort: Vec<usize>,
+        score: bool,
+    },
+    /// Score the model that comes with it.
+    Score { round: u64, cohort: Vec<usize> },
+    /// Deliver. With it come what is sent to clients and the shared model.
+    Deliver {
+        round: u64,
+        sent: Vec<Field>,
+        clients: Vec<usize>,
+        keep: Option<[SlotPlace; 2]>,
+    },
+    /// Digest memories.
+    Digests { clients: Vec<usize> },
+    /// Write memories.
+    Save {
+        directory: PathBuf,
+        stem: String,
+        clients: Vec<usize>,
+    },
+    /// Read memories.
+    Restore { file: PathBuf, clients: Vec<usize> },
+    /// No more orders.
+    End,
+}
+
+/// Path, head and size of a slot of a file of slots.
+pub type SlotPlace = (PathBuf, u64, usize);
+
+/// An order, and how many bytes come with it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Envelope {
+    pub order: Order,
+    pub bytes: usize,
+}
+
+/// What a client's reply has beside its update.
+#[derive(Serialize, Deserialize)]
+pub struct ReplyHead {
+    pub tallies: Option<(Tallies, Tallies)>,
+    pub mixing: Option<f32>,
+    pub steps: u64,
+    pub update: Vec<Field>,
+}
+
+/// The beginning of a parcel: the sizes of the items in it, and whether it is the last.
+#[derive(Default, Serialize, Deserialize)]
+pub struct ParcelHead {
+    pub items: Vec<usize>,
+    /// Where it is: nothing, or what went wrong.
+    pub last: Option<Option<String>>,
+}
+
+/// A value as bytes.
+pub fn encode(value: &impl Serialize) -> Vec<u8> {
+    postcard::to_stdvec(value).expect("plain values")
+}
+
+/// The value of those bytes.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    postcard::from_bytes(bytes).map_err(|e| garbled(&e.to_string()))
+}
+
+/// A head and a body in one piece.
+pub fn joined(head: &impl Serialize, body: &[u8]) -> Vec<u8> {
+    let head = encode(head);
+    let mut bytes = Vec::with_capacity(4 + head.len() + body.len());
+    bytes.extend_from_slice(&(head.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&head);
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// Head and body again.
+pub fn parted<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8])> {
+    let (length, rest) = bytes
+        .split_first_chunk()
+        .ok_or_else(|| garbled("too short"))?;
+    let (head, body) = rest
+        .split_at_checked(u32::from_le_bytes(*length) as usize)
+        .ok_or_else(|| garbled("too short"))?;
+    Ok((decode(head)?, body))
+}
+
+/// The value of those arrays.
+pub fn unpacked<P: Pack>(fields: &[Field], bytes: &[u8]) -> Result<P> {
+    arrays_of(fields, bytes)
+        .and_then(|mut arrays| P::unpack(&mut arrays))
+        .map_err(|e| garbled(&e.to_string()))
+}
+
+fn garbled(why: &str) -> Error {
+    Error::Data(format!(
+        "a message of another rank cannot be read ({why}); do all ranks run the same program?"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::ModelOnly;
+
+    #[test]
+    fn a_reply_comes_back_from_its_bytes() {
+        let update = ModelOnly {
+            model: vec![1.5, f32::MIN_POSITIVE, -0.0],
+        };
+        let mut tallies = Tallies::default();
+        tallies.valid.loss = 0.1 + 0.2;
+        let head = ReplyHead {
+            tallies: Some((tallies, Tallies::default())),
+            mixing: Some(0.3),
+            steps: 7,
+            update: update.fields(),
+        };
+        let bytes = joined(&head, &update.to_bytes());
+        let (there, body): (ReplyHead, _) = parted(&bytes).unwrap();
+        assert_eq!(there.tallies, head.tallies);
+        assert_eq!((there.mixing, there.steps), (Some(0.3), 7));
+        let same: ModelOnly = unpacked(&there.update, body).unwrap();
+        assert_eq!(same.to_bytes(), update.to_bytes());
+        for cut in 0..bytes.len() - 1 {
+            let whole = parted::<ReplyHead>(&bytes[..cut]);
+            let read = whole.and_then(|(h, body)| unpacked::<ModelOnly>(&h.update, body));
+            assert!(read.is_err(), "{cut} bytes of {}", bytes.len());
+        }
+    }
+}

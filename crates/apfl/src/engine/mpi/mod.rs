@@ -1,0 +1,351 @@
+//! Clients on all ranks of an MPI job.
+//!
+//! Every rank has its own clients, with their data and memories, and a crew of threads.
+//! Rank 0 leads: it runs the rounds, gives orders and trains its own clients meanwhile; the
+//! others [`serve`]. Replies are asked for in the order of the clients, whoever has them, and
+//! handed on one by one, so that a sum over clients has the bits it has in one process. (A
+//! reduction by MPI adds in an order of its own.)
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Engine;
+use super::threads::Crew;
+use crate::algorithm::Algorithm;
+use crate::clients::{Clients, Delivered, Home, Keep, Reply, World};
+use crate::error::{Error, Result};
+use crate::metrics::Tallies;
+use crate::pack::Pack;
+use crate::site::Desk;
+use crate::store::memory_files::Written;
+
+mod agree;
+mod ahead;
+mod cluster;
+mod message;
+mod own;
+mod placement;
+mod serve;
+
+pub use agree::{Facts, Lead};
+pub use cluster::{Cluster, Membership};
+use message::{Envelope, Order, ParcelHead, ReplyHead, decode, encode, parted, unpacked};
+pub use placement::Placement;
+pub use serve::serve;
+
+impl World {
+    /// Lets go of the data of clients that live on other ranks.
+    pub fn on(mut self, cluster: Cluster) -> Result<Self> {
+        let placement = Placement::new(&*self.dataset, &self.pace, cluster.ranks);
+        self.dataset = own::own(self.dataset, |k| placement.rank(k) == cluster.rank)?;
+        Ok(self)
+    }
+}
+
+/// The engine of the leading rank.
+pub struct Mpi<A: Algorithm> {
+    placement: Placement,
+    clients: Clients<A>,
+    crew: Crew,
+    post: Post,
+}
+
+/// What has come from the other ranks.
+struct Post {
+    cluster: Cluster,
+    boxes: Vec<Inbox>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    items: VecDeque<Vec<u8>>,
+    /// Whether the last item has come, and what went wrong.
+    last: Option<Option<String>>,
+}
+
+impl<A: Algorithm> Mpi<A> {
+    /// All clients of the world on the ranks of a cluster, with that many threads on each; 0:
+    /// one per core.
+    pub fn new(
+        cluster: Cluster,
+        world: World,
+        algorithm: Arc<A>,
+        threads: usize,
+        home: &Home,
+    ) -> Result<Self> {
+        let disk = match home {
+            Home::Ram => None,
+            Home::Disk { file, budget } => Some((file.clone(), *budget)),
+        };
+        let placement = Placement::new(&*world.dataset, &world.pace, cluster.ranks);
+        let crew = Crew::new(threads, 4 * world.w0.len())?;
+        let boxes = std::iter::repeat_with(Inbox::default);
+        let mut post = Post {
+            cluster,
+            boxes: boxes.take(cluster.ranks).collect(),
+        };
+        post.order(Order::Begin { disk }, Vec::new());
+        let clients = Clients::new(world, algorithm, &serve::home_of(home, cluster));
+        let ready = post.finish();
+        Ok(Self {
+            placement,
+            clients: ready.and(clients)?,
+            crew,
+            post,
+        })
+    }
+
+    /// Has an order carried out for a list of clients and hands the results on in its order:
+    /// `own` makes those of this rank, `read` reads those of others.
+    fn in_order<R: Send>(
+        &mut self,
+        (order, bytes): (Order, Vec<u8>),
+        list: &[usize],
+        own: impl Fn(&Clients<A>, usize, &mut Desk) -> Result<R> + Send + Sync,
+        read: impl Fn(&[u8]) -> Result<R>,
+        mut each: impl FnMut(usize, R) -> Result<()>,
+    ) -> Result<()> {
+        self.post.order(order, bytes);
+        let (placement, clients, post) = (&self.placement, &self.clients, &mut self.post);
+        let mine = placement.places(0, list);
+        let result = self.crew.ahead(
+            mine.len(),
+            |k| clients.world().dataset.name(list[mine[k]]),
+            |k, desk| own(clients, mine[k], desk),
+            |results| {
+                (0..list.len()).try_for_each(|place| {
+                    let result = match placement.rank(list[place]) {
+                        0 => results.next().expect("one for each of ours")?,
+                        rank => read(&post.item(rank)?)?,
+                    };
+                    each(place, result)
+                })
+            },
+        );
+        let rest = self.post.finish();
+        result.and(rest)
+    }
+}
+
+impl Post {
+    /// Gives an order to all other ranks, and the bytes that go with it.
+    fn order(&mut self, order: Order, mut bytes: Vec<u8>) {
+        let envelope = encode(&Envelope {
+            order,
+            bytes: bytes.len(),
+        });
+        for rank in self.cluster.others() {
+            self.boxes[rank] = Inbox::default();
+            self.cluster.send(rank, &envelope);
+        }
+        self.cluster.broadcast(&mut bytes);
+    }
+
+    /// The next item of a rank.
+    fn item(&mut self, rank: usize) -> Result<Vec<u8>> {
+        loop {
+            let inbox = &mut self.boxes[rank];
+            if let Some(item) = inbox.items.pop_front() {
+                return Ok(item);
+            }
+            match &inbox.last {
+                Some(Some(trouble)) => return Err(Error::Data(trouble.clone())),
+                Some(None) => {
+                    let problem = format!("rank {rank} sent less than it was asked for");
+                    return Err(Error::Data(problem));
+                }
+                None => self.fetch(rank)?,
+            }
+        }
+    }
+
+    fn fetch(&mut self, rank: usize) -> Result<()> {
+        let bytes = self.cluster.receive(rank);
+        let (head, mut body): (ParcelHead, _) = parted(&bytes)?;
+        for length in head.items {
+            let (item, rest) = body
+                .split_at_checked(length)
+                .ok_or_else(|| Error::Data(format!("a parcel of rank {rank} is too short")))?;
+            self.boxes[rank].items.push_back(item.to_vec());
+            body = rest;
+        }
+        self.boxes[rank].last = head.last;
+        Ok(())
+    }
+
+    /// Takes what is still on its way, so that a next order finds everybody ready.
+    fn finish(&mut self) -> Result<()> {
+        let mut trouble = None;
+        for rank in self.cluster.others() {
+            while self.boxes[rank].last.is_none() {
+                self.fetch(rank)?;
+                self.boxes[rank].items.clear();
+            }
+            if let Some(Some(problem)) = &self.boxes[rank].last {
+                trouble.get_or_insert_with(|| problem.clone());
+            }
+        }
+        trouble.map_or(Ok(()), |problem| Err(Error::Data(problem)))
+    }
+}
+
+impl<A: Algorithm> Engine<A> for Mpi<A> {
+    fn train(
+        &mut self,
+        round: u64,
+        sent: &A::Broadcast,
+        cohort: &[usize],
+        score: bool,
+        each: &mut (dyn FnMut(usize, Option<Reply<A::Update>>) + Send),
+    ) -> Result<()> {
+        let order = Order::Train {
+            round,
+            sent: sent.fields(),
+            cohort: cohort.to_vec(),
+            score,
+        };
+        self.in_order(
+            (order, sent.to_bytes()),
+            cohort,
+            |clients, k, desk| clients.train(cohort[k], round, sent, score, desk),
+            |bytes| {
+                let (head, body): (Option<ReplyHead>, _) = parted(bytes)?;
+                let reply = head.map(|head| {
+                    Ok(Reply {
+                        update: unpacked(&head.update, body)?,
+                        tallies: head.tallies,
+                        mixing: head.mixing,
+                        steps: head.steps,
+                    })
+                });
+                reply.transpose()
+            },
+            |k, reply| {
+                each(cohort[k], reply);
+                Ok(())
+            },
+        )
+    }
+
+    fn score(
+        &mut self,
+        round: u64,
+        shared: &[f32],
+        cohort: &[usize],
+        each: &mut (dyn FnMut(usize, Tallies) + Send),
+    ) -> Result<()> {
+        let order = Order::Score {
+            round,
+            cohort: cohort.to_vec(),
+        };
+        self.in_order(
+            (order, serve::bytes_of(shared)),
+            cohort,
+            |clients, k, desk| clients.score(cohort[k], shared, round, desk),
+            decode,
+            |k, tallies| {
+                each(cohort[k], tallies);
+                Ok(())
+            },
+        )
+    }
+
+    fn deliver(
+        &mut self,
+        round: u64,
+        sent: &A::Broadcast,
+        shared: &[f32],
+        list: &[usize],
+        keep: Keep<'_>,
+        each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
+    ) -> Result<()> {
+        let place = |slots: &crate::store::slots::Slots| {
+            let (path, start, bytes) = slots.place();
+            (path.to_owned(), start, bytes)
+        };
+        let order = Order::Deliver {
+            round,
+            sent: sent.fields(),
+            clients: list.to_vec(),
+            keep: match keep {
+                Keep::Nothing => None,
+                Keep::In(files) => Some([place(&files.personal), place(&files.local)]),
+                Keep::HandOver => {
+                    let problem = "on several ranks, personal models stay where they are made";
+                    return Err(Error::Request(problem.into()));
+                }
+            },
+        };
+        let mut bytes = sent.to_bytes();
+        bytes.append(&mut serve::bytes_of(shared));
+        self.in_order(
+            (order, bytes),
+            list,
+            |clients, k, desk| clients.deliver((k, list[k]), round, sent, shared, keep, desk),
+            decode,
+            |_, delivered: Option<Delivered>| delivered.map_or(Ok(()), &mut *each),
+        )
+    }
+
+    fn digests(&mut self, list: &[usize]) -> Result<Vec<[u8; 32]>> {
+        let mut digests = Vec::with_capacity(list.len());
+        let clients = list.to_vec();
+        self.in_order(
+            (Order::Digests { clients }, Vec::new()),
+            list,
+            |clients, k, _| clients.digest(list[k]),
+            decode,
+            |_, digest| {
+                digests.push(digest);
+                Ok(())
+            },
+        )?;
+        Ok(digests)
+    }
+
+    fn save(
+        &mut self,
+        directory: &Path,
+        stem: &str,
+        clients: &[usize],
+    ) -> Result<Vec<(Written, Vec<usize>)>> {
+        let order = Order::Save {
+            directory: directory.to_owned(),
+            stem: stem.to_owned(),
+            clients: clients.to_vec(),
+        };
+        self.post.order(order, Vec::new());
+        let own = serve::save(
+            &self.clients,
+            &self.placement,
+            0,
+            (directory, stem),
+            clients,
+        );
+        let mut files = Vec::new();
+        let collect = || {
+            files.extend(own?);
+            for rank in self.post.cluster.others() {
+                files.extend(decode::<Option<(Written, Vec<usize>)>>(
+                    &self.post.item(rank)?,
+                )?);
+            }
+            Ok(files)
+        };
+        let files = collect();
+        let rest = self.post.finish();
+        rest.and(files)
+    }
+
+    fn restore(&mut self, file: &Path, clients: &[usize]) -> Result<()> {
+        let order = Order::Restore {
+            file: file.to_owned(),
+            clients: clients.to_vec(),
+        };
+        self.post.order(order, Vec::new());
+        let own = serve::restore(&self.clients, &self.placement, 0, file, clients);
+        let rest = self.post.finish();
+        own.and(rest)
+    }
+}

@@ -1,0 +1,74 @@
+//! Which rank a client lives on.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::data::Dataset;
+use crate::site::Pace;
+
+/// The rank of every client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    ranks: Vec<u32>,
+}
+
+impl Placement {
+    /// Places every client, the most laborious first, where least is to be done yet. A
+    /// client's labour is what it sees in a round: the examples of its local steps, and all
+    /// of its examples once more for scoring. The same on every rank.
+    pub fn new(dataset: &dyn Dataset, pace: &Pace, ranks: usize) -> Self {
+        let labour = |client| {
+            let (train, valid) = dataset.sizes(client);
+            let batch = pace.batch.map_or(train, |batch| batch.min(train));
+            pace.steps(train)
+                .saturating_mul(batch as u64)
+                .saturating_add((train + valid) as u64)
+        };
+        Self::of((0..dataset.clients()).map(labour).collect(), ranks)
+    }
+
+    fn of(labour: Vec<u64>, ranks: usize) -> Self {
+        let mut order: Vec<usize> = (0..labour.len()).collect();
+        order.sort_by_key(|client| (Reverse(labour[*client]), *client));
+        let mut free: BinaryHeap<Reverse<(u64, u32)>> =
+            (0..ranks as u32).map(|rank| Reverse((0, rank))).collect();
+        let mut placed = vec![0; labour.len()];
+        for client in order {
+            let Reverse((load, rank)) = free.pop().expect("at least one rank");
+            placed[client] = rank;
+            free.push(Reverse((load.saturating_add(labour[client]), rank)));
+        }
+        Self { ranks: placed }
+    }
+
+    /// The rank of a client.
+    pub fn rank(&self, client: usize) -> usize {
+        self.ranks[client] as usize
+    }
+
+    /// The places, in a list of clients, of those on a rank.
+    pub fn places(&self, rank: usize, clients: &[usize]) -> Vec<usize> {
+        let here = |place: &usize| self.rank(clients[*place]) == rank;
+        (0..clients.len()).filter(here).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_clients_go_round_and_large_ones_apart() {
+        let equal = Placement::of(vec![5; 7], 3);
+        assert_eq!(equal.ranks, [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(equal.places(1, &[1, 2, 4, 5]), [0, 2]);
+        // 9 | 8 | 7, then 3 to the 7, 2 to the 8, 1 to the 9: ten each.
+        let uneven = Placement::of(vec![1, 9, 2, 8, 3, 7], 3);
+        assert_eq!(uneven.ranks, [0, 0, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn more_ranks_than_clients_leave_some_idle() {
+        assert_eq!(Placement::of(vec![1, 1], 5).ranks, [0, 1]);
+    }
+}

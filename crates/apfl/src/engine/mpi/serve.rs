@@ -1,0 +1,327 @@
+//! A rank that does not lead: carries out orders for its own clients.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::ahead::Results;
+use super::cluster::Cluster;
+use super::message::{
+    Envelope, Order, ParcelHead, ReplyHead, SlotPlace, decode, encode, joined, unpacked,
+};
+use super::placement::Placement;
+use crate::algorithm::Algorithm;
+use crate::clients::{Clients, Home, Keep, ModelFiles, World};
+use crate::engine::threads::Crew;
+use crate::error::{Error, Result};
+use crate::pack::{Field, Kind, Pack};
+use crate::params::Params;
+use crate::site::Desk;
+use crate::store::memory_files::Written;
+use crate::store::slots::Slots;
+
+/// A parcel is sent when it has this many bytes or nothing more is ready.
+const PARCEL: usize = 1 << 18;
+
+/// Carries out the leader's orders until there are no more.
+pub fn serve<A: Algorithm>(
+    cluster: Cluster,
+    world: World,
+    algorithm: Arc<A>,
+    threads: usize,
+) -> Result<()> {
+    let placement = Placement::new(&*world.dataset, &world.pace, cluster.ranks);
+    let params = world.w0.len();
+    let mut crew = None;
+    let mut clients = None;
+    loop {
+        let Envelope { order, bytes } = decode(&cluster.receive(0))?;
+        let mut payload = vec![0; bytes];
+        cluster.broadcast(&mut payload);
+        match order {
+            Order::End => return Ok(()),
+            Order::Begin { disk } => {
+                let home = match disk {
+                    None => Home::Ram,
+                    Some((file, budget)) => Home::Disk { file, budget },
+                };
+                let made = Crew::new(threads, 4 * params).and_then(|made| {
+                    crew = Some(made);
+                    let home = home_of(&home, cluster);
+                    clients = Some(Clients::new(world.clone(), algorithm.clone(), &home)?);
+                    Ok(())
+                });
+                conclude(cluster, Vec::new(), made.err());
+            }
+            order => {
+                let missing = || Error::Data("an order came before the first".into());
+                let here = Here {
+                    cluster,
+                    placement: &placement,
+                    crew: crew.as_ref().ok_or_else(missing)?,
+                    clients: clients.as_ref().ok_or_else(missing)?,
+                };
+                if let Err(error) = here.carry_out(order, &payload) {
+                    conclude(cluster, Vec::new(), Some(error));
+                }
+            }
+        }
+    }
+}
+
+/// What a rank works with.
+struct Here<'a, A: Algorithm> {
+    cluster: Cluster,
+    placement: &'a Placement,
+    crew: &'a Crew,
+    clients: &'a Clients<A>,
+}
+
+impl<A: Algorithm> Here<'_, A> {
+    /// Carries out an order and says its last word; an error is one that was not told yet.
+    fn carry_out(&self, order: Order, payload: &[u8]) -> Result<()> {
+        let params = self.clients.world().w0.len();
+        match order {
+            Order::Begin { .. } | Order::End => unreachable!("seen to before"),
+            Order::Train {
+                round,
+                sent,
+                cohort,
+                score,
+            } => {
+                let sent: A::Broadcast = unpacked(&sent, payload)?;
+                self.each(&cohort, |k, desk| {
+                    let reply = self.clients.train(cohort[k], round, &sent, score, desk)?;
+                    let (head, body) = match reply {
+                        None => (None, Vec::new()),
+                        Some(reply) => (
+                            Some(ReplyHead {
+                                tallies: reply.tallies,
+                                mixing: reply.mixing,
+                                steps: reply.steps,
+                                update: reply.update.fields(),
+                            }),
+                            reply.update.to_bytes(),
+                        ),
+                    };
+                    Ok(joined(&head, &body))
+                });
+            }
+            Order::Score { round, cohort } => {
+                let shared = params_of(params, payload)?;
+                self.each(&cohort, |k, desk| {
+                    let tallies = self.clients.score(cohort[k], &shared, round, desk)?;
+                    Ok(encode(&tallies))
+                });
+            }
+            Order::Deliver {
+                round,
+                sent,
+                clients,
+                keep,
+            } => {
+                let length = payload.len().saturating_sub(4 * params);
+                let (broadcast, shared) = payload.split_at(length);
+                let sent: A::Broadcast = unpacked(&sent, broadcast)?;
+                let shared = params_of(params, shared)?;
+                let files = keep.map(open).transpose()?;
+                let keep = files.as_ref().map_or(Keep::Nothing, Keep::In);
+                let synced = || match &files {
+                    None => Ok(()),
+                    Some(files) => files.personal.sync().and(files.local.sync()),
+                };
+                self.each_then(
+                    &clients,
+                    |k, desk| {
+                        let client = (k, clients[k]);
+                        let delivered = self
+                            .clients
+                            .deliver(client, round, &sent, &shared, keep, desk)?;
+                        Ok(encode(&delivered))
+                    },
+                    synced,
+                );
+            }
+            Order::Digests { clients } => {
+                self.each(&clients, |k, _| {
+                    Ok(encode(&self.clients.digest(clients[k])?))
+                });
+            }
+            Order::Save {
+                directory,
+                stem,
+                clients,
+            } => {
+                let rank = self.cluster.rank;
+                let place = (&*directory, &*stem);
+                let file = save(self.clients, self.placement, rank, place, &clients)?;
+                conclude(self.cluster, encode(&file), None);
+            }
+            Order::Restore { file, clients } => {
+                let rank = self.cluster.rank;
+                restore(self.clients, self.placement, rank, &file, &clients)?;
+                conclude(self.cluster, Vec::new(), None);
+            }
+        }
+        Ok(())
+    }
+
+    fn each(
+        &self,
+        list: &[usize],
+        work: impl Fn(usize, &mut Desk) -> Result<Vec<u8>> + Send + Sync,
+    ) {
+        self.each_then(list, work, || Ok(()));
+    }
+
+    /// Sends what `work` gives for the places of this rank's clients in a list, then does
+    /// `last`.
+    fn each_then(
+        &self,
+        list: &[usize],
+        work: impl Fn(usize, &mut Desk) -> Result<Vec<u8>> + Send + Sync,
+        last: impl Fn() -> Result<()>,
+    ) {
+        let mine = self.placement.places(self.cluster.rank, list);
+        self.crew.ahead(
+            mine.len(),
+            |k| self.clients.world().dataset.name(list[mine[k]]),
+            |k, desk| work(mine[k], desk),
+            |results| while !self.parcel(&results, &last) {},
+        );
+    }
+
+    /// Sends the next parcel; says whether it was the last.
+    fn parcel(&self, results: &Results<Vec<u8>>, last: impl Fn() -> Result<()>) -> bool {
+        let mut parcel = Parcel::default();
+        let mut next = results.next();
+        loop {
+            match next {
+                Some(Ok(item)) => parcel.add(item),
+                Some(Err(error)) => parcel.head.last = Some(Some(self.told(&error))),
+                None => parcel.head.last = Some(last().err().map(|e| self.told(&e))),
+            }
+            if parcel.head.last.is_some() || parcel.body.len() >= PARCEL {
+                break;
+            }
+            match results.ready() {
+                None => break,
+                more => next = more,
+            }
+        }
+        self.cluster.send(0, &joined(&parcel.head, &parcel.body));
+        parcel.head.last.is_some()
+    }
+
+    fn told(&self, error: &Error) -> String {
+        told(self.cluster, error)
+    }
+}
+
+/// What the leader is told of an error: as it is where it names a client, with the rank and
+/// its machine otherwise.
+fn told(cluster: Cluster, error: &Error) -> String {
+    match error {
+        Error::NonFinite { .. } => error.to_string(),
+        _ => format!("rank {} on {}: {error}", cluster.rank, Cluster::host()),
+    }
+}
+
+#[derive(Default)]
+struct Parcel {
+    head: ParcelHead,
+    body: Vec<u8>,
+}
+
+impl Parcel {
+    fn add(&mut self, item: Vec<u8>) {
+        self.head.items.push(item.len());
+        match self.body.is_empty() {
+            true => self.body = item,
+            false => self.body.extend_from_slice(&item),
+        }
+    }
+}
+
+/// Ends an order that has one item at most.
+fn conclude(cluster: Cluster, item: Vec<u8>, error: Option<Error>) {
+    let mut parcel = Parcel::default();
+    if !item.is_empty() {
+        parcel.add(item);
+    }
+    parcel.head.last = Some(error.map(|e| told(cluster, &e)));
+    cluster.send(0, &joined(&parcel.head, &parcel.body));
+}
+
+/// A rank's own scratch file.
+pub(super) fn home_of(home: &Home, cluster: Cluster) -> Home {
+    match home {
+        Home::Ram => Home::Ram,
+        Home::Disk { file, budget } => {
+            let mut name = file.clone().into_os_string();
+            name.push(format!("-rank-{}", cluster.rank));
+            Home::Disk {
+                file: PathBuf::from(name),
+                budget: *budget,
+            }
+        }
+    }
+}
+
+/// Writes a rank's share of some clients' memories; `None` where it has none of them.
+pub(super) fn save<A: Algorithm>(
+    clients: &Clients<A>,
+    placement: &Placement,
+    rank: usize,
+    (directory, stem): (&Path, &str),
+    list: &[usize],
+) -> Result<Option<(Written, Vec<usize>)>> {
+    let mine = own_of(placement, rank, list);
+    if mine.is_empty() {
+        return Ok(None);
+    }
+    let name = format!("{stem}-rank-{rank}.safetensors");
+    let file = clients.save(directory, name, &mine)?;
+    Ok(Some((file, mine)))
+}
+
+/// Gives a rank's own clients of a list their memories out of a file.
+pub(super) fn restore<A: Algorithm>(
+    clients: &Clients<A>,
+    placement: &Placement,
+    rank: usize,
+    file: &Path,
+    list: &[usize],
+) -> Result<()> {
+    match &own_of(placement, rank, list)[..] {
+        [] => Ok(()),
+        mine => clients.restore_all(file, mine),
+    }
+}
+
+fn own_of(placement: &Placement, rank: usize, list: &[usize]) -> Vec<usize> {
+    let here = |client: &usize| placement.rank(*client) == rank;
+    list.iter().copied().filter(here).collect()
+}
+
+fn open([personal, local]: [SlotPlace; 2]) -> Result<ModelFiles> {
+    let open = |(path, start, bytes): SlotPlace| Slots::open(&path, start, bytes);
+    Ok(ModelFiles {
+        personal: open(personal)?,
+        local: open(local)?,
+    })
+}
+
+/// Parameters as bytes.
+pub(super) fn bytes_of(params: &[f32]) -> Vec<u8> {
+    params.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+fn params_of(length: usize, bytes: &[u8]) -> Result<Params> {
+    let field = Field {
+        name: "model".into(),
+        kind: Kind::F32,
+        len: length,
+    };
+    let one: crate::pack::ModelOnly = unpacked(&[field], bytes)?;
+    Ok(one.model)
+}

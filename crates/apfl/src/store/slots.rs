@@ -1,0 +1,103 @@
+//! A file of slots of equal size, each written and read by whoever owns it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Result, at};
+
+/// Slots behind a head of `start` bytes.
+#[derive(Debug)]
+pub struct Slots {
+    path: PathBuf,
+    start: u64,
+    bytes: usize,
+    file: Mutex<File>,
+}
+
+impl Slots {
+    /// An empty file of slots of `bytes` bytes, without a head.
+    pub fn create(path: &Path, bytes: usize) -> Result<Self> {
+        Self::with(
+            path,
+            0,
+            bytes,
+            OpenOptions::new().create(true).truncate(true),
+        )
+    }
+
+    /// The slots of a file that is there, behind a head of `start` bytes.
+    pub fn open(path: &Path, start: u64, bytes: usize) -> Result<Self> {
+        Self::with(path, start, bytes, &mut OpenOptions::new())
+    }
+
+    fn with(path: &Path, start: u64, bytes: usize, options: &mut OpenOptions) -> Result<Self> {
+        let file = options.read(true).write(true).open(path);
+        Ok(Self {
+            path: path.into(),
+            start,
+            bytes,
+            file: Mutex::new(file.map_err(at(path, "write"))?),
+        })
+    }
+
+    /// What another process needs to open it: path, head and size of a slot.
+    pub fn place(&self) -> (&Path, u64, usize) {
+        (&self.path, self.start, self.bytes)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Fills a slot.
+    ///
+    /// # Panics
+    /// Where `bytes` are not as many as a slot has.
+    pub fn write(&self, slot: u64, bytes: &[u8]) -> Result<()> {
+        assert_eq!(bytes.len(), self.bytes, "all slots are of one size");
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(self.start + slot * self.bytes as u64))
+            .and_then(|_| file.write_all(bytes))
+            .map_err(at(&self.path, "write"))
+    }
+
+    /// The bytes of a slot.
+    pub fn read(&self, slot: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.bytes];
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(self.start + slot * self.bytes as u64))
+            .and_then(|_| file.read_exact(&mut bytes))
+            .map_err(at(&self.path, "read"))?;
+        Ok(bytes)
+    }
+
+    /// Makes what was written durable.
+    pub fn sync(&self) -> Result<()> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.sync_all().map_err(at(&self.path, "sync"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_owners_fill_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slots");
+        std::fs::write(&path, "head").unwrap();
+        let (a, b) = (Slots::open(&path, 4, 2), Slots::open(&path, 4, 2));
+        let (a, b) = (a.unwrap(), b.unwrap());
+        b.write(1, b"bb").unwrap();
+        a.write(0, b"aa").unwrap();
+        a.write(2, b"cc").unwrap();
+        a.sync().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"headaabbcc");
+        assert_eq!(a.read(1).unwrap(), b"bb");
+        assert!(a.read(3).is_err());
+    }
+}

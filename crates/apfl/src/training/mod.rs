@@ -1,0 +1,226 @@
+//! The only round loop.
+//!
+//! [`Training`] is a run with its algorithm's type erased once. The caller owns the
+//! `while`: progress, storage and stopping early are statements there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::algorithm::{Algorithm, Apply, Choice};
+use crate::clients::{Delivered, Keep};
+#[cfg(feature = "mpi")]
+use crate::engine::Mpi;
+use crate::engine::{Engine, Kind, Threads};
+use crate::error::Result;
+use crate::pack::{Arrays, Field};
+use crate::params::Params;
+use crate::store::memory_files::Written;
+
+mod record;
+mod rounds;
+mod setup;
+
+pub use record::RoundRecord;
+use rounds::{Rounds, Typed};
+pub use setup::{DeliverTo, Setup, Weights};
+
+/// A run.
+pub struct Training {
+    setup: Arc<Setup>,
+    rounds: Box<dyn Rounds>,
+}
+
+impl Training {
+    /// A run of one of the algorithms, before its first round.
+    pub fn new(setup: Setup, algorithm: &Choice) -> Result<Self> {
+        struct New(Setup);
+        impl Apply for New {
+            type Out = Result<Training>;
+            fn to<A: Algorithm>(self, algorithm: A) -> Self::Out {
+                Training::of(self.0, algorithm)
+            }
+        }
+        algorithm.clone().apply(New(setup))
+    }
+
+    /// A run of any algorithm.
+    pub fn of<A: Algorithm>(setup: Setup, algorithm: A) -> Result<Self> {
+        let algorithm = Arc::new(algorithm);
+        let (world, own) = (setup.world.clone(), algorithm.clone());
+        match setup.engine {
+            Kind::Threads => {
+                let engine = Threads::new(world, own, setup.threads, &setup.home)?;
+                Self::on(engine, setup, algorithm)
+            }
+            #[cfg(feature = "mpi")]
+            Kind::Mpi(cluster) => {
+                let engine = Mpi::new(cluster, world, own, setup.threads, &setup.home)?;
+                Self::on(engine, setup, algorithm)
+            }
+        }
+    }
+
+    fn on<A: Algorithm>(
+        engine: impl Engine<A> + 'static,
+        setup: Setup,
+        algorithm: Arc<A>,
+    ) -> Result<Self> {
+        let setup = Arc::new(setup);
+        let server = algorithm.start(&setup.world.w0, setup.world.dataset.clients());
+        let rounds = Typed {
+            setup: setup.clone(),
+            algorithm,
+            engine,
+            server,
+            round: 0,
+            step: 0,
+        };
+        Ok(Self {
+            setup,
+            rounds: Box::new(rounds),
+        })
+    }
+
+    /// Trains one more round; `None` when all are done.
+    pub fn next_round(&mut self) -> Result<Option<RoundRecord>> {
+        self.rounds.next_round()
+    }
+
+    /// The clients that delivery is for, in order.
+    pub fn receivers(&self) -> Vec<usize> {
+        match self.setup.deliver_to {
+            DeliverTo::All => (0..self.setup.world.dataset.clients()).collect(),
+            DeliverTo::Drawn => self.drawn().into_keys().collect(),
+            DeliverTo::None => Vec::new(),
+        }
+    }
+
+    /// Hands those clients their models; the run itself does not change. `each` sees
+    /// them in their order.
+    pub fn deliver(
+        &mut self,
+        clients: &[usize],
+        each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
+    ) -> Result<()> {
+        let keep = match self.setup.keep_models {
+            true => Keep::HandOver,
+            false => Keep::Nothing,
+        };
+        self.deliver_to(clients, keep, each)
+    }
+
+    /// The same, with a say in what becomes of the models.
+    pub fn deliver_to(
+        &mut self,
+        clients: &[usize],
+        keep: Keep<'_>,
+        each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
+    ) -> Result<()> {
+        self.rounds.deliver(clients, keep, each)
+    }
+
+    /// In how many rounds each client took part so far; those never drawn are absent.
+    pub fn drawn(&self) -> BTreeMap<usize, u64> {
+        let mut drawn = BTreeMap::new();
+        for round in 1..=self.rounds.round() {
+            for client in self.setup.cohort(round) {
+                *drawn.entry(client).or_default() += 1;
+            }
+        }
+        drawn
+    }
+
+    /// The clients drawn in some rounds.
+    pub fn drawn_in(&self, rounds: RangeInclusive<u64>) -> BTreeSet<usize> {
+        rounds.flat_map(|round| self.setup.cohort(round)).collect()
+    }
+
+    /// Rounds trained so far.
+    pub fn round(&self) -> u64 {
+        self.rounds.round()
+    }
+
+    /// Local steps so far, as in [`RoundRecord::step`].
+    pub fn step(&self) -> u64 {
+        self.rounds.step()
+    }
+
+    /// The arrays of what the server remembers.
+    pub fn server_bytes(&self) -> (Vec<Field>, Vec<u8>) {
+        self.rounds.server_bytes()
+    }
+
+    /// The arrays of what any client remembers.
+    pub fn client_fields(&self) -> Vec<Field> {
+        self.rounds.client_fields()
+    }
+
+    /// Writes the memories of some clients into files of a directory; says which has whom.
+    pub fn save(
+        &mut self,
+        directory: &Path,
+        stem: &str,
+        clients: &[usize],
+    ) -> Result<Vec<(Written, Vec<usize>)>> {
+        self.rounds.save(directory, stem, clients)
+    }
+
+    /// Puts the server back to what it was after `round`.
+    pub fn restore_server(&mut self, round: u64, step: u64, server: Arrays) -> Result<()> {
+        self.rounds.restore_server(round, step, server)
+    }
+
+    /// Gives some clients back their memories, out of a file.
+    pub fn restore_clients(&mut self, file: &Path, clients: &[usize]) -> Result<()> {
+        self.rounds.restore_clients(file, clients)
+    }
+
+    /// The shared model.
+    pub fn shared(&self) -> Params {
+        self.rounds.shared()
+    }
+
+    /// The shared model that the run ends with: the last one, or the average of all.
+    pub fn output(&self) -> Params {
+        self.rounds.output()
+    }
+
+    /// Whether personal models are mixtures of two models' outputs.
+    pub fn mixes_outputs(&self) -> bool {
+        self.rounds.mixes_outputs()
+    }
+
+    /// A hash of the shared model, of what the server remembers and of every client's
+    /// memory. Equal fingerprints mean equal bits.
+    pub fn fingerprint(&mut self) -> Result<String> {
+        let drawn: Vec<usize> = self.drawn().into_keys().collect();
+        self.rounds.fingerprint(&drawn)
+    }
+
+    /// Bytes that one client remembers.
+    pub fn client_bytes(&self) -> usize {
+        self.client_fields().iter().map(Field::bytes).sum()
+    }
+
+    /// What the run is.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+}
+
+/// Carries out the orders of a job's leader until there are no more; for ranks that do not
+/// lead.
+#[cfg(feature = "mpi")]
+pub fn serve(cluster: crate::engine::mpi::Cluster, setup: Setup, algorithm: &Choice) -> Result<()> {
+    struct Serve(crate::engine::mpi::Cluster, Setup);
+    impl Apply for Serve {
+        type Out = Result<()>;
+        fn to<A: Algorithm>(self, algorithm: A) -> Self::Out {
+            let Setup { world, threads, .. } = self.1;
+            crate::engine::mpi::serve(self.0, world, Arc::new(algorithm), threads)
+        }
+    }
+    algorithm.clone().apply(Serve(cluster, setup))
+}

@@ -1,0 +1,41 @@
+//! What a round leaves to be read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::{Losses, Scores, Spread, Three};
+
+/// A line of `rounds.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundRecord {
+    /// The round, from 1.
+    pub round: u64,
+    /// Local steps so far; where clients differ, those of the longest in each round.
+    pub step: u64,
+    /// Clients that took part and were not left out.
+    pub cohort: usize,
+    /// How many of them attack; the scores are over the others, and absent if there are none.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub attackers: usize,
+    /// Wall time.
+    pub seconds: f64,
+    /// Scores over the cohort's honest clients, in evaluated rounds.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub scores: Option<Three<Scores>>,
+    /// The highest loss of any client of the cohort, in evaluated rounds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub worst: Option<Three<Losses>>,
+    /// αᵢ over the same clients after the round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixing: Option<Spread>,
+    /// Clients whose loss was not finite and who were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub skipped: Vec<String>,
+    /// Bytes of all updates.
+    pub bytes_up: u64,
+    /// Bytes of all broadcasts.
+    pub bytes_down: u64,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}

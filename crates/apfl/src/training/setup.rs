@@ -1,0 +1,89 @@
+//! What a run is, apart from its algorithm.
+
+use crate::aggregation::Aggregation;
+use crate::attack::Attackers;
+use crate::clients::{Home, World};
+use crate::engine::Kind;
+use crate::rng::{Purpose, stream};
+
+/// How updates are weighted in the mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weights {
+    /// All alike: the paper's.
+    Uniform,
+    /// By training examples.
+    Examples,
+}
+
+/// Who gets a last local round at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliverTo {
+    /// Every client.
+    All,
+    /// Every client that was ever drawn.
+    Drawn,
+    /// Nobody.
+    None,
+}
+
+/// What a run is, apart from its algorithm.
+#[derive(Clone)]
+pub struct Setup {
+    /// Data, model, pace and seed.
+    pub world: World,
+    /// Rounds to train.
+    pub rounds: u64,
+    /// K/n
+    pub participation: f64,
+    /// How updates are weighted.
+    pub weights: Weights,
+    /// How updates become one model.
+    pub aggregation: Aggregation,
+    /// Who attacks.
+    pub attackers: Attackers,
+    /// Rounds between evaluations.
+    pub evaluate_every: u64,
+    /// Who gets a model at the end.
+    pub deliver_to: DeliverTo,
+    /// Whether to keep the clients' models.
+    pub keep_models: bool,
+    /// Where clients live.
+    pub engine: Kind,
+    /// Threads; 0: one per core.
+    pub threads: usize,
+    /// What a user should be told, such as numbers that were taken from the data.
+    pub notes: Vec<String>,
+    /// Where the clients' memories live.
+    pub home: Home,
+}
+
+impl Setup {
+    /// K: the clients drawn each round, at least one.
+    pub fn cohort_size(&self) -> usize {
+        let n = self.world.dataset.clients();
+        ((self.participation * n as f64).round() as usize).clamp(1, n)
+    }
+
+    /// U_r: K of n clients, uniformly without replacement, ascending.
+    pub fn cohort(&self, round: u64) -> Vec<usize> {
+        let n = self.world.dataset.clients();
+        let k = self.cohort_size();
+        if k == n {
+            return (0..n).collect();
+        }
+        let mut rng = stream(self.world.seed, Purpose::Cohort, round, 0);
+        let mut cohort = rand::seq::index::sample(&mut rng, n, k).into_vec();
+        cohort.sort_unstable();
+        cohort
+    }
+
+    /// Whether a round is evaluated; the last one always is.
+    pub fn evaluates(&self, round: u64) -> bool {
+        round.is_multiple_of(self.evaluate_every) || round == self.rounds
+    }
+
+    /// Whether numbers are predicted, not classes.
+    pub(super) fn regression(&self) -> bool {
+        self.world.dataset.schema().task.classes() == 0
+    }
+}
