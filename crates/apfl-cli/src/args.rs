@@ -74,6 +74,7 @@ Examples:
   apfl run my.toml --set algorithm.kind=fedavg --set seed=2
   apfl run --set 'algorithm.mixing={ fixed = 0.5 }' --set training.rounds=20
   apfl run --resume --out runs/first         go on after an interruption
+  mpirun -n 4 apfl run my.toml --set engine.kind=mpi     on four processes (docs/CLUSTER.md)
   apfl run my.toml --json | jq .personal.pooled.valid.accuracy
 
 The result goes to stdout, progress and diagnostics to stderr, everything else to the run
@@ -469,6 +470,10 @@ pub struct Bench {
     /// Examples a step
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub batch: usize,
+    /// On all ranks of an MPI job, with that many threads on each
+    #[cfg(feature = "mpi")]
+    #[arg(long)]
+    pub mpi: bool,
     /// Seconds to measure each for
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
     pub seconds: f64,

@@ -91,23 +91,29 @@ pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
     Ok(tried(plan, setup, examples / count)?.0)
 }
 
-/// Trains a few clients of about that many examples for one round: the seconds that the whole
-/// run should take, and the bytes of a client's memory.
+/// Trains a few clients of about that many examples for a round without and one with scores:
+/// the seconds that the whole run should take, and the bytes of a client's memory.
 fn tried(plan: &Plan, setup: &Setup, examples: usize) -> Result<(f64, usize)> {
     let (small, slower) = sample(setup, examples);
     let clients = small.cohort_size();
     let mut training = Training::new(small, &plan.algorithm)?;
-    let started = Instant::now();
-    training.next_round()?;
-    let sampled = started.elapsed().as_secs_f64();
+    let mut round = || -> Result<f64> {
+        let started = Instant::now();
+        training.next_round()?;
+        Ok(started.elapsed().as_secs_f64() / clients as f64)
+    };
+    let trained = round()?;
+    let scored = (round()? - trained).max(0.0);
+    let trained = trained * slower;
     let k = setup.cohort_size();
     let receivers = match setup.deliver_to {
         DeliverTo::None => 0,
         DeliverTo::Drawn => k,
         DeliverTo::All => setup.world.dataset.clients(),
     };
-    let client_rounds = setup.rounds as f64 * k as f64 + receivers as f64;
-    let seconds = sampled * slower * client_rounds / clients as f64;
+    let scorings = setup.rounds.div_ceil(setup.evaluate_every);
+    let rounds = k as f64 * (setup.rounds as f64 * trained + scorings as f64 * scored);
+    let seconds = rounds + receivers as f64 * (trained + scored);
     Ok((seconds, training.client_bytes()))
 }
 
@@ -118,17 +124,22 @@ const TRIED_STEPS: u64 = 50;
 /// Multiplications and additions that are tried: some seconds on any machine.
 const TRIED_FLOPS: f64 = 1e11;
 
-/// The same run with a few clients, one round and few local steps, and how many times
+/// The same run with a few clients, two rounds and few local steps, and how many times
 /// longer the real one's rounds are.
 fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
     let n = setup.world.dataset.clients();
     let mut small = setup.clone();
-    small.rounds = 1;
+    (small.rounds, small.evaluate_every) = (2, 2);
     small.aggregation = Default::default(); // a rule may want more clients
     let pace = &setup.world.pace;
     let batch = pace.batch.unwrap_or(examples).min(examples).max(1);
     let step = 3.0 * batch as f64 * setup.world.model.flops() as f64;
-    let clients = ((TRIED_FLOPS / (step * TRIED_STEPS as f64)) as usize).clamp(1, TRIED_CLIENTS);
+    let threads = match setup.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    let few = (TRIED_FLOPS / (step * TRIED_STEPS as f64)) as usize;
+    let clients = few.clamp(threads.min(TRIED_CLIENTS), TRIED_CLIENTS); // no core idle
     small.participation = clients.min(n) as f64 / n as f64;
     let steps = pace.steps(examples.max(1));
     let tried = ((TRIED_FLOPS / step) as u64).clamp(1, TRIED_STEPS);

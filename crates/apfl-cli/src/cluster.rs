@@ -20,8 +20,8 @@ fn number(names: &[&str]) -> Option<usize> {
 pub fn refuse_many() -> Result<()> {
     match number(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]) {
         Some(ranks) if ranks > 1 => Err(Error::Request(format!(
-            "engine.kind is \"threads\", but {ranks} of this program were started together: each \
-             would train all clients; --set engine.kind=mpi shares them out"
+            "{ranks} of this program were started together, and each would do all of the work; \
+             --set engine.kind=mpi shares it out (apfl bench: --mpi)"
         ))),
         _ => Ok(()),
     }

@@ -39,8 +39,9 @@ fn main() -> ExitCode {
             let code = error.exit_code();
             match cluster::launched_rank() {
                 None | Some(0) => output::tell(format!("error: {error}")),
-                // Of many processes with the same wrong request one says so.
-                Some(_) if code == 2 => {}
+                // Of many processes with the same wrong request the first says so, and gets
+                // the time to: launchers end all when one ends.
+                Some(_) if code == 2 => std::thread::sleep(std::time::Duration::from_secs(1)),
                 Some(rank) => output::tell(format!("error on rank {rank}: {error}")),
             }
             ExitCode::from(code)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 27] = [
+const ROOMS: [(&str, &[&str]); 29] = [
     ("params", &[]),
     ("rng", &[]),
     ("schedule", &[]),
@@ -17,6 +17,7 @@ const ROOMS: [(&str, &[&str]); 27] = [
     ("pack", &["params"]),
     ("digest", &["error", "pack"]),
     ("store::atomic", &["error"]),
+    ("store::slots", &["error"]),
     ("data", &["digest", "error", "rng", "settings"]),
     (
         "model",
@@ -24,7 +25,18 @@ const ROOMS: [(&str, &[&str]); 27] = [
     ),
     (
         "store::tensors",
-        &["error", "model", "pack", "params", "store::atomic"],
+        &[
+            "error",
+            "model",
+            "pack",
+            "params",
+            "store::atomic",
+            "store::slots",
+        ],
+    ),
+    (
+        "store::memory_files",
+        &["digest", "error", "pack", "store::atomic", "store::tensors"],
     ),
     (
         "site",
@@ -45,7 +57,7 @@ const ROOMS: [(&str, &[&str]); 27] = [
         "attack",
         &["aggregation", "data", "error", "rng", "settings"],
     ),
-    ("memories", &["error", "pack"]),
+    ("memories", &["error", "pack", "store::slots"]),
     (
         "clients",
         &[
@@ -60,6 +72,8 @@ const ROOMS: [(&str, &[&str]); 27] = [
             "params",
             "rng",
             "site",
+            "store::memory_files",
+            "store::slots",
         ],
     ),
     (
@@ -67,11 +81,15 @@ const ROOMS: [(&str, &[&str]); 27] = [
         &[
             "algorithm",
             "clients",
+            "data",
             "digest",
             "error",
             "metrics",
             "pack",
+            "params",
             "site",
+            "store::memory_files",
+            "store::slots",
         ],
     ),
     (
@@ -88,6 +106,7 @@ const ROOMS: [(&str, &[&str]); 27] = [
             "pack",
             "params",
             "rng",
+            "store::memory_files",
         ],
     ),
     (
@@ -99,6 +118,7 @@ const ROOMS: [(&str, &[&str]); 27] = [
             "clients",
             "curvature",
             "data",
+            "engine",
             "error",
             "model",
             "params",
@@ -132,6 +152,7 @@ const ROOMS: [(&str, &[&str]); 27] = [
             "error",
             "pack",
             "store::atomic",
+            "store::memory_files",
             "store::tensors",
             "training",
         ],
@@ -141,7 +162,9 @@ const ROOMS: [(&str, &[&str]); 27] = [
         &[
             "store::atomic",
             "store::checkpoint",
+            "store::memory_files",
             "store::run_dir",
+            "store::slots",
             "store::tensors",
         ],
     ),

@@ -329,6 +329,7 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
         commit: String::new(),
         cpu: String::new(),
         engine: String::new(),
+        ranks: None,
         threads: 1,
         data: Vec::new(),
         partition: None,

@@ -404,6 +404,7 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
         commit: String::new(),
         cpu: String::new(),
         engine: String::new(),
+        ranks: None,
         threads: 1,
         data: Vec::new(),
         partition: None,

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use apfl::algorithm::Choice;
 use apfl::error::Result;
 use apfl::model::Workspace;
 use apfl::model::kernels::peak::peak_flops;
@@ -17,11 +18,17 @@ pub struct Measurement {
     pub work: String,
     /// Examples a step.
     pub batch: usize,
-    /// Threads it ran on.
+    /// Processes it ran on, where it was an MPI job.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ranks: Option<usize>,
+    /// Threads it ran on; of each process.
     pub threads: usize,
     /// Client-steps a second of wall time.
     pub steps_per_second: f64,
-    /// The same by the processor's clock, over all threads; absent where the system does not
+    /// Wall time of a round; absent for steps alone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub seconds_per_round: Option<f64>,
+    /// Client-steps a second by this process's clock, over all threads; absent where the system does not
     /// tell. Far above the one by wall time, something else was running.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub steps_per_cpu_second: Option<f64>,
@@ -41,7 +48,25 @@ pub struct Measurement {
 pub fn measure(work: &Work, batch: usize, threads: usize, seconds: f64) -> Result<Measurement> {
     let (plan, dataset, data) = work.plan(batch, threads)?;
     let setup = plan.setup_with(dataset)?;
+    measure_with(
+        work,
+        (batch, threads, seconds),
+        setup,
+        &plan.algorithm,
+        data,
+    )
+}
+
+/// The same with data that was read before.
+pub fn measure_with(
+    work: &Work,
+    (batch, threads, seconds): (usize, usize, f64),
+    setup: Setup,
+    algorithm: &Choice,
+    data: String,
+) -> Result<Measurement> {
     let model = setup.world.model.clone();
+    let ranks = setup.engine.ranks();
     let peak: f64 = std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads)
             .map(|_| scope.spawn(|| peak_flops(0.1)))
@@ -49,6 +74,7 @@ pub fn measure(work: &Work, batch: usize, threads: usize, seconds: f64) -> Resul
         let one = |thread: std::thread::ScopedJoinHandle<'_, f64>| thread.join().unwrap_or(0.0);
         all.into_iter().map(one).sum()
     });
+    let peak = peak * ranks.unwrap_or(1) as f64;
     let (steps_per_second, steps_per_cpu_second) = match work.is_step() {
         true => {
             let before = cpu_seconds();
@@ -57,7 +83,7 @@ pub fn measure(work: &Work, batch: usize, threads: usize, seconds: f64) -> Resul
             (rate, spent.map(|spent| rate * seconds / spent))
         }
         false => {
-            let mut training = Training::new(setup, &plan.algorithm)?;
+            let mut training = Training::new(setup, algorithm)?;
             training.next_round()?;
             let (started, before) = (Instant::now(), cpu_seconds());
             let mut rounds = 0;
@@ -76,8 +102,10 @@ pub fn measure(work: &Work, batch: usize, threads: usize, seconds: f64) -> Resul
     Ok(Measurement {
         work: work.name(),
         batch,
+        ranks,
         threads,
         steps_per_second,
+        seconds_per_round: (!work.is_step()).then(|| work.steps() as f64 / steps_per_second),
         steps_per_cpu_second,
         gflops,
         peak_gflops: peak / 1e9,

@@ -11,6 +11,8 @@ use crate::progress::Progress;
 
 mod images;
 mod measure;
+#[cfg(feature = "mpi")]
+mod ranks;
 mod work;
 
 use measure::{Measurement, measure};
@@ -34,6 +36,14 @@ pub fn run(args: &args::Bench) -> Result<()> {
             .collect::<Result<_>>()?,
     };
     let threads = threads(&args.threads);
+    #[cfg(feature = "mpi")]
+    if args.mpi {
+        return match ranks::measure_all(args, &works, &threads)? {
+            Some(measurements) => show(args, measurements),
+            None => Ok(()),
+        };
+    }
+    crate::cluster::refuse_many()?;
     let measurements = match (&works[..], &threads[..]) {
         ([work], [threads]) => vec![measure(work, args.batch, *threads, args.seconds)?],
         _ => {
@@ -52,6 +62,10 @@ pub fn run(args: &args::Bench) -> Result<()> {
             measurements
         }
     };
+    show(args, measurements)
+}
+
+fn show(args: &args::Bench, measurements: Vec<Measurement>) -> Result<()> {
     let report = Report {
         version: env!("CARGO_PKG_VERSION").into(),
         measurements,
@@ -98,13 +112,20 @@ fn in_a_process(args: &args::Bench, work: &Work, threads: usize) -> Result<Measu
 }
 
 fn table(measurements: &[Measurement]) -> String {
-    let heads = ["work", "threads", "steps/s", "GFLOP/s", "of peak", "memory"];
+    let heads = [
+        "work", "threads", "steps/s", "round", "GFLOP/s", "of peak", "memory",
+    ];
     let mut rows = vec![heads.map(String::from).to_vec()];
     for m in measurements {
         rows.push(vec![
             m.work.clone(),
-            m.threads.to_string(),
+            match m.ranks {
+                None => m.threads.to_string(),
+                Some(ranks) => format!("{} × {}", counted(ranks, "rank"), m.threads),
+            },
             format!("{:.0}", m.steps_per_second),
+            m.seconds_per_round
+                .map_or("-".into(), |s| format!("{:.1} ms", 1000.0 * s)),
             format!("{:.1}", m.gflops),
             format!("{:.0}%", 100.0 * m.share_of_peak),
             m.peak_rss_mb.map_or("?".into(), |mb| format!("{mb:.0} MB")),

@@ -225,10 +225,11 @@ mod tests {
         layout.push("a", &[2, 1], 2);
         layout.push("b", &[1], 2);
         let names = vec!["x".to_string(), "y/z".to_string()];
-        let mut file = ModelsFile::create(&path, &layout, &names).unwrap();
-        file.push(&[1.0, 2.0, 3.0]).unwrap();
-        file.push(&[4.0, 5.0, 6.0]).unwrap();
-        file.commit().unwrap();
+        let file = ModelsFile::create(&path, &layout, &names).unwrap();
+        let bytes = |x: [f32; 3]| x.map(f32::to_le_bytes).concat();
+        file.slots.write(1, &bytes([4.0, 5.0, 6.0])).unwrap();
+        file.slots.write(0, &bytes([1.0, 2.0, 3.0])).unwrap();
+        file.file.commit().unwrap();
         assert_eq!(read_one(&path, &layout, "y/z").unwrap(), [4.0, 5.0, 6.0]);
         let bytes = std::fs::read(&path).unwrap();
         assert!(safetensors::SafeTensors::deserialize(&bytes).is_ok());

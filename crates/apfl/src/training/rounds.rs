@@ -129,7 +129,8 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
             });
         }
         if setup.aggregation != Aggregation::Mean {
-            setup.aggregation.check(collected.len())?;
+            let enough = setup.aggregation.check(collected.len());
+            enough.map_err(|e| Error::Data(format!("in round {round}: {e}")))?;
             let take = |(_, update): &mut (_, Parted)| std::mem::take(&mut update.model);
             let models: Vec<Params> = collected.iter_mut().map(take).collect();
             let combined = setup.aggregation.combine(&models);

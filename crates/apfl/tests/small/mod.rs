@@ -120,6 +120,7 @@ impl Small {
             evaluate_every: 1,
             deliver_to: DeliverTo::All,
             keep_models: true,
+            engine: apfl::engine::Kind::Threads,
             threads: 1,
             home: Home::Ram,
             notes: Vec::new(),

@@ -16,6 +16,10 @@ use crate::error::{Error, Result};
 /// A message is sent in pieces of at most this many bytes: MPI counts in 32 bits.
 const PIECE: usize = 1 << 30;
 
+/// The tags of pieces.
+const LAST: i32 = 0;
+const MORE: i32 = 1;
+
 /// This process's place in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
@@ -71,13 +75,14 @@ impl Cluster {
     pub(super) fn send(&self, to: usize, bytes: &[u8]) {
         let world = SimpleCommunicator::world();
         let to = world.process_at_rank(to as i32);
-        let length = (bytes.len() as u64).to_le_bytes();
-        let mut head = length.to_vec();
-        let (first, rest) = bytes.split_at(bytes.len().min(PIECE));
-        head.extend_from_slice(first);
-        for piece in std::iter::once(&head[..]).chain(rest.chunks(PIECE)) {
+        let mut pieces = bytes.chunks(PIECE).peekable();
+        if bytes.is_empty() {
+            to.send_with_tag(bytes, LAST);
+        }
+        while let Some(piece) = pieces.next() {
+            let tag = if pieces.peek().is_some() { MORE } else { LAST };
             mpi::request::scope(|scope| {
-                let mut request = Some(to.immediate_send(scope, piece));
+                let mut request = Some(to.immediate_send_with_tag(scope, piece, tag));
                 patiently(|| match request.take()?.test() {
                     Ok(_) => Some(()),
                     Err(waiting) => {
@@ -93,18 +98,18 @@ impl Cluster {
     pub(super) fn receive(&self, from: usize) -> Vec<u8> {
         let world = SimpleCommunicator::world();
         let from = world.process_at_rank(from as i32);
-        let piece = || {
+        let mut bytes = Vec::new();
+        loop {
             let message = patiently(|| from.immediate_matched_probe());
-            let (bytes, _): (Vec<u8>, _) = message.matched_receive_vec();
-            bytes
-        };
-        let mut bytes = piece();
-        let head: Vec<u8> = bytes.drain(..8).collect();
-        let length = u64::from_le_bytes(head.try_into().expect("eight bytes")) as usize;
-        while bytes.len() < length {
-            bytes.append(&mut piece());
+            let (mut piece, status): (Vec<u8>, _) = message.matched_receive_vec();
+            match bytes.is_empty() {
+                true => bytes = piece,
+                false => bytes.append(&mut piece),
+            }
+            if status.tag() == LAST {
+                return bytes;
+            }
         }
-        bytes
     }
 
     /// Gives every rank the leader's bytes; all know how many they are.

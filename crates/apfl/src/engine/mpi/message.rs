@@ -60,16 +60,16 @@ pub struct Envelope {
 
 /// What a client's reply has beside its update.
 #[derive(Serialize, Deserialize)]
-pub struct ReplyHead {
+pub struct ReplyTail {
     pub tallies: Option<(Tallies, Tallies)>,
     pub mixing: Option<f32>,
     pub steps: u64,
     pub update: Vec<Field>,
 }
 
-/// The beginning of a parcel: the sizes of the items in it, and whether it is the last.
+/// The end of a parcel: the sizes of the items in it, and whether it is the last.
 #[derive(Default, Serialize, Deserialize)]
-pub struct ParcelHead {
+pub struct ParcelTail {
     pub items: Vec<usize>,
     /// Where it is: nothing, or what went wrong.
     pub last: Option<Option<String>>,
@@ -85,25 +85,22 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|e| garbled(&e.to_string()))
 }
 
-/// A head and a body in one piece.
-pub fn joined(head: &impl Serialize, body: &[u8]) -> Vec<u8> {
-    let head = encode(head);
-    let mut bytes = Vec::with_capacity(4 + head.len() + body.len());
-    bytes.extend_from_slice(&(head.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(&head);
-    bytes.extend_from_slice(body);
-    bytes
+/// A body with a tail behind it, so that long bodies are not copied.
+pub fn joined(mut body: Vec<u8>, tail: &impl Serialize) -> Vec<u8> {
+    let tail = encode(tail);
+    body.extend_from_slice(&tail);
+    body.extend_from_slice(&(tail.len() as u32).to_le_bytes());
+    body
 }
 
-/// Head and body again.
-pub fn parted<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8])> {
-    let (length, rest) = bytes
-        .split_first_chunk()
-        .ok_or_else(|| garbled("too short"))?;
-    let (head, body) = rest
-        .split_at_checked(u32::from_le_bytes(*length) as usize)
-        .ok_or_else(|| garbled("too short"))?;
-    Ok((decode(head)?, body))
+/// Body and tail again.
+pub fn parted<T: DeserializeOwned>(bytes: &[u8]) -> Result<(&[u8], T)> {
+    let short = || garbled("too short");
+    let (rest, length) = bytes.split_last_chunk().ok_or_else(short)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let body = rest.len().checked_sub(length).ok_or_else(short)?;
+    let (body, tail) = rest.split_at(body);
+    Ok((body, decode(tail)?))
 }
 
 /// The value of those arrays.
@@ -131,22 +128,22 @@ mod tests {
         };
         let mut tallies = Tallies::default();
         tallies.valid.loss = 0.1 + 0.2;
-        let head = ReplyHead {
+        let tail = ReplyTail {
             tallies: Some((tallies, Tallies::default())),
             mixing: Some(0.3),
             steps: 7,
             update: update.fields(),
         };
-        let bytes = joined(&head, &update.to_bytes());
-        let (there, body): (ReplyHead, _) = parted(&bytes).unwrap();
-        assert_eq!(there.tallies, head.tallies);
+        let bytes = joined(update.to_bytes(), &tail);
+        let (body, there): (_, ReplyTail) = parted(&bytes).unwrap();
+        assert_eq!(there.tallies, tail.tallies);
         assert_eq!((there.mixing, there.steps), (Some(0.3), 7));
         let same: ModelOnly = unpacked(&there.update, body).unwrap();
         assert_eq!(same.to_bytes(), update.to_bytes());
-        for cut in 0..bytes.len() - 1 {
-            let whole = parted::<ReplyHead>(&bytes[..cut]);
-            let read = whole.and_then(|(h, body)| unpacked::<ModelOnly>(&h.update, body));
-            assert!(read.is_err(), "{cut} bytes of {}", bytes.len());
+        for start in 1..bytes.len() {
+            let cut = parted::<ReplyTail>(&bytes[start..]);
+            let read = cut.and_then(|(body, t)| unpacked::<ModelOnly>(&t.update, body));
+            assert!(read.is_err(), "without the first {start} bytes");
         }
     }
 }

@@ -7,6 +7,7 @@
 //! reduction by MPI adds in an order of its own.)
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ mod serve;
 
 pub use agree::{Facts, Lead};
 pub use cluster::{Cluster, Membership};
-use message::{Envelope, Order, ParcelHead, ReplyHead, decode, encode, parted, unpacked};
+use message::{Envelope, Order, ParcelTail, ReplyTail, decode, encode, parted, unpacked};
 pub use placement::Placement;
 pub use serve::serve;
 
@@ -59,7 +60,9 @@ struct Post {
 
 #[derive(Default)]
 struct Inbox {
-    items: VecDeque<Vec<u8>>,
+    /// The latest parcel, and where the items not yet taken are in it.
+    parcel: Vec<u8>,
+    items: VecDeque<Range<usize>>,
     /// Whether the last item has come, and what went wrong.
     last: Option<Option<String>>,
 }
@@ -117,7 +120,7 @@ impl<A: Algorithm> Mpi<A> {
                 (0..list.len()).try_for_each(|place| {
                     let result = match placement.rank(list[place]) {
                         0 => results.next().expect("one for each of ours")?,
-                        rank => read(&post.item(rank)?)?,
+                        rank => read(post.item(rank)?)?,
                     };
                     each(place, result)
                 })
@@ -143,13 +146,9 @@ impl Post {
     }
 
     /// The next item of a rank.
-    fn item(&mut self, rank: usize) -> Result<Vec<u8>> {
-        loop {
-            let inbox = &mut self.boxes[rank];
-            if let Some(item) = inbox.items.pop_front() {
-                return Ok(item);
-            }
-            match &inbox.last {
+    fn item(&mut self, rank: usize) -> Result<&[u8]> {
+        while self.boxes[rank].items.is_empty() {
+            match &self.boxes[rank].last {
                 Some(Some(trouble)) => return Err(Error::Data(trouble.clone())),
                 Some(None) => {
                     let problem = format!("rank {rank} sent less than it was asked for");
@@ -158,19 +157,28 @@ impl Post {
                 None => self.fetch(rank)?,
             }
         }
+        let inbox = &mut self.boxes[rank];
+        let place = inbox.items.pop_front().expect("there is one now");
+        Ok(&inbox.parcel[place])
     }
 
     fn fetch(&mut self, rank: usize) -> Result<()> {
-        let bytes = self.cluster.receive(rank);
-        let (head, mut body): (ParcelHead, _) = parted(&bytes)?;
-        for length in head.items {
-            let (item, rest) = body
-                .split_at_checked(length)
-                .ok_or_else(|| Error::Data(format!("a parcel of rank {rank} is too short")))?;
-            self.boxes[rank].items.push_back(item.to_vec());
-            body = rest;
+        let parcel = self.cluster.receive(rank);
+        let (body, tail): (_, ParcelTail) = parted(&parcel)?;
+        let mut start = 0usize;
+        let mut items = VecDeque::new();
+        for length in tail.items {
+            let end = start.checked_add(length).filter(|end| *end <= body.len());
+            let end =
+                end.ok_or_else(|| Error::Data(format!("a parcel of rank {rank} is too short")))?;
+            items.push_back(start..end);
+            start = end;
         }
-        self.boxes[rank].last = head.last;
+        self.boxes[rank] = Inbox {
+            parcel,
+            items,
+            last: tail.last,
+        };
         Ok(())
     }
 
@@ -210,13 +218,13 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             cohort,
             |clients, k, desk| clients.train(cohort[k], round, sent, score, desk),
             |bytes| {
-                let (head, body): (Option<ReplyHead>, _) = parted(bytes)?;
-                let reply = head.map(|head| {
+                let (body, tail): (_, Option<ReplyTail>) = parted(bytes)?;
+                let reply = tail.map(|tail| {
                     Ok(Reply {
-                        update: unpacked(&head.update, body)?,
-                        tallies: head.tallies,
-                        mixing: head.mixing,
-                        steps: head.steps,
+                        update: unpacked(&tail.update, body)?,
+                        tallies: tail.tallies,
+                        mixing: tail.mixing,
+                        steps: tail.steps,
                     })
                 });
                 reply.transpose()
@@ -328,7 +336,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             files.extend(own?);
             for rank in self.post.cluster.others() {
                 files.extend(decode::<Option<(Written, Vec<usize>)>>(
-                    &self.post.item(rank)?,
+                    self.post.item(rank)?,
                 )?);
             }
             Ok(files)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::ahead::Results;
 use super::cluster::Cluster;
 use super::message::{
-    Envelope, Order, ParcelHead, ReplyHead, SlotPlace, decode, encode, joined, unpacked,
+    Envelope, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined, unpacked,
 };
 use super::placement::Placement;
 use crate::algorithm::Algorithm;
@@ -91,19 +91,18 @@ impl<A: Algorithm> Here<'_, A> {
                 let sent: A::Broadcast = unpacked(&sent, payload)?;
                 self.each(&cohort, |k, desk| {
                     let reply = self.clients.train(cohort[k], round, &sent, score, desk)?;
-                    let (head, body) = match reply {
-                        None => (None, Vec::new()),
-                        Some(reply) => (
-                            Some(ReplyHead {
+                    Ok(match reply {
+                        None => joined(Vec::new(), &None::<ReplyTail>),
+                        Some(reply) => {
+                            let tail = ReplyTail {
                                 tallies: reply.tallies,
                                 mixing: reply.mixing,
                                 steps: reply.steps,
                                 update: reply.update.fields(),
-                            }),
-                            reply.update.to_bytes(),
-                        ),
-                    };
-                    Ok(joined(&head, &body))
+                            };
+                            joined(reply.update.to_bytes(), &Some(tail))
+                        }
+                    })
                 });
             }
             Order::Score { round, cohort } => {
@@ -197,10 +196,10 @@ impl<A: Algorithm> Here<'_, A> {
         loop {
             match next {
                 Some(Ok(item)) => parcel.add(item),
-                Some(Err(error)) => parcel.head.last = Some(Some(self.told(&error))),
-                None => parcel.head.last = Some(last().err().map(|e| self.told(&e))),
+                Some(Err(error)) => parcel.tail.last = Some(Some(self.told(&error))),
+                None => parcel.tail.last = Some(last().err().map(|e| self.told(&e))),
             }
-            if parcel.head.last.is_some() || parcel.body.len() >= PARCEL {
+            if parcel.tail.last.is_some() || parcel.body.len() >= PARCEL {
                 break;
             }
             match results.ready() {
@@ -208,8 +207,9 @@ impl<A: Algorithm> Here<'_, A> {
                 more => next = more,
             }
         }
-        self.cluster.send(0, &joined(&parcel.head, &parcel.body));
-        parcel.head.last.is_some()
+        let last = parcel.tail.last.is_some();
+        self.cluster.send(0, &joined(parcel.body, &parcel.tail));
+        last
     }
 
     fn told(&self, error: &Error) -> String {
@@ -228,13 +228,13 @@ fn told(cluster: Cluster, error: &Error) -> String {
 
 #[derive(Default)]
 struct Parcel {
-    head: ParcelHead,
     body: Vec<u8>,
+    tail: ParcelTail,
 }
 
 impl Parcel {
     fn add(&mut self, item: Vec<u8>) {
-        self.head.items.push(item.len());
+        self.tail.items.push(item.len());
         match self.body.is_empty() {
             true => self.body = item,
             false => self.body.extend_from_slice(&item),
@@ -248,8 +248,8 @@ fn conclude(cluster: Cluster, item: Vec<u8>, error: Option<Error>) {
     if !item.is_empty() {
         parcel.add(item);
     }
-    parcel.head.last = Some(error.map(|e| told(cluster, &e)));
-    cluster.send(0, &joined(&parcel.head, &parcel.body));
+    parcel.tail.last = Some(error.map(|e| told(cluster, &e)));
+    cluster.send(0, &joined(parcel.body, &parcel.tail));
 }
 
 /// A rank's own scratch file.
