@@ -470,7 +470,7 @@ pub struct Bench {
     /// Examples a step
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub batch: usize,
-    /// On all ranks of an MPI job, with that many threads on each
+    /// On all ranks of an MPI job, with --threads threads on each
     #[cfg(feature = "mpi")]
     #[arg(long)]
     pub mpi: bool,

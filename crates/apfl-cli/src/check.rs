@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use apfl::data::Normalization;
+use apfl::engine::threads;
 use apfl::error::Result;
 use apfl::metrics::Spread;
 use apfl::site::LocalWork;
@@ -134,10 +135,7 @@ fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
     let pace = &setup.world.pace;
     let batch = pace.batch.unwrap_or(examples).min(examples).max(1);
     let step = 3.0 * batch as f64 * setup.world.model.flops() as f64;
-    let threads = match setup.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        n => n,
-    };
+    let threads = threads::count(setup.threads);
     let few = (TRIED_FLOPS / (step * TRIED_STEPS as f64)) as usize;
     let clients = few.clamp(threads.min(TRIED_CLIENTS), TRIED_CLIENTS); // no core idle
     small.participation = clients.min(n) as f64 / n as f64;

@@ -1,6 +1,7 @@
 //! `apfl run` when it was started many times over, by `mpirun` or the like.
 
 use apfl::error::{Error, Result};
+use apfl::spec::Plan;
 
 use crate::args;
 use crate::run::Prepared;
@@ -8,7 +9,18 @@ use crate::run::Prepared;
 /// This process's number among those started together, by what the launcher left in the
 /// environment; `None` where there is no launcher.
 pub fn launched_rank() -> Option<usize> {
-    number(&["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"])
+    number(&[
+        "OMPI_COMM_WORLD_RANK",
+        "PMIX_RANK",
+        "PMI_RANK",
+        "SLURM_PROCID",
+    ])
+}
+
+/// How many of this program were started together.
+fn launched() -> usize {
+    let sizes = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
+    number(&sizes).unwrap_or(1)
 }
 
 fn number(names: &[&str]) -> Option<usize> {
@@ -18,63 +30,127 @@ fn number(names: &[&str]) -> Option<usize> {
 
 /// An error where several of this program were started together, but not to work together.
 pub fn refuse_many() -> Result<()> {
-    match number(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]) {
-        Some(ranks) if ranks > 1 => Err(Error::Request(format!(
+    match launched() {
+        0 | 1 => Ok(()),
+        ranks => Err(Error::Request(format!(
             "{ranks} of this program were started together, and each would do all of the work; \
-             --set engine.kind=mpi shares it out (apfl bench: --mpi)"
+             apfl run --set engine.kind=mpi and apfl bench --mpi share it out"
         ))),
-        _ => Ok(()),
+    }
+}
+
+/// An error for what runs on threads only.
+pub fn refuse_ranks(plan: &Plan) -> Result<()> {
+    match plan.mpi {
+        false => Ok(()),
+        true => Err(Error::Request(
+            "engine.kind: found \"mpi\", which is for apfl run; use \"threads\" here".into(),
+        )),
     }
 }
 
 /// A run on all ranks: the first leads, the others serve.
 #[cfg(not(feature = "mpi"))]
 pub fn run(_: &args::Run, _: Prepared) -> Result<std::process::ExitCode> {
-    unreachable!("a spec with engine.kind = \"mpi\" does not become a plan")
+    Err(Error::Request(
+        "engine.kind: found \"mpi\", but this program was built without it; build it with \
+         --features mpi, or use \"threads\""
+            .into(),
+    ))
 }
 
 #[cfg(feature = "mpi")]
-pub use ranks::{agreed, run};
+pub use ranks::{agreed, joined, run, serve};
 
 #[cfg(feature = "mpi")]
 mod ranks {
     use std::process::ExitCode;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use apfl::algorithm::Choice;
     use apfl::data::partition;
+    use apfl::digest::sha256_of;
     use apfl::engine::Kind;
-    use apfl::engine::mpi::{Cluster, Facts};
+    use apfl::engine::mpi::{Cluster, Facts, Membership};
+    use apfl::model::kernels::vectors;
+    use apfl::params::bytes_of;
     use apfl::training::{self, Setup};
-    use sha2::{Digest, Sha256};
 
     use super::{Error, Prepared, Result, args};
 
     /// A run on all ranks: the first leads, the others serve.
     pub fn run(args: &args::Run, prepared: Prepared) -> Result<ExitCode> {
-        let (_membership, cluster) = Cluster::join()?;
-        if prepared.finished() {
+        let (_membership, cluster) = joined()?;
+        let out = prepared.out.as_deref().map(|out| out.to_str());
+        if out == Some(None) {
+            let problem = "--out: a path that is not UTF-8 cannot be told to other ranks";
+            return Err(Error::Request(problem.into()));
+        }
+        let finished = prepared.finished();
+        // All see the same directory, or some would wait for others that have nothing to do.
+        let directory = match (&prepared.out, &prepared.begun) {
+            (None, _) => "a new one".into(),
+            (Some(out), None) => format!("{}, empty", out.display()),
+            (Some(out), Some(_)) if finished => format!("{}, with a finished run", out.display()),
+            (Some(out), Some(_)) => format!("{}, with a run to continue", out.display()),
+        };
+        if finished {
+            cluster.agree(Ok(vec![("the run directory".into(), directory)]))?;
             return match cluster.leads() {
                 true => prepared.show_finished(args),
                 false => Ok(ExitCode::SUCCESS),
             };
         }
-        let Some(setup) = agreed(cluster, &prepared.plan.to_toml(), prepared.plan.setup())? else {
-            return Ok(ExitCode::FAILURE); // the leader says why
+        let spec = prepared.plan.to_toml();
+        let facts = vec![("the run directory".to_string(), directory)];
+        let Some(setup) = agreed(cluster, facts, &spec, prepared.plan.setup())? else {
+            return Ok(ExitCode::SUCCESS); // the leader says why, and fails
         };
         if cluster.leads() {
             let _lead = cluster.lead();
             return prepared.train(args, setup);
         }
-        ignore_signals()?;
-        training::serve(cluster, setup, &prepared.plan.algorithm)?;
+        serve(cluster, setup, &prepared.plan.algorithm);
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Joins the job; an error where its launcher and the MPI library do not fit.
+    pub fn joined() -> Result<(Membership, Cluster)> {
+        let (membership, cluster) = Cluster::join()?;
+        let launched = super::launched();
+        if launched > 1 && cluster.ranks == 1 {
+            return Err(Error::Data(format!(
+                "{launched} of this program were started together, but each finds itself alone: \
+                 the launcher is not that of the MPI library the program was built with; use its \
+                 mpirun"
+            )));
+        }
+        Ok((membership, cluster))
+    }
+
+    /// Carries out the leader's orders. What goes wrong on the way ends the whole job: others
+    /// may wait for this rank.
+    pub fn serve(cluster: Cluster, setup: Setup, algorithm: &Choice) {
+        let served = ignore_signals().and_then(|()| training::serve(cluster, setup, algorithm));
+        if let Err(error) = served {
+            crate::output::tell(format!("error on rank {}: {error}", cluster.rank));
+            cluster.abort();
+        }
     }
 
     /// This rank's part of what is to run, if all ranks can begin and are about to do the
     /// same. The leader gets an error otherwise, the others nothing.
-    pub fn agreed(cluster: Cluster, spec: &str, setup: Result<Setup>) -> Result<Option<Setup>> {
+    pub fn agreed(
+        cluster: Cluster,
+        mut facts: Facts,
+        spec: &str,
+        setup: Result<Setup>,
+    ) -> Result<Option<Setup>> {
         let (facts, setup) = match setup {
-            Ok(setup) => (Ok(facts(spec, &setup)), Some(setup)),
+            Ok(setup) => {
+                facts.append(&mut facts_of(spec, &setup));
+                (Ok(facts), Some(setup))
+            }
             Err(error) => (Err(error), None),
         };
         let go = cluster.agree(facts)?;
@@ -86,14 +162,19 @@ mod ranks {
         Ok(Some(setup))
     }
 
-    /// What must be the same on all ranks: the program, the spec, the data.
-    fn facts(spec: &str, setup: &Setup) -> Facts {
+    /// What must be the same on all ranks: the program, the spec, the start, the data.
+    fn facts_of(spec: &str, setup: &Setup) -> Facts {
+        let digest = |bytes: &[u8]| format!("SHA-256 {}", sha256_of(bytes));
         let program = format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("APFL_COMMIT"));
-        let digest = Sha256::digest(spec);
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let start = bytes_of(&setup.world.w0);
         let mut facts = vec![
             ("the program".to_string(), program),
-            ("the spec".to_string(), format!("SHA-256 {digest}")),
+            (
+                "the CPU's vectors, and with them the bits".into(),
+                vectors().into(),
+            ),
+            ("the spec".into(), digest(spec.as_bytes())),
+            ("the initial model".into(), digest(&start)),
         ];
         let dataset = &setup.world.dataset;
         for file in dataset.files() {
@@ -106,7 +187,7 @@ mod ranks {
 
     /// Lets the leader decide what a signal means: launchers give it to everybody. A second
     /// one ends this process.
-    pub fn ignore_signals() -> Result<()> {
+    fn ignore_signals() -> Result<()> {
         let seen = AtomicBool::new(false);
         ctrlc::set_handler(move || {
             if seen.swap(true, Ordering::Relaxed) {

@@ -28,9 +28,11 @@ pub struct Cell {
 impl Cell {
     /// The cell of a spec.
     pub fn new(name: &str, spec: &Spec) -> Result<Self> {
+        let plan = spec.plan()?;
+        crate::cluster::refuse_ranks(&plan)?;
         Ok(Self {
             name: slug(name),
-            plan: spec.plan()?,
+            plan,
         })
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use apfl::data::partition;
+use apfl::engine::threads;
 use apfl::error::{Error, Result};
 use apfl::spec::Plan;
 use apfl::store::checkpoint::Found;
@@ -119,10 +120,7 @@ fn environment(setup: &Setup) -> Environment {
         cpu: cpu(),
         engine: setup.engine.name().into(),
         ranks: setup.engine.ranks(),
-        threads: match setup.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            n => n,
-        },
+        threads: threads::count(setup.threads),
         data: setup.world.dataset.files(),
         partition: setup.world.dataset.dealing().map(partition::checksum),
     }

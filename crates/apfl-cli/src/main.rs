@@ -39,10 +39,12 @@ fn main() -> ExitCode {
             let code = error.exit_code();
             match cluster::launched_rank() {
                 None | Some(0) => output::tell(format!("error: {error}")),
-                // Of many processes with the same wrong request the first says so, and gets
-                // the time to: launchers end all when one ends.
-                Some(_) if code == 2 => std::thread::sleep(std::time::Duration::from_secs(1)),
-                Some(rank) => output::tell(format!("error on rank {rank}: {error}")),
+                Some(rank) => {
+                    // What is wrong for all is said by the first: it ends at once, and the
+                    // launcher ends the others before they have said it too.
+                    std::thread::sleep(std::time::Duration::from_secs(1));
+                    output::tell(format!("error on rank {rank}: {error}"));
+                }
             }
             ExitCode::from(code)
         }
@@ -50,6 +52,9 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(args: Args) -> Result<ExitCode> {
+    if !matches!(args.command, Command::Run(_) | Command::Bench(_)) {
+        cluster::refuse_many()?;
+    }
     match args.command {
         Command::Run(args) => return run::run(&args),
         Command::Reproduce(args) => return reproduce::run(&args),

@@ -42,9 +42,9 @@ pub struct Prepared {
     /// What it does.
     pub plan: Plan,
     /// Where, if that was said.
-    out: Option<PathBuf>,
+    pub out: Option<PathBuf>,
     /// What is there already.
-    begun: Option<Begun>,
+    pub begun: Option<Begun>,
 }
 
 impl Prepared {

@@ -13,7 +13,7 @@ use crate::memories::{DiskMemories, Memories};
 use crate::metrics::{Tallies, Three};
 use crate::model::Model;
 use crate::pack::{Arrays, Field, Pack};
-use crate::params::Params;
+use crate::params::{Params, bytes_of};
 use crate::rng::{Purpose, stream};
 use crate::site::{Desk, Pace, Predictor, Site};
 use crate::store::memory_files::{self, Written};
@@ -101,10 +101,9 @@ pub struct ModelFiles {
 
 impl ModelFiles {
     fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
-        let bytes = |params: &[f32]| params.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let (personal, local): (Vec<u8>, Vec<u8>) = (bytes(&models.personal), bytes(&models.local));
-        self.personal.write(place as u64, &personal)?;
-        self.local.write(place as u64, &local)
+        self.personal
+            .write(place as u64, &bytes_of(&models.personal))?;
+        self.local.write(place as u64, &bytes_of(&models.local))
     }
 }
 

@@ -159,6 +159,11 @@ impl Sum {
     }
 }
 
+/// The little-endian bytes of parameters.
+pub fn bytes_of(x: &[f32]) -> Vec<u8> {
+    x.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

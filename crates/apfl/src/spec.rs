@@ -175,13 +175,6 @@ impl Spec {
         });
         let (mpi, threads, memory_budget) = s.section("engine", |s| {
             let mpi = s.choice("kind", "threads", &[("threads", false), ("mpi", true)]);
-            if mpi && cfg!(not(feature = "mpi")) {
-                s.problem(
-                    "kind",
-                    "found \"mpi\", but this program was built without it; build it with \
-                     --features mpi, or use \"threads\"",
-                );
-            }
             let threads = s.integer("threads", 0, 0..=4096, "0 (all cores) to 4096") as usize;
             let on_disk = s.choice("memory", "ram", &[("ram", false), ("disk", true)]);
             let megabytes =

@@ -94,6 +94,8 @@ pub fn measure_with(
             let steps = (rounds * work.steps()) as f64;
             let spent = cpu_seconds().zip(before).map(|(now, before)| now - before);
             let rate = steps / started.elapsed().as_secs_f64();
+            // Of other ranks nothing is known.
+            let spent = spent.filter(|_| ranks.is_none());
             (rate, spent.map(|spent| steps / spent))
         }
     };

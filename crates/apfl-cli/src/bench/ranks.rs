@@ -1,13 +1,11 @@
 //! Measurements on all ranks of an MPI job.
 
-use apfl::engine::mpi::Cluster;
 use apfl::error::{Error, Result};
-use apfl::training;
 
 use super::measure::{Measurement, measure_with};
 use super::work::Work;
 use crate::args;
-use crate::cluster::agreed;
+use crate::cluster::{agreed, joined, serve};
 
 /// Measures the rounds asked for; `None` on ranks that do not lead.
 pub fn measure_all(
@@ -15,14 +13,19 @@ pub fn measure_all(
     works: &[Work],
     threads: &[usize],
 ) -> Result<Option<Vec<Measurement>>> {
-    let (_membership, cluster) = Cluster::join()?;
+    let (_membership, cluster) = joined()?;
     let mut measurements = Vec::new();
-    for work in works.iter().filter(|work| !work.is_step()) {
+    let rounds = || works.iter().filter(|work| !work.is_step());
+    if rounds().count() == 0 {
+        let problem = "--mpi measures rounds; steps alone are the same on every rank";
+        return Err(Error::Request(problem.into()));
+    }
+    for work in rounds() {
         for threads in threads {
             let (plan, dataset, data) = work.plan(args.batch, *threads)?;
             let setup = plan.setup_with(dataset);
-            let Some(setup) = agreed(cluster, &work.name(), setup)? else {
-                return Err(Error::Data("the first rank could not begin".into()));
+            let Some(setup) = agreed(cluster, Vec::new(), &work.name(), setup)? else {
+                return Ok(None); // the leader says why, and fails
             };
             match cluster.leads() {
                 true => {
@@ -31,7 +34,7 @@ pub fn measure_all(
                     let one = measure_with(work, how, setup, &plan.algorithm, data)?;
                     measurements.push(one);
                 }
-                false => training::serve(cluster, setup, &plan.algorithm)?,
+                false => serve(cluster, setup, &plan.algorithm),
             }
         }
     }

@@ -129,6 +129,14 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
     }
 }
 
+/// How many threads a number of threads means: 0 is one per core.
+pub fn count(threads: usize) -> usize {
+    match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    }
+}
+
 /// Threads with a desk each.
 pub struct Crew {
     pool: rayon::ThreadPool,
@@ -151,10 +159,7 @@ struct Line<R, S> {
 impl Crew {
     /// That many threads; 0: one per core. `item_bytes`: what one reply takes.
     pub fn new(threads: usize, item_bytes: usize) -> Result<Self> {
-        let threads = match threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            n => n,
-        };
+        let threads = count(threads);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|k| format!("apfl-{k}"))
@@ -240,7 +245,13 @@ impl Crew {
 
 impl<R, S: FnMut(usize, R) -> Result<()>> Line<R, S> {
     fn hand_on(&mut self) -> Option<(usize, Error)> {
-        while self.error.is_none() {
+        // What comes before a failure is handed on: only then is the lowest failure known
+        // where several processes work on one list.
+        while self
+            .error
+            .as_ref()
+            .is_none_or(|(failed, _)| self.next < *failed)
+        {
             let k = self.next;
             let result = self.waiting.remove(&k)?;
             self.next += 1;

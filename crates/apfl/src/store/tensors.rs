@@ -16,7 +16,7 @@ use super::slots::Slots;
 use crate::error::{Error, Result, at};
 use crate::model::Layout;
 use crate::pack::Kind;
-use crate::params::Params;
+use crate::params::{Params, bytes_of};
 
 /// What a tensor of a file is called and how it is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,8 +60,7 @@ pub fn head(entries: &[Entry]) -> Vec<u8> {
 /// Writes one model.
 pub fn write_one(path: &Path, layout: &Layout, params: &[f32]) -> Result<()> {
     let file = ModelsFile::create(path, layout, &[String::new()])?;
-    let bytes: Vec<u8> = params.iter().flat_map(|x| x.to_le_bytes()).collect();
-    file.slots.write(0, &bytes)?;
+    file.slots.write(0, &bytes_of(params))?;
     file.file.commit()
 }
 

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::metrics::{Pool, Spread, Three};
 use crate::pack::{Arrays, Field, Pack};
-use crate::params::Params;
+use crate::params::{Params, bytes_of};
 use crate::store::memory_files::Written;
 
 /// A run whose algorithm nobody needs to know.
@@ -248,7 +248,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String> {
         let memories = self.engine.digests(drawn)?;
         let shared = self.algorithm.shared(&self.server);
-        let shared: Vec<u8> = shared.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let shared = bytes_of(shared);
         let indices: Vec<[u8; 8]> = drawn.iter().map(|k| (*k as u64).to_le_bytes()).collect();
         let mut pieces: Vec<&[u8]> = vec![&shared];
         let server = digest_of(&self.server);

@@ -1,6 +1,7 @@
 //! A crew at work beside the thread that speaks to other ranks.
 
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 use crate::engine::threads::Crew;
 use crate::error::{Error, Result};
@@ -13,6 +14,20 @@ impl<R> Results<R> {
     /// The next one; `None` after the last.
     pub fn next(&self) -> Option<Result<R>> {
         self.0.recv().ok()
+    }
+
+    /// The next one, unless `leave` says, while it waits, that nobody wants it any more.
+    pub fn next_unless(&self, leave: impl Fn() -> bool) -> Option<Result<R>> {
+        loop {
+            match self.0.recv_timeout(Duration::from_millis(20)) {
+                Ok(result) => return Some(result),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if leave() => {
+                    return Some(Err(Error::Data("left undone".into())));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
     }
 
     /// The next one, if it is there already.

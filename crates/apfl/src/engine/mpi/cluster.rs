@@ -34,6 +34,15 @@ pub struct Membership {
     _universe: Universe,
 }
 
+impl Drop for Membership {
+    fn drop(&mut self) {
+        // Others may wait for what will never come.
+        if std::thread::panicking() {
+            SimpleCommunicator::world().abort(101);
+        }
+    }
+}
+
 impl Cluster {
     /// Joins the job that this process was started in; alone where there is none.
     pub fn join() -> Result<(Membership, Self)> {
@@ -64,6 +73,18 @@ impl Cluster {
     /// The machine this process is on.
     pub fn host() -> String {
         mpi::environment::processor_name().unwrap_or_else(|_| "an unnamed host".into())
+    }
+
+    /// Ends the whole job at once.
+    pub fn abort(&self) -> ! {
+        SimpleCommunicator::world().abort(1)
+    }
+
+    /// Whether something has come from a rank and waits to be received.
+    pub(super) fn hears(&self, from: usize) -> bool {
+        let world = SimpleCommunicator::world();
+        let from = world.process_at_rank(from as i32);
+        from.immediate_probe().is_some()
     }
 
     /// All ranks but the first.

@@ -44,6 +44,8 @@ pub enum Order {
     },
     /// Read memories.
     Restore { file: PathBuf, clients: Vec<usize> },
+    /// Leave the order that is being carried out; nothing if it is done already.
+    Leave,
     /// No more orders.
     End,
 }

@@ -6,8 +6,6 @@
 //! handed on one by one, so that a sum over clients has the bits it has in one process. (A
 //! reduction by MPI adds in an order of its own.)
 
-use std::collections::VecDeque;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +16,7 @@ use crate::clients::{Clients, Delivered, Home, Keep, Reply, World};
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
 use crate::pack::Pack;
+use crate::params::bytes_of;
 use crate::site::Desk;
 use crate::store::memory_files::Written;
 
@@ -27,12 +26,15 @@ mod cluster;
 mod message;
 mod own;
 mod placement;
+mod post;
 mod serve;
+mod share;
 
 pub use agree::{Facts, Lead};
 pub use cluster::{Cluster, Membership};
-use message::{Envelope, Order, ParcelTail, ReplyTail, decode, encode, parted, unpacked};
+use message::{Order, ReplyTail, decode, parted, unpacked};
 pub use placement::Placement;
+use post::Post;
 pub use serve::serve;
 
 impl World {
@@ -52,21 +54,6 @@ pub struct Mpi<A: Algorithm> {
     post: Post,
 }
 
-/// What has come from the other ranks.
-struct Post {
-    cluster: Cluster,
-    boxes: Vec<Inbox>,
-}
-
-#[derive(Default)]
-struct Inbox {
-    /// The latest parcel, and where the items not yet taken are in it.
-    parcel: Vec<u8>,
-    items: VecDeque<Range<usize>>,
-    /// Whether the last item has come, and what went wrong.
-    last: Option<Option<String>>,
-}
-
 impl<A: Algorithm> Mpi<A> {
     /// All clients of the world on the ranks of a cluster, with that many threads on each; 0:
     /// one per core.
@@ -83,13 +70,10 @@ impl<A: Algorithm> Mpi<A> {
         };
         let placement = Placement::new(&*world.dataset, &world.pace, cluster.ranks);
         let crew = Crew::new(threads, 4 * world.w0.len())?;
-        let boxes = std::iter::repeat_with(Inbox::default);
-        let mut post = Post {
-            cluster,
-            boxes: boxes.take(cluster.ranks).collect(),
-        };
+        share::clear(home);
+        let mut post = Post::new(cluster);
         post.order(Order::Begin { disk }, Vec::new());
-        let clients = Clients::new(world, algorithm, &serve::home_of(home, cluster));
+        let clients = Clients::new(world, algorithm, &share::home_of(home, cluster));
         let ready = post.finish();
         Ok(Self {
             placement,
@@ -126,75 +110,11 @@ impl<A: Algorithm> Mpi<A> {
                 })
             },
         );
+        if result.is_err() {
+            self.post.leave();
+        }
         let rest = self.post.finish();
         result.and(rest)
-    }
-}
-
-impl Post {
-    /// Gives an order to all other ranks, and the bytes that go with it.
-    fn order(&mut self, order: Order, mut bytes: Vec<u8>) {
-        let envelope = encode(&Envelope {
-            order,
-            bytes: bytes.len(),
-        });
-        for rank in self.cluster.others() {
-            self.boxes[rank] = Inbox::default();
-            self.cluster.send(rank, &envelope);
-        }
-        self.cluster.broadcast(&mut bytes);
-    }
-
-    /// The next item of a rank.
-    fn item(&mut self, rank: usize) -> Result<&[u8]> {
-        while self.boxes[rank].items.is_empty() {
-            match &self.boxes[rank].last {
-                Some(Some(trouble)) => return Err(Error::Data(trouble.clone())),
-                Some(None) => {
-                    let problem = format!("rank {rank} sent less than it was asked for");
-                    return Err(Error::Data(problem));
-                }
-                None => self.fetch(rank)?,
-            }
-        }
-        let inbox = &mut self.boxes[rank];
-        let place = inbox.items.pop_front().expect("there is one now");
-        Ok(&inbox.parcel[place])
-    }
-
-    fn fetch(&mut self, rank: usize) -> Result<()> {
-        let parcel = self.cluster.receive(rank);
-        let (body, tail): (_, ParcelTail) = parted(&parcel)?;
-        let mut start = 0usize;
-        let mut items = VecDeque::new();
-        for length in tail.items {
-            let end = start.checked_add(length).filter(|end| *end <= body.len());
-            let end =
-                end.ok_or_else(|| Error::Data(format!("a parcel of rank {rank} is too short")))?;
-            items.push_back(start..end);
-            start = end;
-        }
-        self.boxes[rank] = Inbox {
-            parcel,
-            items,
-            last: tail.last,
-        };
-        Ok(())
-    }
-
-    /// Takes what is still on its way, so that a next order finds everybody ready.
-    fn finish(&mut self) -> Result<()> {
-        let mut trouble = None;
-        for rank in self.cluster.others() {
-            while self.boxes[rank].last.is_none() {
-                self.fetch(rank)?;
-                self.boxes[rank].items.clear();
-            }
-            if let Some(Some(problem)) = &self.boxes[rank].last {
-                trouble.get_or_insert_with(|| problem.clone());
-            }
-        }
-        trouble.map_or(Ok(()), |problem| Err(Error::Data(problem)))
     }
 }
 
@@ -248,7 +168,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             cohort: cohort.to_vec(),
         };
         self.in_order(
-            (order, serve::bytes_of(shared)),
+            (order, bytes_of(shared)),
             cohort,
             |clients, k, desk| clients.score(cohort[k], shared, round, desk),
             decode,
@@ -286,7 +206,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             },
         };
         let mut bytes = sent.to_bytes();
-        bytes.append(&mut serve::bytes_of(shared));
+        bytes.append(&mut bytes_of(shared));
         self.in_order(
             (order, bytes),
             list,
@@ -324,7 +244,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             clients: clients.to_vec(),
         };
         self.post.order(order, Vec::new());
-        let own = serve::save(
+        let own = share::save(
             &self.clients,
             &self.placement,
             0,
@@ -352,7 +272,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             clients: clients.to_vec(),
         };
         self.post.order(order, Vec::new());
-        let own = serve::restore(&self.clients, &self.placement, 0, file, clients);
+        let own = share::restore(&self.clients, &self.placement, 0, file, clients);
         let rest = self.post.finish();
         own.and(rest)
     }

@@ -1,6 +1,5 @@
 //! A rank that does not lead: carries out orders for its own clients.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::ahead::Results;
@@ -9,6 +8,7 @@ use super::message::{
     Envelope, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined, unpacked,
 };
 use super::placement::Placement;
+use super::share::{home_of, restore, save};
 use crate::algorithm::Algorithm;
 use crate::clients::{Clients, Home, Keep, ModelFiles, World};
 use crate::engine::threads::Crew;
@@ -16,7 +16,6 @@ use crate::error::{Error, Result};
 use crate::pack::{Field, Kind, Pack};
 use crate::params::Params;
 use crate::site::Desk;
-use crate::store::memory_files::Written;
 use crate::store::slots::Slots;
 
 /// A parcel is sent when it has this many bytes or nothing more is ready.
@@ -39,6 +38,7 @@ pub fn serve<A: Algorithm>(
         cluster.broadcast(&mut payload);
         match order {
             Order::End => return Ok(()),
+            Order::Leave => {} // it was done already
             Order::Begin { disk } => {
                 let home = match disk {
                     None => Home::Ram,
@@ -81,7 +81,7 @@ impl<A: Algorithm> Here<'_, A> {
     fn carry_out(&self, order: Order, payload: &[u8]) -> Result<()> {
         let params = self.clients.world().w0.len();
         match order {
-            Order::Begin { .. } | Order::End => unreachable!("seen to before"),
+            Order::Begin { .. } | Order::Leave | Order::End => unreachable!("seen to before"),
             Order::Train {
                 round,
                 sent,
@@ -192,7 +192,7 @@ impl<A: Algorithm> Here<'_, A> {
     /// Sends the next parcel; says whether it was the last.
     fn parcel(&self, results: &Results<Vec<u8>>, last: impl Fn() -> Result<()>) -> bool {
         let mut parcel = Parcel::default();
-        let mut next = results.next();
+        let mut next = results.next_unless(|| self.cluster.hears(0));
         loop {
             match next {
                 Some(Ok(item)) => parcel.add(item),
@@ -252,68 +252,12 @@ fn conclude(cluster: Cluster, item: Vec<u8>, error: Option<Error>) {
     cluster.send(0, &joined(parcel.body, &parcel.tail));
 }
 
-/// A rank's own scratch file.
-pub(super) fn home_of(home: &Home, cluster: Cluster) -> Home {
-    match home {
-        Home::Ram => Home::Ram,
-        Home::Disk { file, budget } => {
-            let mut name = file.clone().into_os_string();
-            name.push(format!("-rank-{}", cluster.rank));
-            Home::Disk {
-                file: PathBuf::from(name),
-                budget: *budget,
-            }
-        }
-    }
-}
-
-/// Writes a rank's share of some clients' memories; `None` where it has none of them.
-pub(super) fn save<A: Algorithm>(
-    clients: &Clients<A>,
-    placement: &Placement,
-    rank: usize,
-    (directory, stem): (&Path, &str),
-    list: &[usize],
-) -> Result<Option<(Written, Vec<usize>)>> {
-    let mine = own_of(placement, rank, list);
-    if mine.is_empty() {
-        return Ok(None);
-    }
-    let name = format!("{stem}-rank-{rank}.safetensors");
-    let file = clients.save(directory, name, &mine)?;
-    Ok(Some((file, mine)))
-}
-
-/// Gives a rank's own clients of a list their memories out of a file.
-pub(super) fn restore<A: Algorithm>(
-    clients: &Clients<A>,
-    placement: &Placement,
-    rank: usize,
-    file: &Path,
-    list: &[usize],
-) -> Result<()> {
-    match &own_of(placement, rank, list)[..] {
-        [] => Ok(()),
-        mine => clients.restore_all(file, mine),
-    }
-}
-
-fn own_of(placement: &Placement, rank: usize, list: &[usize]) -> Vec<usize> {
-    let here = |client: &usize| placement.rank(*client) == rank;
-    list.iter().copied().filter(here).collect()
-}
-
 fn open([personal, local]: [SlotPlace; 2]) -> Result<ModelFiles> {
     let open = |(path, start, bytes): SlotPlace| Slots::open(&path, start, bytes);
     Ok(ModelFiles {
         personal: open(personal)?,
         local: open(local)?,
     })
-}
-
-/// Parameters as bytes.
-pub(super) fn bytes_of(params: &[f32]) -> Vec<u8> {
-    params.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
 fn params_of(length: usize, bytes: &[u8]) -> Result<Params> {

@@ -27,6 +27,23 @@ pub use dense::Dense;
 use point::Place;
 pub use rows::numbers;
 
+/// The vectors that kernels use on this CPU. Others give other last bits.
+pub fn vectors() -> &'static str {
+    struct Lanes;
+    impl pulp::WithSimd for Lanes {
+        type Output = usize;
+        fn with_simd<S: pulp::Simd>(self, _: S) -> usize {
+            S::F32_LANES
+        }
+    }
+    match pulp::Arch::new().dispatch(Lanes) {
+        16 => "of 16 numbers (AVX-512)",
+        8 => "of 8 numbers (AVX2)",
+        4 => "of 4 numbers",
+        _ => "none",
+    }
+}
+
 /// dst ← keep·dst + scale·A·B for an (m, k)-matrix A and a (k, n)-matrix B, each given
 /// with its (row, column) strides; dst is row-major (m, n).
 #[allow(clippy::too_many_arguments)]

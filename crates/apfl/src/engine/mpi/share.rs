@@ -1,0 +1,79 @@
+//! A rank's share of what concerns all clients: what leader and others do alike.
+
+use std::path::{Path, PathBuf};
+
+use super::cluster::Cluster;
+use super::placement::Placement;
+use crate::algorithm::Algorithm;
+use crate::clients::{Clients, Home};
+use crate::error::{Result, at};
+use crate::store::memory_files::Written;
+
+/// A rank's own scratch file.
+pub fn home_of(home: &Home, cluster: Cluster) -> Home {
+    match home {
+        Home::Ram => Home::Ram,
+        Home::Disk { file, budget } => {
+            let mut name = file.clone().into_os_string();
+            name.push(format!("-rank-{}", cluster.rank));
+            Home::Disk {
+                file: PathBuf::from(name),
+                budget: *budget,
+            }
+        }
+    }
+}
+
+/// Removes the scratch files that a job left that was killed, with as many ranks as it had.
+pub fn clear(home: &Home) {
+    let Home::Disk { file, .. } = home else {
+        return;
+    };
+    let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else {
+        return;
+    };
+    let name = format!("{}-rank-", name.to_string_lossy());
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&name) {
+            let _ = std::fs::remove_file(entry.path()); // in nobody's way but the disk's
+        }
+    }
+}
+
+/// Writes a rank's share of some clients' memories; `None` where it has none of them.
+pub fn save<A: Algorithm>(
+    clients: &Clients<A>,
+    placement: &Placement,
+    rank: usize,
+    (directory, stem): (&Path, &str),
+    list: &[usize],
+) -> Result<Option<(Written, Vec<usize>)>> {
+    let mine = own_of(placement, rank, list);
+    if mine.is_empty() {
+        return Ok(None);
+    }
+    // A file system over a network may not show yet what another machine has made.
+    std::fs::create_dir_all(directory).map_err(at(directory, "create"))?;
+    let name = format!("{stem}-rank-{rank}.safetensors");
+    let file = clients.save(directory, name, &mine)?;
+    Ok(Some((file, mine)))
+}
+
+/// Gives a rank's own clients of a list their memories out of a file.
+pub fn restore<A: Algorithm>(
+    clients: &Clients<A>,
+    placement: &Placement,
+    rank: usize,
+    file: &Path,
+    list: &[usize],
+) -> Result<()> {
+    match &own_of(placement, rank, list)[..] {
+        [] => Ok(()),
+        mine => clients.restore_all(file, mine),
+    }
+}
+
+fn own_of(placement: &Placement, rank: usize, list: &[usize]) -> Vec<usize> {
+    let here = |client: &usize| placement.rank(*client) == rank;
+    list.iter().copied().filter(here).collect()
+}
