@@ -6,6 +6,7 @@
 use crate::data::augment::Augmentation;
 use crate::data::{Batch, Examples, Features, Targets};
 use crate::metrics::Tally;
+use crate::model::kernels::prefetch;
 use crate::model::{Model, Step, Workspace};
 use crate::params::Params;
 use crate::rng::Stream;
@@ -63,6 +64,8 @@ pub struct Desk {
     rest: Sampler,
     aside: Sampler,
     spare: Vec<Params>,
+    /// Batches drawn: the name of the latest.
+    drawn: u64,
 }
 
 impl Default for Desk {
@@ -78,6 +81,7 @@ impl Default for Desk {
             rest: Sampler::default(),
             aside: Sampler::default(),
             spare: Vec::new(),
+            drawn: 0,
         }
     }
 }
@@ -152,6 +156,7 @@ impl<'a> Site<'a> {
         desk.whole.clear();
         desk.rest.clear();
         desk.aside.clear();
+        desk.drawn += 1;
         Self {
             model,
             train,
@@ -222,7 +227,12 @@ impl<'a> Site<'a> {
         let m = self.train.len();
         let size = self.pace.batch;
         let all = part == Part::Whole && size.is_none_or(|size| size >= m);
+        let same = self.whole;
         self.whole = all && self.augmentation.is_none();
+        if self.whole && same {
+            return;
+        }
+        self.desk.drawn += 1;
         if self.whole {
             return;
         }
@@ -244,6 +254,7 @@ impl<'a> Site<'a> {
         }
         let rows = sampler.draw(size, &mut self.rng);
         self.train.gather_into(rows, batch);
+        self.train.announce(sampler.next(size), prefetch);
         if let Some(augmentation) = &mut self.augmentation {
             augmentation.apply(batch);
         }
@@ -278,10 +289,17 @@ impl<'a> Site<'a> {
     ) -> T {
         assert!(self.batches > 0, "next_batch comes first");
         let Desk {
-            batch, workspace, ..
+            batch,
+            workspace,
+            drawn,
+            ..
         } = &mut *self.desk;
         let examples = if self.whole { self.train } else { batch };
-        work(self.model, &examples.all(), workspace)
+        let batch = Batch {
+            number: *drawn,
+            ..examples.all()
+        };
+        work(self.model, &batch, workspace)
     }
 
     /// Takes note of a loss that is not finite; [`Site::trouble`] tells of the first.

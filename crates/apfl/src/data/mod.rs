@@ -175,6 +175,7 @@ impl Examples {
         let end = (start + len).min(self.len());
         let cells = start * self.width..end * self.width;
         Batch {
+            number: 0,
             width: self.width,
             rows: match &self.features {
                 Features::Floats(x) => Rows::Floats(&x[cells]),
@@ -184,6 +185,14 @@ impl Examples {
                 Targets::Classes(c) => Labels::Classes(&c[start..end]),
                 Targets::Values(v) => Labels::Values(&v[start..end]),
             },
+        }
+    }
+
+    /// Tells the processor that those rows are wanted soon.
+    pub fn announce(&self, rows: &[u32], announce: impl Fn(&[u8])) {
+        if let Features::Bytes(x, _) = &self.features {
+            let row = |row: u32| &x[row as usize * self.width..][..self.width];
+            rows.iter().for_each(|k| announce(row(*k)));
         }
     }
 
@@ -277,6 +286,9 @@ pub enum Labels<'a> {
 /// A contiguous view of some examples: what a model sees.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
+    /// What names it among the batches that a workspace sees, so that it is taken in once
+    /// however many gradients are wanted; 0: it has no name.
+    pub number: u64,
     /// Features per example.
     pub width: usize,
     /// The features, row by row.
