@@ -60,6 +60,8 @@ pub struct Columns {
     /// Per column, the bits in which some row differs from the first.
     pub(super) differs: Vec<u8>,
     pub(super) blocks: Vec<Block>,
+    /// Room for drawing bytes together: masks, ends of channels, a row.
+    pub(super) squeezing: (Vec<u64>, Vec<usize>, Vec<u8>),
 }
 
 /// Up to sixteen columns of one channel, some of which vary.
