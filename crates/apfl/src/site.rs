@@ -6,7 +6,6 @@
 use crate::data::augment::Augmentation;
 use crate::data::{Batch, Examples, Features, Targets};
 use crate::metrics::Tally;
-use crate::model::kernels::prefetch;
 use crate::model::{Model, Step, Workspace};
 use crate::params::Params;
 use crate::rng::Stream;
@@ -254,7 +253,6 @@ impl<'a> Site<'a> {
         }
         let rows = sampler.draw(size, &mut self.rng);
         self.train.gather_into(rows, batch);
-        self.train.announce(sampler.next(size), prefetch);
         if let Some(augmentation) = &mut self.augmentation {
             augmentation.apply(batch);
         }

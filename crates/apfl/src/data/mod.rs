@@ -188,14 +188,6 @@ impl Examples {
         }
     }
 
-    /// Tells the processor that those rows are wanted soon.
-    pub fn announce(&self, rows: &[u32], announce: impl Fn(&[u8])) {
-        if let Features::Bytes(x, _) = &self.features {
-            let row = |row: u32| &x[row as usize * self.width..][..self.width];
-            rows.iter().for_each(|k| announce(row(*k)));
-        }
-    }
-
     /// All examples as one batch.
     pub fn all(&self) -> Batch<'_> {
         self.batch(0, self.len())

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 use rand::RngExt;
 use rand_distr::{Distribution, LogNormal, StandardNormal};
 
@@ -290,8 +290,11 @@ impl Scores {
         let mut best = [(0, f64::NEG_INFINITY); TOGETHER];
         for (p, bias) in self.bias.iter().enumerate() {
             let weights = &self.weights[p * width..][..width];
-            let mut scores = [*bias; TOGETHER];
-            Arch::new().dispatch(|| add_products(rows, weights, &mut scores));
+            let scores = Arch::new().dispatch(AddProducts {
+                rows,
+                weights,
+                bias,
+            });
             for (best, scores) in best.iter_mut().zip(&scores) {
                 let scores = &scores[..LANES.min(self.classes - p * LANES)];
                 for (k, score) in scores.iter().enumerate() {
@@ -305,23 +308,32 @@ impl Scores {
     }
 }
 
-/// scores ← scores + x·W for a panel of classes.
-#[inline(always)]
-fn add_products(
-    x: [&[f32]; TOGETHER],
-    weights: &[[f64; LANES]],
-    scores: &mut [[f64; LANES]; TOGETHER],
-) {
-    let mut sums = *scores;
-    for (j, weights) in weights.iter().enumerate() {
-        for (sums, x) in sums.iter_mut().zip(x) {
-            let x = f64::from(x[j]);
-            for (sum, w) in sums.iter_mut().zip(weights) {
-                *sum += x * w;
+/// b + x·W for a panel of classes. Not a closure, which would be compiled for the
+/// narrowest vectors where it is not inlined.
+struct AddProducts<'a> {
+    rows: [&'a [f32]; TOGETHER],
+    weights: &'a [[f64; LANES]],
+    bias: &'a [f64; LANES],
+}
+
+impl WithSimd for AddProducts<'_> {
+    type Output = [[f64; LANES]; TOGETHER];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Self::Output {
+        let mut sums = [*self.bias; TOGETHER];
+        let [a, b, c, d] = self.rows;
+        let rows = a.iter().zip(b).zip(c.iter().zip(d));
+        for (weights, ((a, b), (c, d))) in self.weights.iter().zip(rows) {
+            for (sums, x) in sums.iter_mut().zip([*a, *b, *c, *d]) {
+                let x = f64::from(x);
+                for k in 0..LANES {
+                    sums[k] += x * weights[k];
+                }
             }
         }
+        sums
     }
-    *scores = sums;
 }
 
 #[cfg(test)]

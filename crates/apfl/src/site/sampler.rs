@@ -48,12 +48,6 @@ impl Sampler {
         self.at = (start + size).min(m);
         &self.order[start..self.at]
     }
-
-    /// The rows that come next, as far as they are known.
-    pub fn next(&self, size: Option<usize>) -> &[u32] {
-        let rest = &self.order[self.at.min(self.order.len())..];
-        &rest[..size.unwrap_or(0).min(rest.len())]
-    }
 }
 
 #[cfg(test)]

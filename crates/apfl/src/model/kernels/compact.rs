@@ -12,8 +12,7 @@ pub fn compact(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) 
     assert!(!scaling.channels.is_empty() && width.is_multiple_of(scaling.channels.len()));
     to.differs.clear();
     to.differs.resize(width, 0);
-    Arch::new().dispatch(|| differences(bytes, width, &mut to.differs));
-    let varied = to.differs.iter().filter(|differs| **differs != 0).count();
+    let varied = Arch::new().dispatch(|| differences(bytes, width, &mut to.differs));
     let rows = bytes.len() / width;
     // A vector's worth of room, for whoever writes whole vectors.
     to.x.resize(rows * varied + WIDEST, 0.0);
@@ -35,9 +34,10 @@ pub fn compact(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) 
 
 const WIDEST: usize = 16;
 
-/// Per column, the bits in which some row differs from the first.
+/// Per column, the bits in which some row differs from the first. Gives how many columns
+/// have any.
 #[inline(always)]
-fn differences(bytes: &[u8], width: usize, differs: &mut [u8]) {
+fn differences(bytes: &[u8], width: usize, differs: &mut [u8]) -> usize {
     const TOGETHER: usize = 128;
     let (first, rows) = bytes.split_at(width);
     for start in (0..width).step_by(TOGETHER) {
@@ -49,6 +49,8 @@ fn differences(bytes: &[u8], width: usize, differs: &mut [u8]) {
             }
         }
     }
+    let varies = differs.iter().map(|differs| u32::from(*differs != 0));
+    varies.sum::<u32>() as usize
 }
 
 fn trim(to: &mut Columns, rows: usize, varied: usize, width: usize) {

@@ -86,18 +86,6 @@ pub fn decay(place: Place<'_>, into: &mut [f32], range: std::ops::Range<usize>, 
     }
 }
 
-/// Asks for the cache lines of those bytes, which are wanted soon.
-pub fn prefetch(bytes: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in bytes.chunks(64) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing and may be given any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
-}
-
 /// x ← max(x, 0)
 pub fn relu(x: &mut [f32]) {
     // Not `max`, which would turn what is not a number into 0.
