@@ -5,7 +5,7 @@
 //! fixed order: the same numbers give the same bits, whoever computes them. The loops
 //! are compiled for the vectors of several kinds of CPU, and the one at hand chooses.
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 /// A model's parameters, or anything of their shape, as one flat vector.
 pub type Params = Vec<f32>;
@@ -35,23 +35,35 @@ const LANES: usize = 16;
 
 /// Σ f over the numbers that stand at the same place in N vectors, in f64: sixteen
 /// interleaved partial sums, then those in order. The order depends on the length alone.
-fn sum_in_lanes<const N: usize>(of: [&[f32]; N], term: impl Fn([f64; N]) -> f64) -> f64 {
-    assert!(of.iter().all(|x| x.len() == of[0].len()));
-    Arch::new().dispatch(|| {
+struct SumInLanes<'a, F, const N: usize> {
+    of: [&'a [f32]; N],
+    term: F,
+}
+
+impl<F: Fn([f64; N]) -> f64, const N: usize> WithSimd for SumInLanes<'_, F, N> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> f64 {
         let mut lanes = [0.0f64; LANES];
-        let parts = of.map(|x| x.as_chunks::<LANES>());
+        let parts = self.of.map(|x| x.as_chunks::<LANES>());
         for c in 0..parts[0].0.len() {
             let chunks = parts.map(|(whole, _)| &whole[c]);
             for (k, lane) in lanes.iter_mut().enumerate() {
-                *lane += term(chunks.map(|chunk| f64::from(chunk[k])));
+                *lane += (self.term)(chunks.map(|chunk| f64::from(chunk[k])));
             }
         }
         let rest = 0..parts[0].1.len();
         let tail: f64 = rest
-            .map(|k| term(parts.map(|(_, tail)| f64::from(tail[k]))))
+            .map(|k| (self.term)(parts.map(|(_, tail)| f64::from(tail[k]))))
             .sum();
         lanes.iter().sum::<f64>() + tail
-    })
+    }
+}
+
+fn sum_in_lanes<const N: usize>(of: [&[f32]; N], term: impl Fn([f64; N]) -> f64) -> f64 {
+    assert!(of.iter().all(|x| x.len() == of[0].len()));
+    Arch::new().dispatch(SumInLanes { of, term })
 }
 
 /// ⟨a, b⟩

@@ -63,6 +63,8 @@ pub struct Desk {
     rest: Sampler,
     aside: Sampler,
     spare: Vec<Params>,
+    /// Batches drawn: the name of the latest.
+    drawn: u64,
 }
 
 impl Default for Desk {
@@ -78,6 +80,7 @@ impl Default for Desk {
             rest: Sampler::default(),
             aside: Sampler::default(),
             spare: Vec::new(),
+            drawn: 0,
         }
     }
 }
@@ -152,6 +155,7 @@ impl<'a> Site<'a> {
         desk.whole.clear();
         desk.rest.clear();
         desk.aside.clear();
+        desk.drawn += 1;
         Self {
             model,
             train,
@@ -222,7 +226,12 @@ impl<'a> Site<'a> {
         let m = self.train.len();
         let size = self.pace.batch;
         let all = part == Part::Whole && size.is_none_or(|size| size >= m);
+        let same = self.whole;
         self.whole = all && self.augmentation.is_none();
+        if self.whole && same {
+            return;
+        }
+        self.desk.drawn += 1;
         if self.whole {
             return;
         }
@@ -278,10 +287,17 @@ impl<'a> Site<'a> {
     ) -> T {
         assert!(self.batches > 0, "next_batch comes first");
         let Desk {
-            batch, workspace, ..
+            batch,
+            workspace,
+            drawn,
+            ..
         } = &mut *self.desk;
         let examples = if self.whole { self.train } else { batch };
-        work(self.model, &examples.all(), workspace)
+        let batch = Batch {
+            number: *drawn,
+            ..examples.all()
+        };
+        work(self.model, &batch, workspace)
     }
 
     /// Takes note of a loss that is not finite; [`Site::trouble`] tells of the first.

@@ -71,8 +71,7 @@ pub fn measure_with(
         let all: Vec<_> = (0..threads)
             .map(|_| scope.spawn(|| peak_flops(0.1)))
             .collect();
-        let one = |thread: std::thread::ScopedJoinHandle<'_, f64>| thread.join().unwrap_or(0.0);
-        all.into_iter().map(one).sum()
+        all.into_iter().map(joined).sum()
     });
     let peak = peak * ranks.unwrap_or(1) as f64;
     let (steps_per_second, steps_per_cpu_second) = match work.is_step() {
@@ -148,9 +147,15 @@ fn steps(setup: &Setup, batch: usize, threads: usize, seconds: f64) -> Result<f6
             scope.spawn(move || train(&shard.train))
         };
         let all: Vec<_> = shards.iter().map(run).collect();
-        let one = |thread: std::thread::ScopedJoinHandle<'_, f64>| thread.join().unwrap_or(0.0);
-        all.into_iter().map(one).sum()
+        all.into_iter().map(joined).sum()
     }))
+}
+
+/// What a thread measured; if it panicked, so do we: half a measurement is none.
+fn joined(thread: std::thread::ScopedJoinHandle<'_, f64>) -> f64 {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The processor time of this process, in seconds: Linux counts it in hundredths.

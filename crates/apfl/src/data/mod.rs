@@ -175,6 +175,7 @@ impl Examples {
         let end = (start + len).min(self.len());
         let cells = start * self.width..end * self.width;
         Batch {
+            number: 0,
             width: self.width,
             rows: match &self.features {
                 Features::Floats(x) => Rows::Floats(&x[cells]),
@@ -277,6 +278,9 @@ pub enum Labels<'a> {
 /// A contiguous view of some examples: what a model sees.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
+    /// What names it among the batches that a workspace sees, so that it is taken in once
+    /// however many gradients are wanted; 0: it has no name.
+    pub number: u64,
     /// Features per example.
     pub width: usize,
     /// The features, row by row.

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 use rand::RngExt;
 use rand_distr::{Distribution, LogNormal, StandardNormal};
 
@@ -193,28 +193,39 @@ impl Dataset for Generated {
         let deviation: Vec<f64> = (1..=d).map(|j| (j as f64).powf(-0.6)).collect();
 
         let m = s.size(k);
-        let mut x = Vec::with_capacity(m * d);
-        let mut y = Vec::with_capacity(m);
-        let mut scores = vec![0.0f64; c];
-        let simd = Arch::new();
-        for row in 0..m {
-            let value = |(mean, deviation): (&f64, &f64)| mean + deviation * normal(&mut rng);
-            x.extend(
-                mean.iter()
-                    .zip(&deviation)
-                    .map(value)
-                    .map(|value| value as f32),
-            );
-            scores.copy_from_slice(&bias);
-            simd.dispatch(|| add_products(&x[row * d..], &weights, &mut scores));
-            y.push(first_maximum(&scores));
+        let model = Scores::new(&weights, &bias);
+        let (_, held) = hold_out(m, s.validation, s.seed, k);
+        let mut held = held.into_iter().peekable();
+        let [mut train, mut valid] = [m - held.len(), held.len()].map(|n| Part {
+            x: Vec::with_capacity(n * d),
+            y: Vec::with_capacity(n),
+        });
+        let mut x = vec![0.0; TOGETHER * d];
+        for start in (0..m).step_by(TOGETHER) {
+            let rows = TOGETHER.min(m - start);
+            for row in x.chunks_exact_mut(d).take(rows) {
+                for ((x, mean), deviation) in row.iter_mut().zip(&mean).zip(&deviation) {
+                    *x = (mean + deviation * normal(&mut rng)) as f32;
+                }
+            }
+            let classes = model.classes(&x);
+            for (r, (row, class)) in x.chunks_exact(d).zip(classes).take(rows).enumerate() {
+                let part = match held.next_if_eq(&((start + r) as u32)) {
+                    Some(_) => &mut valid,
+                    None => &mut train,
+                };
+                part.x.extend_from_slice(row);
+                part.y.push(class);
+            }
         }
-        let all = Examples::new(d, Features::Floats(x), Targets::Classes(y));
-        let (train, valid) = hold_out(m, s.validation, s.seed, k);
+        let examples = |part: Part| {
+            let targets = Targets::Classes(part.y);
+            Examples::new(d, Features::Floats(part.x), targets)
+        };
         Ok(Arc::new(Shard {
             name: k.to_string(),
-            train: all.gathered(&train),
-            valid: all.gathered(&valid),
+            train: examples(train),
+            valid: examples(valid),
         }))
     }
 
@@ -234,24 +245,111 @@ impl Dataset for Generated {
     }
 }
 
-/// scores ← scores + x·W, feature by feature: the same bits whatever the vectors' width.
-#[inline(always)]
-fn add_products(x: &[f32], weights: &[f64], scores: &mut [f64]) {
-    for (x, weights) in x.iter().zip(weights.chunks_exact(scores.len())) {
-        let x = f64::from(*x);
-        scores
-            .iter_mut()
-            .zip(weights)
-            .for_each(|(score, w)| *score += x * w);
+/// Examples in the making.
+struct Part {
+    x: Vec<f32>,
+    y: Vec<u32>,
+}
+
+/// Examples whose scores are summed side by side, or each sum would wait for the one before.
+const TOGETHER: usize = 4;
+
+/// Classes side by side: whole vectors on every CPU.
+const LANES: usize = 16;
+
+/// W and b by panels of classes, filled up with zeros: what turns inputs into classes.
+struct Scores {
+    /// Panel by panel, feature by feature.
+    weights: Vec<[f64; LANES]>,
+    bias: Vec<[f64; LANES]>,
+    classes: usize,
+}
+
+impl Scores {
+    fn new(weights: &[f64], bias: &[f64]) -> Self {
+        let classes = bias.len();
+        let panel = |of: &[f64], first: usize| {
+            std::array::from_fn(|k| of.get(first + k).copied().unwrap_or(0.0))
+        };
+        let panels = || (0..classes).step_by(LANES);
+        let rows = || weights.chunks_exact(classes);
+        Self {
+            weights: panels()
+                .flat_map(|first| rows().map(move |row| panel(row, first)))
+                .collect(),
+            bias: panels().map(|first| panel(bias, first)).collect(),
+            classes,
+        }
+    }
+
+    /// argmax(x·W + b) of every row, the first of equal ones. Every sum runs feature by
+    /// feature: the same bits whatever the vectors' width.
+    fn classes(&self, x: &[f32]) -> [u32; TOGETHER] {
+        let width = x.len() / TOGETHER;
+        let rows: [&[f32]; TOGETHER] = std::array::from_fn(|r| &x[r * width..][..width]);
+        let mut best = [(0, f64::NEG_INFINITY); TOGETHER];
+        for (p, bias) in self.bias.iter().enumerate() {
+            let weights = &self.weights[p * width..][..width];
+            let scores = Arch::new().dispatch(AddProducts {
+                rows,
+                weights,
+                bias,
+            });
+            for (best, scores) in best.iter_mut().zip(&scores) {
+                let scores = &scores[..LANES.min(self.classes - p * LANES)];
+                for (k, score) in scores.iter().enumerate() {
+                    if *score > best.1 {
+                        *best = (p * LANES + k, *score);
+                    }
+                }
+            }
+        }
+        best.map(|(class, _)| class as u32)
     }
 }
 
-fn first_maximum(scores: &[f64]) -> u32 {
-    let mut best = 0;
-    for (k, score) in scores.iter().enumerate() {
-        if *score > scores[best] {
-            best = k;
+/// b + x·W for a panel of classes. Not a closure, which would be compiled for the
+/// narrowest vectors where it is not inlined.
+struct AddProducts<'a> {
+    rows: [&'a [f32]; TOGETHER],
+    weights: &'a [[f64; LANES]],
+    bias: &'a [f64; LANES],
+}
+
+impl WithSimd for AddProducts<'_> {
+    type Output = [[f64; LANES]; TOGETHER];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Self::Output {
+        let mut sums = [*self.bias; TOGETHER];
+        let [a, b, c, d] = self.rows;
+        let rows = a.iter().zip(b).zip(c.iter().zip(d));
+        for (weights, ((a, b), (c, d))) in self.weights.iter().zip(rows) {
+            for (sums, x) in sums.iter_mut().zip([*a, *b, *c, *d]) {
+                let x = f64::from(x);
+                for k in 0..LANES {
+                    sums[k] += x * weights[k];
+                }
+            }
         }
+        sums
     }
-    best as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_the_largest_scores_is_the_class() {
+        // 20 classes of one feature: score k = b + x·W with W = 1 for class 17, −1 for
+        // class 18 and 0 for the others; b = 0 but for class 3, where it is 1.
+        let mut weights = [0.0; 20];
+        (weights[17], weights[18]) = (1.0, -1.0);
+        let mut bias = [0.0; 20];
+        bias[3] = 1.0;
+        let scores = Scores::new(&weights, &bias);
+        // x = 2: 17 wins by 2; −3: 18 by 3; ½: 3 by 1; 1: 3 and 17 are equal.
+        assert_eq!(scores.classes(&[2.0, -3.0, 0.5, 1.0]), [17, 18, 3, 3]);
+    }
 }

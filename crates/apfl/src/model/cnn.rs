@@ -7,6 +7,7 @@ use super::kernels::{Dense, decay, relu, relu_backward};
 use super::{Layout, Loss, Model, Step, Workspace};
 use crate::data::Batch;
 use crate::error::{Error, Result};
+use crate::params::mix;
 
 /// A network's widths.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -158,28 +159,75 @@ impl Model for Cnn {
     }
 
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
-        let n = batch.len();
-        let [first, second] = &self.convs;
-        images(batch, first.inputs, &mut ws.images);
-        ws.hidden.resize_with(ws.hidden.len().max(1), Vec::new);
-        first.forward(at, &ws.images, n, &mut ws.convs[0]);
-        let [one, two] = &mut ws.convs;
-        second.forward(at, &one.pooled, n, two);
-        let flat = &two.pooled[..n * second.output_len()];
-        let hidden = &mut ws.hidden[0];
-        all_columns(&mut ws.columns, self.hidden.inputs.max(self.last.inputs));
-        let flat = Rows::dense(flat, &ws.columns[..self.hidden.inputs]);
-        self.hidden
-            .forward(Point::At(at), flat, n, &mut ws.scratch, hidden);
-        relu(hidden);
-        let hidden = Rows::dense(hidden, &ws.columns[..self.last.inputs]);
-        self.last
-            .forward(Point::At(at), hidden, n, &mut ws.scratch, &mut ws.outputs);
+        self.pass(Point::At(at), at, batch, ws);
     }
 
     fn backward(
         &self,
         at: Option<&[f32]>,
+        into: &mut [f32],
+        step: Step,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) {
+        self.back(Place::of(at), at, into, step, batch, ws);
+    }
+
+    /// The mixture is written down for the filters, which are few and packed anyway; the
+    /// dense layers, with nearly all parameters, make it as they go.
+    fn descend_mixed(
+        &self,
+        alpha: f32,
+        v: &mut [f32],
+        w: &[f32],
+        rate: f32,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) -> f64 {
+        let mut filters = std::mem::take(&mut ws.point);
+        let range = 0..self.convs[1].range().end;
+        filters.resize(range.len(), 0.0);
+        mix(&mut filters, alpha, &v[range.clone()], &w[range]);
+        self.pass(Point::Mixture { alpha, v, w }, &filters, batch, ws);
+        let loss = self.differentiate(batch, ws);
+        let (place, step) = (Place::Mixed(alpha, w), self.step(rate));
+        self.back(place, Some(&filters), v, step, batch, ws);
+        ws.point = filters;
+        loss
+    }
+}
+
+impl Cnn {
+    /// The forward pass at a point of which `filters` are the first numbers, as far as
+    /// convolutions have parameters.
+    fn pass(&self, at: Point<'_>, filters: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
+        let n = batch.len();
+        let [first, second] = &self.convs;
+        if batch.number == 0 || ws.images_of != batch.number {
+            images(batch, first.inputs, &mut ws.images);
+            ws.images_of = batch.number;
+        }
+        ws.hidden.resize_with(ws.hidden.len().max(1), Vec::new);
+        first.forward(filters, &ws.images, n, &mut ws.convs[0]);
+        let [one, two] = &mut ws.convs;
+        second.forward(filters, &one.pooled, n, two);
+        let flat = &two.pooled[..n * second.output_len()];
+        let hidden = &mut ws.hidden[0];
+        all_columns(&mut ws.columns, self.hidden.inputs.max(self.last.inputs));
+        let flat = Rows::dense(flat, &ws.columns[..self.hidden.inputs]);
+        self.hidden.forward(at, flat, n, &mut ws.scratch, hidden);
+        relu(hidden);
+        let hidden = Rows::dense(hidden, &ws.columns[..self.last.inputs]);
+        self.last
+            .forward(at, hidden, n, &mut ws.scratch, &mut ws.outputs);
+    }
+
+    /// The backward pass at that place; its `filters` as in [`Cnn::pass`], `None` where
+    /// they are those of `into`.
+    fn back(
+        &self,
+        place: Place<'_>,
+        filters: Option<&[f32]>,
         into: &mut [f32],
         step: Step,
         batch: &Batch<'_>,
@@ -197,7 +245,6 @@ impl Model for Cnn {
             delta,
             ..
         } = ws;
-        let place = Place::of(at);
         // Each layer: back through its parameters first, then move them.
         let hidden = &hidden[0];
         self.last
@@ -214,7 +261,7 @@ impl Model for Cnn {
         self.hidden
             .accumulate(place, into, step, flat, this, scratch);
 
-        second.propagate(at.unwrap_or(into), next, n, two, this);
+        second.propagate(filters.unwrap_or(into), next, n, two, this);
         decay(place, into, second.range(), step.decay);
         second.accumulate(into, step.scale, &one.pooled, next, n, two);
 

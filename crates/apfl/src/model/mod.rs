@@ -115,6 +115,8 @@ pub struct Workspace {
     pub delta: Vec<f32>,
     pub(crate) input: kernels::rows::Input,
     pub(crate) images: Vec<f32>,
+    /// The number of the batch they were made of.
+    pub(crate) images_of: u64,
     pub(crate) columns: Vec<u32>,
     pub(crate) scratch: Vec<f32>,
     pub(crate) point: Params,

@@ -211,10 +211,11 @@ pub fn hold_out(m: usize, share: f64, seed: u64, client: u64) -> (Vec<u32>, Vec<
     let held = held_out(m, share);
     let mut order: Vec<u32> = (0..m as u32).collect();
     order.shuffle(&mut stream(seed, Purpose::Split, 0, client));
-    let (mut valid, mut train) = (order[..held].to_vec(), order[held..].to_vec());
-    valid.sort_unstable();
-    train.sort_unstable();
-    (train, valid)
+    let mut is_held = vec![false; m];
+    order[..held]
+        .iter()
+        .for_each(|k| is_held[*k as usize] = true);
+    (0..m as u32).partition(|k| !is_held[*k as usize])
 }
 
 /// ⌈share·m⌉. A product that is whole but for rounding (0.07·100) counts as whole.

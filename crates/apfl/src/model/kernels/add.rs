@@ -128,22 +128,38 @@ unsafe fn add<S: Simd, const R: usize, const V: usize>(
     (y, outputs, mask): (*mut f32, usize, MemMask<S::m32s>),
 ) {
     let mut sums = [[simd.splat_f32s(0.0); V]; R];
-    for (k, &column) in columns.iter().enumerate() {
-        if V > 1 {
+    if V == 1 {
+        // Narrow: two columns at a time, so that a row of x is addressed once for all.
+        let (pairs, rest) = columns.as_chunks::<2>();
+        for (k, pair) in pairs.iter().enumerate() {
+            // SAFETY: as the caller promises.
+            unsafe {
+                add_columns::<S, R, 2, V>(simd, x.add(2 * k), width, w, pair, outputs, &mut sums)
+            };
+        }
+        for (k, one) in rest.iter().enumerate() {
+            // SAFETY: as the caller promises.
+            unsafe {
+                let x = x.add(2 * pairs.len() + k);
+                add_columns::<S, R, 1, V>(simd, x, width, w, &[*one], outputs, &mut sums);
+            }
+        }
+    } else {
+        for (k, &column) in columns.iter().enumerate() {
             let soon = columns[(k + AHEAD).min(columns.len() - 1)];
             w.soon::<V>(soon as usize * outputs);
-        }
-        // SAFETY: as the caller promises.
-        unsafe {
-            let x = x.add(k);
-            let mut here = [simd.splat_f32s(0.0); V];
-            for v in 0..V {
-                here[v] = w.load(simd, column as usize * outputs + v * S::F32_LANES);
-            }
-            for r in 0..R {
-                let x = simd.splat_f32s(*x.add(r * width));
+            // SAFETY: as the caller promises.
+            unsafe {
+                let x = x.add(k);
+                let mut here = [simd.splat_f32s(0.0); V];
                 for v in 0..V {
-                    sums[r][v] = simd.mul_add_e_f32s(x, here[v], sums[r][v]);
+                    here[v] = w.load(simd, column as usize * outputs + v * S::F32_LANES);
+                }
+                for r in 0..R {
+                    let x = simd.splat_f32s(*x.add(r * width));
+                    for v in 0..V {
+                        sums[r][v] = simd.mul_add_e_f32s(x, here[v], sums[r][v]);
+                    }
                 }
             }
         }
@@ -151,6 +167,35 @@ unsafe fn add<S: Simd, const R: usize, const V: usize>(
     for r in 0..R {
         // SAFETY: as the caller promises.
         unsafe { add_to(simd, sums[r], y.add(r * outputs), mask) };
+    }
+}
+
+/// sums[r] ← sums[r] + Σ_c x[r, c]·W[columns[c]], one vector wide.
+///
+/// # Safety
+/// As for [`add`].
+#[inline(always)]
+unsafe fn add_columns<S: Simd, const R: usize, const C: usize, const V: usize>(
+    simd: S,
+    x: *const f32,
+    width: usize,
+    w: impl Weight<S>,
+    columns: &[u32; C],
+    outputs: usize,
+    sums: &mut [[S::f32s; V]; R],
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut here = [simd.splat_f32s(0.0); C];
+        for c in 0..C {
+            here[c] = w.load(simd, columns[c] as usize * outputs);
+        }
+        for r in 0..R {
+            let x = x.add(r * width);
+            for c in 0..C {
+                sums[r][0] = simd.mul_add_e_f32s(simd.splat_f32s(*x.add(c)), here[c], sums[r][0]);
+            }
+        }
     }
 }
 

@@ -12,8 +12,7 @@ pub fn compact(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) 
     assert!(!scaling.channels.is_empty() && width.is_multiple_of(scaling.channels.len()));
     to.differs.clear();
     to.differs.resize(width, 0);
-    Arch::new().dispatch(|| differences(bytes, width, &mut to.differs));
-    let varied = to.differs.iter().filter(|differs| **differs != 0).count();
+    let varied = Arch::new().dispatch(|| differences(bytes, width, &mut to.differs));
     let rows = bytes.len() / width;
     // A vector's worth of room, for whoever writes whole vectors.
     to.x.resize(rows * varied + WIDEST, 0.0);
@@ -35,9 +34,10 @@ pub fn compact(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) 
 
 const WIDEST: usize = 16;
 
-/// Per column, the bits in which some row differs from the first.
+/// Per column, the bits in which some row differs from the first. Gives how many columns
+/// have any.
 #[inline(always)]
-fn differences(bytes: &[u8], width: usize, differs: &mut [u8]) {
+fn differences(bytes: &[u8], width: usize, differs: &mut [u8]) -> usize {
     const TOGETHER: usize = 128;
     let (first, rows) = bytes.split_at(width);
     for start in (0..width).step_by(TOGETHER) {
@@ -49,6 +49,8 @@ fn differences(bytes: &[u8], width: usize, differs: &mut [u8]) {
             }
         }
     }
+    let varies = differs.iter().map(|differs| u32::from(*differs != 0));
+    varies.sum::<u32>() as usize
 }
 
 fn trim(to: &mut Columns, rows: usize, varied: usize, width: usize) {
@@ -130,6 +132,10 @@ mod avx512 {
                 }
             }
         }
+        if is_x86_feature_detected!("avx512vbmi2") {
+            // SAFETY: the CPU has these features.
+            return unsafe { squeeze(bytes, width, scaling, to) };
+        }
         for (r, row) in bytes.chunks_exact(width).enumerate() {
             for block in &to.blocks {
                 let (scale, shift) = scaling.channels[block.channel];
@@ -143,6 +149,72 @@ mod avx512 {
                 }
             }
         }
+    }
+
+    /// Fills `to.x`: every row's bytes are drawn together 64 at a time, then turned into
+    /// numbers.
+    ///
+    /// # Safety
+    /// As for [`split`], after it has found the columns.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2")]
+    unsafe fn squeeze(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) {
+        let varies = to.varied.len() - WIDEST;
+        let plane = width / scaling.channels.len();
+        let Columns {
+            x,
+            varied,
+            differs,
+            squeezing: (masks, ends, together),
+            ..
+        } = to;
+        masks.clear();
+        masks.extend((0..width).step_by(64).map(|start| {
+            // SAFETY: masked to the columns that exist.
+            unsafe {
+                let at = differs.as_ptr().add(start).cast();
+                let differs = _mm512_maskz_loadu_epi8(lanes64(width - start), at);
+                _mm512_test_epi8_mask(differs, differs)
+            }
+        }));
+        // Where each channel's columns end among those that vary.
+        let columns = &varied[..varies];
+        ends.clear();
+        let channels = 1..=scaling.channels.len();
+        ends.extend(channels.map(|k| columns.partition_point(|j| (*j as usize) < k * plane)));
+        // A vector of room behind the bytes of a row.
+        together.resize(varies + 64, 0);
+        for (r, row) in bytes.chunks_exact(width).enumerate() {
+            let mut at = 0;
+            for (k, &mask) in masks.iter().enumerate() {
+                // SAFETY: masked to columns that exist; at most `varies` bytes came
+                // before, and 64 more may be written.
+                unsafe {
+                    let bytes = _mm512_maskz_loadu_epi8(mask, row.as_ptr().add(64 * k).cast());
+                    let bytes = _mm512_maskz_compress_epi8(mask, bytes);
+                    _mm512_storeu_epi8(together.as_mut_ptr().add(at).cast(), bytes);
+                }
+                at += mask.count_ones() as usize;
+            }
+            let mut start = 0;
+            for (&end, &(scale, shift)) in ends.iter().zip(&scaling.channels) {
+                for k in (start..end).step_by(16) {
+                    // SAFETY: k < varies: 16 bytes may be read there, and 16 numbers
+                    // be written: the next channel or row mends what is too far, and
+                    // behind the last one is room for a vector.
+                    unsafe {
+                        let bytes = _mm_loadu_si128(together.as_ptr().add(k).cast());
+                        let at = x.as_mut_ptr().add(r * varies + k);
+                        _mm512_storeu_ps(at, scaled(bytes, scale, shift));
+                    }
+                }
+                start = end;
+            }
+        }
+    }
+
+    /// The mask of the first `count` lanes, at most 64.
+    fn lanes64(count: usize) -> u64 {
+        u64::MAX >> (64 - count.min(64))
     }
 
     /// The mask of the first `count` lanes, at most sixteen.
@@ -206,6 +278,7 @@ mod tests {
             compact(&bytes, width, &scaling, &mut one);
             two.differs = one.differs.clone();
             two.blocks = one.blocks.clone();
+            two.squeezing = one.squeezing.clone();
             let varied = one.varied.len();
             two.x.resize(rows * varied, 0.0);
             two.varied.resize(varied, 0);

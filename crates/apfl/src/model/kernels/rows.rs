@@ -35,14 +35,13 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A batch as [`Rows`], kept as long as the same batch is asked for: APFL takes every
+/// A batch as [`Rows`], kept as long as the same number is asked for: APFL takes every
 /// batch twice, at w and at v̄.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
-    bytes: Vec<u8>,
     scaling: Option<Scaling>,
-    /// Columns, and whether for a wide layer.
-    shape: (usize, bool),
+    /// The batch's number, its columns, and whether it is for a wide layer.
+    known: (u64, usize, bool),
     columns: Columns,
     all: Vec<u32>,
     /// Where the bytes are not zero, if that is seldom.
@@ -61,6 +60,8 @@ pub struct Columns {
     /// Per column, the bits in which some row differs from the first.
     pub(super) differs: Vec<u8>,
     pub(super) blocks: Vec<Block>,
+    /// Room for drawing bytes together: masks, ends of channels, a row.
+    pub(super) squeezing: (Vec<u64>, Vec<usize>, Vec<u8>),
 }
 
 /// Up to sixteen columns of one channel, some of which vary.
@@ -81,19 +82,17 @@ impl Input {
         match batch.rows {
             Features::Floats(_) => all_columns(&mut self.all, batch.width),
             Features::Bytes(bytes, scaling) => {
-                let known = self.scaling.as_ref() == Some(scaling);
-                if known && self.shape == (batch.width, wide) && self.bytes == bytes {
+                let this = (batch.number, batch.width, wide);
+                if batch.number > 0 && self.known == this {
                     return;
                 }
-                if !known {
+                if self.scaling.as_ref() != Some(scaling) {
                     self.scaling = Some(scaling.clone());
                     let products =
                         |(scale, _): &(f32, f32)| std::array::from_fn(|k| k as f32 * scale);
                     self.products = scaling.channels.iter().map(products).collect();
                 }
-                self.shape = (batch.width, wide);
-                self.bytes.clear();
-                self.bytes.extend_from_slice(bytes);
+                self.known = this;
                 self.sparse = wide && 2 * find(bytes, batch.width, &mut self.masks) <= bytes.len();
                 if !self.sparse {
                     compact(bytes, batch.width, scaling, &mut self.columns);

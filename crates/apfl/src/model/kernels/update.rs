@@ -1,6 +1,6 @@
 //! A dense layer's weights moved by its derivative, which is never stored.
 
-use pulp::{Simd, WithSimd};
+use pulp::{MemMask, Simd, WithSimd};
 
 use super::point::Place;
 use super::rows::Rows;
@@ -91,20 +91,17 @@ fn update_columns<S: Simd>(
         any: decay != 0.0,
         full: simd.splat_f32s(decay),
         last: simd.splat_f32s(decay),
+        within: simd.mask_between_m32s(0, lanes as u32),
         share: simd.splat_f32s(share),
         rest: simd.splat_f32s(1.0 - share),
     };
     let end = Decay {
         last: masked(simd, decay, tail),
+        within: simd.mask_between_m32s(0, tail as u32),
         ..inner
     };
-    // Short rows: every other tile first. The last row of one tile reaches into the first
-    // of the next, and a load that waits for such a store is slow. Long rows: tile by
-    // tile, so that a cache line comes once.
-    let turns = if padded <= 2 * lanes { 2 } else { 1 };
     let whole = width / most;
-    let tiles = (0..turns).flat_map(|turn| (turn..whole).step_by(turns));
-    let tiles = tiles.map(|tile| (tile * most, most));
+    let tiles = (0..whole).map(|tile| (tile * most, most));
     let mut rest = whole * most;
     let rests = std::iter::from_fn(|| {
         let size = [5, 2, 1].into_iter().find(|size| rest + size <= width)?;
@@ -153,6 +150,8 @@ struct Decay<S: Simd> {
     full: S::f32s,
     /// The factor in a row's last vector: zero beyond the row.
     last: S::f32s,
+    /// The lanes of a row's last vector that belong to the row.
+    within: MemMask<S::m32s>,
     share: S::f32s,
     rest: S::f32s,
 }
@@ -232,8 +231,15 @@ unsafe fn update<S: Simd, const I: usize, const V: usize>(
     for i in 0..I {
         for v in 0..V {
             let place = columns[i] * outputs + v * S::F32_LANES;
+            // A tile's last row keeps off the next one: a load that waits for a store
+            // which covers it in part is slow.
             // SAFETY: as the caller promises.
-            unsafe { (into.add(place) as *mut S::f32s).write_unaligned(sums[i][v]) };
+            unsafe {
+                match i + 1 == I && v + 1 == V {
+                    true => simd.mask_store_ptr_f32s(decay.within, into.add(place), sums[i][v]),
+                    false => (into.add(place) as *mut S::f32s).write_unaligned(sums[i][v]),
+                }
+            }
         }
     }
 }

@@ -190,6 +190,7 @@ fn sparse_passes_are_plain_sums_on_every_width() {
         let mut x = vec![0.0; bytes.len()];
         scaling.apply(&bytes, inputs, &mut x);
         let batch = Batch {
+            number: 0,
             width: inputs,
             rows: Features::Bytes(&bytes, &scaling),
             targets: Labels::Classes(&[]),
