@@ -1,6 +1,6 @@
 //! Bytes to numbers, without the columns that a batch holds constant.
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 use super::rows::{Block, Columns};
 use crate::data::Scaling;
@@ -12,7 +12,11 @@ pub fn compact(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) 
     assert!(!scaling.channels.is_empty() && width.is_multiple_of(scaling.channels.len()));
     to.differs.clear();
     to.differs.resize(width, 0);
-    let varied = Arch::new().dispatch(|| differences(bytes, width, &mut to.differs));
+    let varied = Arch::new().dispatch(Differences {
+        bytes,
+        width,
+        differs: &mut to.differs,
+    });
     let rows = bytes.len() / width;
     // A vector's worth of room, for whoever writes whole vectors.
     to.x.resize(rows * varied + WIDEST, 0.0);
@@ -35,22 +39,35 @@ pub fn compact(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) 
 const WIDEST: usize = 16;
 
 /// Per column, the bits in which some row differs from the first. Gives how many columns
-/// have any.
-#[inline(always)]
-fn differences(bytes: &[u8], width: usize, differs: &mut [u8]) -> usize {
-    const TOGETHER: usize = 128;
-    let (first, rows) = bytes.split_at(width);
-    for start in (0..width).step_by(TOGETHER) {
-        let end = width.min(start + TOGETHER);
-        let (differs, first) = (&mut differs[start..end], &first[start..end]);
-        for row in rows.chunks_exact(width) {
-            for ((differs, byte), first) in differs.iter_mut().zip(&row[start..end]).zip(first) {
-                *differs |= byte ^ first;
+/// have any. Not a closure, which would be compiled for the narrowest vectors where it is
+/// not inlined.
+struct Differences<'a> {
+    bytes: &'a [u8],
+    width: usize,
+    differs: &'a mut [u8],
+}
+
+impl WithSimd for Differences<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> usize {
+        const TOGETHER: usize = 128;
+        let (width, differs) = (self.width, self.differs);
+        let (first, rows) = self.bytes.split_at(width);
+        for start in (0..width).step_by(TOGETHER) {
+            let end = width.min(start + TOGETHER);
+            let (differs, first) = (&mut differs[start..end], &first[start..end]);
+            for row in rows.chunks_exact(width) {
+                for ((differs, byte), first) in differs.iter_mut().zip(&row[start..end]).zip(first)
+                {
+                    *differs |= byte ^ first;
+                }
             }
         }
+        let varies = differs.iter().map(|differs| u32::from(*differs != 0));
+        varies.sum::<u32>() as usize
     }
-    let varies = differs.iter().map(|differs| u32::from(*differs != 0));
-    varies.sum::<u32>() as usize
 }
 
 fn trim(to: &mut Columns, rows: usize, varied: usize, width: usize) {
