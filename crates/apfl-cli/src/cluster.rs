@@ -110,6 +110,7 @@ mod ranks {
             let _lead = cluster.lead();
             return prepared.train(args, setup);
         }
+        ignore_signals();
         serve(cluster, setup, &prepared.plan.algorithm);
         Ok(ExitCode::SUCCESS)
     }
@@ -131,8 +132,7 @@ mod ranks {
     /// Carries out the leader's orders. What goes wrong on the way ends the whole job: others
     /// may wait for this rank.
     pub fn serve(cluster: Cluster, setup: Setup, algorithm: &Choice) {
-        let served = ignore_signals().and_then(|()| training::serve(cluster, setup, algorithm));
-        if let Err(error) = served {
+        if let Err(error) = training::serve(cluster, setup, algorithm) {
             crate::output::tell(format!("error on rank {}: {error}", cluster.rank));
             cluster.abort();
         }
@@ -187,13 +187,13 @@ mod ranks {
 
     /// Lets the leader decide what a signal means: launchers give it to everybody. A second
     /// one ends this process.
-    fn ignore_signals() -> Result<()> {
+    fn ignore_signals() {
         let seen = AtomicBool::new(false);
-        ctrlc::set_handler(move || {
+        let handler = move || {
             if seen.swap(true, Ordering::Relaxed) {
                 std::process::exit(130);
             }
-        })
-        .map_err(|e| Error::Data(format!("cannot listen for Ctrl-C: {e}")))
+        };
+        let _ = ctrlc::set_handler(handler); // where it cannot be, a signal ends the process
     }
 }
