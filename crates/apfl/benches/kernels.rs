@@ -66,6 +66,11 @@ fn kernels(c: &mut Criterion) {
                 let v = black_box(&mut v);
                 b.iter(|| model.descend_mixed(0.5, v, &w, 1e-6, &batch, &mut ws));
             });
+            let mut w = w.clone();
+            group.bench_function(format!("descend at both/{rows}"), |b| {
+                let (v, w) = (black_box(&mut v), black_box(&mut w));
+                b.iter(|| model.descend_both(0.5, (v, w), (1e-6, 1e-6), &batch, &mut ws));
+            });
         }
         let batch = examples.batch(0, 256);
         group.throughput(Throughput::Elements(256));

@@ -356,11 +356,13 @@ impl<'a> Site<'a> {
         self.watch(sum);
     }
 
-    /// v ← v − rate·∇f(αv + (1−α)w; ξ). Gives the loss there.
-    pub fn descend_mixed(&mut self, alpha: f32, v: &mut [f32], w: &[f32], rate: f32) -> f64 {
-        let loss =
-            self.on_batch(|model, batch, ws| model.descend_mixed(alpha, v, w, rate, batch, ws));
-        self.watch(loss)
+    /// v ← v − rates.0·∇f(αv + (1−α)w; ξ) and w ← w − rates.1·∇f(w; ξ), both gradients at
+    /// the values before the step.
+    pub fn descend_both(&mut self, alpha: f32, v: &mut [f32], w: &mut [f32], rates: (f32, f32)) {
+        let (mixed, own) =
+            self.on_batch(|model, batch, ws| model.descend_both(alpha, (v, w), rates, batch, ws));
+        self.watch(mixed);
+        self.watch(own);
     }
 
     /// The first loss of this round that was not finite.

@@ -47,6 +47,9 @@ fn cases() -> Vec<Case> {
         // no tile; a single row, whose columns are all constant.
         case(Loss::Softmax, 1, 40, &[], 10, 20),
         case(Loss::Softmax, 3, 33, &[], 8, 7),
+        case(Loss::Softmax, 1, 900, &[], 10, 21),
+        case(Loss::Softmax, 1, 45, &[], 13, 18),
+        case(Loss::Softmax, 1, 21, &[], 16, 1),
         case(Loss::Softmax, 1, 300, &[17, 33], 16, 23),
         case(Loss::Softmax, 2, 50, &[200, 5, 9], 3, 11),
         case(Loss::Softmax, 1, 21, &[40], 62, 1),
@@ -202,6 +205,15 @@ fn a_copy_of_the_point_or_of_the_mixture_gives_the_same_bits() {
             let a = model.descend_mixed(0.3, &mut one, &w, 0.1, &batch, &mut ws);
             let b = model.descend(Some(&v_bar), &mut two, 0.1, &batch, &mut ws);
             assert!(a == b && one == two && one != v, "case {k}");
+
+            let (mut v1, mut w1) = (v.clone(), w.clone());
+            let both = model.descend_both(0.3, (&mut v1, &mut w1), (0.1, 0.2), &batch, &mut ws);
+            let mut w2 = w.clone();
+            let own = model.descend(None, &mut w2, 0.2, &batch, &mut ws);
+            assert!(
+                both == (a, own) && v1 == one && w1 == w2 && w2 != w,
+                "case {k}"
+            );
         }
     }
 }

@@ -6,6 +6,7 @@
 //! of such a file.
 
 mod legend;
+mod marks;
 mod panel;
 mod png;
 mod scale;

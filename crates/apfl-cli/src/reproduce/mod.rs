@@ -292,7 +292,9 @@ fn one(
             Ok(judged) => {
                 for (claim, other) in claims.iter_mut().zip(judged) {
                     if fails(claim) {
-                        claim.remark(format!("with {called}: {}", page::word(other.verdict)));
+                        let word = page::word(other.verdict);
+                        let count = other.ours.split(';').next().unwrap_or_default();
+                        claim.remark(format!("with {called}: {word}, {count}"));
                     }
                 }
             }

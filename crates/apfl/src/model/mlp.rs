@@ -101,9 +101,55 @@ impl Model for Mlp {
         self.back(Place::Mixed(alpha, w), v, self.step(rate), batch, ws);
         loss
     }
+
+    fn descend_both(
+        &self,
+        alpha: f32,
+        (v, w): (&mut [f32], &mut [f32]),
+        rates: (f32, f32),
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) -> (f64, f64) {
+        #[cfg(target_arch = "x86_64")]
+        if self.layers.len() == 1 && self.layers[0].takes_both() {
+            return self.step_both(alpha, (v, w), rates, batch, ws);
+        }
+        let mixed = self.descend_mixed(alpha, v, w, rates.0, batch, ws);
+        (mixed, self.descend(None, w, rates.1, batch, ws))
+    }
 }
 
 impl Mlp {
+    /// [`Model::descend_both`] where there is a single, narrow layer.
+    #[cfg(target_arch = "x86_64")]
+    fn step_both(
+        &self,
+        alpha: f32,
+        (v, w): (&mut [f32], &mut [f32]),
+        rates: (f32, f32),
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) -> (f64, f64) {
+        let layer = &self.layers[0];
+        ws.input.prepare(batch, false);
+        let Workspace {
+            input,
+            outputs,
+            delta,
+            back: [other, other_delta],
+            scratch,
+            ..
+        } = ws;
+        let input = input.rows(batch);
+        layer.forward_both(alpha, (v, w), input, batch.len(), [outputs, other]);
+        let own = self.loss.differentiate(outputs, &batch.targets, delta);
+        let mixed = self.loss.differentiate(other, &batch.targets, other_delta);
+        let steps = [self.step(rates.1), self.step(rates.0)];
+        let delta = [&delta[..], &other_delta[..]];
+        layer.accumulate_both(alpha, (v, w), steps, input, delta, scratch);
+        (mixed, own)
+    }
+
     fn pass(&self, at: Point<'_>, batch: &Batch<'_>, ws: &mut Workspace) {
         let n = batch.len();
         let last = self.layers.len() - 1;

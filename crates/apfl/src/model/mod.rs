@@ -234,6 +234,22 @@ pub trait Model: Send + Sync {
         loss
     }
 
+    /// A step of APFL, both gradients at the values before it:
+    /// v ← v − rates.0·∇f(αv + (1−α)w; batch) and w ← w − rates.1·∇f(w; batch). Gives both
+    /// losses in that order. The same bits as [`Model::descend_mixed`] and then
+    /// [`Model::descend`].
+    fn descend_both(
+        &self,
+        alpha: f32,
+        (v, w): (&mut [f32], &mut [f32]),
+        rates: (f32, f32),
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) -> (f64, f64) {
+        let mixed = self.descend_mixed(alpha, v, w, rates.0, batch, ws);
+        (mixed, self.descend(None, w, rates.1, batch, ws))
+    }
+
     /// What a backward pass does in a step of gradient descent.
     fn step(&self, rate: f32) -> Step {
         Step {

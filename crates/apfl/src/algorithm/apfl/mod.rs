@@ -133,11 +133,9 @@ impl Apfl {
                 site.descend(w, eta);
                 axpy(v, -eta * *alpha, &g);
                 *alpha = (f64::from(*alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
+            } else if *alpha > 0.0 {
+                site.descend_both(*alpha, v, w, (eta * *alpha, eta));
             } else {
-                // v first: it moves by the gradient at v̄ᵢ, which is made of the old wᵢ.
-                if *alpha > 0.0 {
-                    site.descend_mixed(*alpha, v, w, eta * *alpha);
-                }
                 site.descend(w, eta);
             }
             after(w, v);

@@ -8,6 +8,11 @@ use super::tile::{At, Mixed, Weight, check, strips};
 /// Numbers of W that stay in the first-level cache while all rows of x pass by.
 const DEPTH: usize = 128 * 32;
 
+/// The columns that are summed up before they are added to y.
+pub(super) fn depth(outputs: usize, lanes: usize) -> usize {
+    DEPTH / outputs.min(2 * lanes)
+}
+
 /// Rows of W that are asked for before they are used: a wide matrix comes from afar.
 const AHEAD: usize = 12;
 
@@ -64,7 +69,7 @@ fn all<S: Simd>(
     y: &mut [f32],
 ) {
     let lanes = S::F32_LANES;
-    let depth = DEPTH / outputs.min(2 * lanes);
+    let depth = depth(outputs, lanes);
     for start in (0..width).step_by(depth) {
         let columns = &columns[start..width.min(start + depth)];
         for (first, vectors) in strips(outputs, lanes) {

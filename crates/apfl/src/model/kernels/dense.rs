@@ -3,6 +3,8 @@
 use pulp::Arch;
 
 use super::add::Add;
+#[cfg(target_arch = "x86_64")]
+use super::both::{self, Points, UpdateBoth};
 use super::point::{Place, Point};
 use super::product;
 use super::propagate::Propagate;
@@ -24,7 +26,7 @@ pub struct Dense {
 
 /// Narrower layers leave most of a vector empty, and their rows would not be padded by
 /// the bias behind the last of them.
-const NARROW: usize = 8;
+pub(super) const NARROW: usize = 8;
 
 impl Dense {
     /// Multiplications and additions over one example.
@@ -153,6 +155,18 @@ impl Dense {
                 scratch,
             });
         }
+        self.move_bias(place, into, step, delta, scratch);
+    }
+
+    /// b ← b − decay·b_at + scale·Σᵣ δ[r]
+    fn move_bias(
+        &self,
+        place: Place<'_>,
+        into: &mut [f32],
+        step: Step,
+        delta: &[f32],
+        scratch: &mut Vec<f32>,
+    ) {
         super::decay(place, into, self.bias(), step.decay);
         let bias = &mut into[self.bias()];
         scratch.clear();
@@ -163,6 +177,71 @@ impl Dense {
         for (b, sum) in bias.iter_mut().zip(scratch) {
             *b += step.scale * *sum;
         }
+    }
+
+    /// Whether both points of a mixture can be passed together.
+    #[cfg(target_arch = "x86_64")]
+    pub fn takes_both(&self) -> bool {
+        both::fits(self.outputs)
+    }
+
+    /// [`Dense::forward`] at w and at αv + (1−α)w, to the same bits.
+    #[cfg(target_arch = "x86_64")]
+    pub fn forward_both(
+        &self,
+        alpha: f32,
+        (v, w): (&[f32], &[f32]),
+        rows: Rows<'_>,
+        n: usize,
+        [own, mixed]: [&mut Vec<f32>; 2],
+    ) {
+        let layer = self.offset..self.bias().end;
+        let mixture = Point::Mixture { alpha, v, w };
+        let points = Points {
+            alpha,
+            v: &v[layer.clone()],
+            w: &w[layer],
+            inputs: self.inputs,
+            outputs: self.outputs,
+        };
+        for (y, at) in [(&mut *own, Point::At(w)), (&mut *mixed, mixture)] {
+            y.clear();
+            y.extend(self.bias().map(|k| at.get(k)));
+        }
+        both::add_both(points, rows.constants, rows.constant, [own, mixed]);
+        for y in [&mut *own, &mut *mixed] {
+            (1..n).for_each(|_| y.extend_from_within(..self.outputs));
+            y.truncate(n * self.outputs);
+        }
+        both::add_both(points, rows.x, rows.varied, [own, mixed]);
+    }
+
+    /// [`Dense::accumulate`] for v at αv + (1−α)w, then for w at itself, to the same bits;
+    /// steps and δ of w, of v.
+    #[cfg(target_arch = "x86_64")]
+    pub fn accumulate_both(
+        &self,
+        alpha: f32,
+        (v, w): (&mut [f32], &mut [f32]),
+        steps: [Step; 2],
+        rows: Rows<'_>,
+        delta: [&[f32]; 2],
+        scratch: &mut Vec<f32>,
+    ) {
+        let layer = self.offset..self.bias().end;
+        let update = UpdateBoth {
+            alpha,
+            v: &mut v[layer.clone()],
+            w: &mut w[layer],
+            inputs: self.inputs,
+            outputs: self.outputs,
+            rows,
+            steps,
+            delta,
+        };
+        update.run(scratch);
+        self.move_bias(Place::Mixed(alpha, w), v, steps[1], delta[1], scratch);
+        self.move_bias(Place::Here, w, steps[0], delta[0], scratch);
     }
 
     fn update_narrow(&self, weight: &mut [f32], scale: f32, rows: Rows<'_>, delta: &[f32]) {

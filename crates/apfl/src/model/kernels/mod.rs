@@ -9,6 +9,8 @@
 #![allow(clippy::needless_range_loop)]
 
 mod add;
+#[cfg(target_arch = "x86_64")]
+mod both;
 mod compact;
 pub mod conv;
 mod dense;

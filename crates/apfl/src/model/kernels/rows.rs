@@ -59,21 +59,11 @@ pub struct Columns {
     pub(super) constant: Vec<u32>,
     /// Per column, the bits in which some row differs from the first.
     pub(super) differs: Vec<u8>,
-    pub(super) blocks: Vec<Block>,
-    /// Room for drawing bytes together: masks, ends of channels, a row.
-    pub(super) squeezing: (Vec<u64>, Vec<usize>, Vec<u8>),
-}
-
-/// Up to sixteen columns of one channel, some of which vary.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Block {
-    /// The first of them.
-    pub(super) start: usize,
-    /// How many columns before it vary.
-    pub(super) at: usize,
-    /// Which of them vary.
-    pub(super) varied: u16,
-    pub(super) channel: usize,
+    /// The same as a bit per column, where each channel ends among the columns that vary, and
+    /// the bytes of those: room for the widest vectors.
+    pub(super) masks: Vec<u64>,
+    pub(super) ends: Vec<usize>,
+    pub(super) together: Vec<u8>,
 }
 
 impl Input {

@@ -1,0 +1,164 @@
+//! Both matrices moved by their derivatives, which are never stored.
+
+use std::arch::x86_64::*;
+
+use super::super::rows::Rows;
+use super::super::tile::{aligned, check};
+use super::{LANES, fits, mixed, within};
+use crate::model::Step;
+
+/// What moves both: w[j] ← w[j] − decay·w[j] + scale·Σᵣ x[r, j]·δ[r], and v[j] likewise with a
+/// decay, a scale and a δ of its own, where what decays is αv + (1−α)w with the old w.
+pub(in super::super) struct UpdateBoth<'a> {
+    pub(in super::super) alpha: f32,
+    /// W, and b behind it.
+    pub(in super::super) v: &'a mut [f32],
+    pub(in super::super) w: &'a mut [f32],
+    pub(in super::super) inputs: usize,
+    pub(in super::super) outputs: usize,
+    pub(in super::super) rows: Rows<'a>,
+    /// Of w, of v.
+    pub(in super::super) steps: [Step; 2],
+    pub(in super::super) delta: [&'a [f32]; 2],
+}
+
+impl UpdateBoth<'_> {
+    /// Moves both.
+    pub(in super::super) fn run(self, scratch: &mut Vec<f32>) {
+        let outputs = self.outputs;
+        let n = self.delta[0].len() / outputs;
+        assert!(fits(outputs) && self.delta.iter().all(|delta| delta.len() == n * outputs));
+        // A row holds scale·δ of both with zeros up to whole vectors; the last row Σᵣ of it.
+        let start = aligned(scratch, (n + 1) * 2 * LANES);
+        let scaled = &mut scratch[start..start + (n + 1) * 2 * LANES];
+        let (scaled, total) = scaled.split_at_mut(n * 2 * LANES);
+        for (p, (delta, step)) in self.delta.iter().zip(self.steps).enumerate() {
+            let total = &mut total[p * LANES..];
+            let rows = scaled.chunks_exact_mut(2 * LANES);
+            for (scaled, delta) in rows.zip(delta.chunks_exact(outputs)) {
+                let scaled = &mut scaled[p * LANES..];
+                for ((scaled, total), delta) in scaled.iter_mut().zip(&mut *total).zip(delta) {
+                    *scaled = step.scale * delta;
+                    *total += *scaled;
+                }
+            }
+        }
+        let into = Into {
+            len: self.w.len(),
+            w: self.w.as_mut_ptr(),
+            v: self.v.as_mut_ptr(),
+            inputs: self.inputs,
+            outputs,
+            alpha: self.alpha,
+            decay: self.steps.map(|step| step.decay),
+        };
+        assert!(self.v.len() == into.len && into.len == (into.inputs + 1) * outputs);
+        update_columns(into, self.rows.x, self.rows.varied, scaled);
+        update_columns(into, self.rows.constants, self.rows.constant, total);
+    }
+}
+
+/// What is moved, and how it decays.
+#[derive(Clone, Copy)]
+struct Into {
+    w: *mut f32,
+    v: *mut f32,
+    len: usize,
+    inputs: usize,
+    outputs: usize,
+    alpha: f32,
+    /// Of w, of v.
+    decay: [f32; 2],
+}
+
+/// Over the columns j = columns[k]; δ padded and of both, row by row.
+fn update_columns(into: Into, x: &[f32], columns: &[u32], delta: &[f32]) {
+    let width = columns.len();
+    let n = delta.len() / (2 * LANES);
+    check(columns, into.inputs);
+    assert!(x.len() >= n * width);
+    let decays = into.decay != [0.0, 0.0];
+    let mut k = 0;
+    while k < width {
+        let columns = &columns[k..];
+        // SAFETY: the CPU has AVX-512; x has a number for every column in n rows; every
+        // column is less than inputs, so a vector at W[column] ends within b at the
+        // latest; δ has n rows of two vectors.
+        unsafe {
+            let x = x.as_ptr().add(k);
+            let delta = (delta.as_ptr(), n);
+            k += match (columns.len(), decays) {
+                (10.., true) => update::<10, true>(into, x, width, columns, delta),
+                (10.., false) => update::<10, false>(into, x, width, columns, delta),
+                (_, true) => update::<1, true>(into, x, width, columns, delta),
+                (_, false) => update::<1, false>(into, x, width, columns, delta),
+            };
+        }
+    }
+}
+
+/// One tile of [`update_columns`]: `I` rows of both. Gives `I`.
+///
+/// # Safety
+/// The CPU has AVX-512. There are `I` columns; `x` has n rows at the stride `width` with a
+/// number for each, δ has n rows of two vectors; v and w may be read and written for
+/// a vector in each column's row.
+#[target_feature(enable = "avx512f")]
+unsafe fn update<const I: usize, const D: bool>(
+    into: Into,
+    x: *const f32,
+    width: usize,
+    columns: &[u32],
+    (delta, n): (*const f32, usize),
+) -> usize {
+    let outputs = into.outputs;
+    let places: [usize; I] = std::array::from_fn(|i| columns[i] as usize * into.outputs);
+    for column in columns[I..].iter().take(I) {
+        for into in [into.w, into.v] {
+            let row = into.wrapping_add(*column as usize * outputs);
+            _mm_prefetch::<_MM_HINT_T0>(row.cast());
+        }
+    }
+    let mut sums = [[_mm512_setzero_ps(); 2]; I];
+    for r in 0..n {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let x = x.add(r * width);
+            let delta = delta.add(r * 2 * LANES);
+            let here = [_mm512_loadu_ps(delta), _mm512_loadu_ps(delta.add(LANES))];
+            for i in 0..I {
+                let x = _mm512_set1_ps(*x.add(i));
+                for p in 0..2 {
+                    sums[i][p] = _mm512_fmadd_ps(x, here[p], sums[i][p]);
+                }
+            }
+        }
+    }
+    // All is read before anything is written: a row's vector overlaps the next rows'.
+    let within = within(into.outputs);
+    let decay = [_mm512_set1_ps(into.decay[0]), _mm512_set1_ps(into.decay[1])];
+    for i in 0..I {
+        // SAFETY: as the caller promises.
+        let (w, v) = unsafe {
+            let w = _mm512_loadu_ps(into.w.add(places[i]));
+            (w, _mm512_loadu_ps(into.v.add(places[i])))
+        };
+        let moved = match D {
+            true => [
+                _mm512_fnmadd_ps(decay[0], w, w),
+                _mm512_fnmadd_ps(decay[1], mixed(into.alpha, v, w), v),
+            ],
+            false => [w, v],
+        };
+        for p in 0..2 {
+            sums[i][p] = _mm512_add_ps(moved[p], sums[i][p]);
+        }
+    }
+    for i in 0..I {
+        for (p, into) in [into.w, into.v].into_iter().enumerate() {
+            // SAFETY: as the caller promises.
+            unsafe { _mm512_mask_storeu_ps(into.add(places[i]), within, sums[i][p]) };
+        }
+    }
+    I
+}
