@@ -132,7 +132,11 @@ impl Grid<'_> {
         shared.progress.clear();
         let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (k, result) in results {
-            outcomes[k] = Some(result?);
+            match result {
+                // Told below, for the grid instead of the run.
+                Err(Error::Interrupted(_)) => {}
+                result => outcomes[k] = Some(result?),
+            }
         }
         if self.stopped() || outcomes.iter().any(Option::is_none) {
             return Err(Error::Interrupted(

@@ -42,12 +42,17 @@ impl Run {
     /// Reads a run directory.
     pub fn open(path: &Path) -> Result<Self> {
         let spec_file = path.join("spec.toml");
-        let Some(spec_text) = text(&spec_file)? else {
-            return Err(Error::Data(format!(
-                "{}: there is no spec.toml in it; give the directory of a run, \
-                 as `apfl run` printed it",
+        let missing = |what: &str| {
+            Error::Data(format!(
+                "{}: {what}; give the directory of a run, as `apfl run` printed it",
                 path.display()
-            )));
+            ))
+        };
+        if !path.is_dir() {
+            return Err(missing("there is no such directory"));
+        }
+        let Some(spec_text) = text(&spec_file)? else {
+            return Err(missing("there is no spec.toml in it"));
         };
         let spec = spec_text.parse().map_err(|e: toml::de::Error| {
             Error::Data(format!("{}: {}", spec_file.display(), e.message()))
