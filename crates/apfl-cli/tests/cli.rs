@@ -1,54 +1,14 @@
 //! The program, from the outside.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn apfl(directory: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_apfl"))
-        .args(args)
-        .current_dir(directory)
-        .output()
-        .expect("the program starts")
-}
+mod files;
+mod program;
 
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn ok(directory: &Path, args: &[&str]) -> String {
-    let output = apfl(directory, args);
-    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
-    stdout(&output)
-}
-
-fn fails(directory: &Path, args: &[&str], code: i32) -> String {
-    let output = apfl(directory, args);
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{args:?}: {}",
-        stderr(&output)
-    );
-    assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
-    stderr(&output)
-}
-
-fn lines(path: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).unwrap();
-    text.lines()
-        .map(|l| serde_json::from_str(l).unwrap())
-        .collect()
-}
-
-fn json(path: &Path) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
+use files::{json, lines};
+use program::{fails, ok};
 
 const SMALL: [&str; 4] = ["--set", "data.clients=12", "--set", "training.rounds=4"];
 

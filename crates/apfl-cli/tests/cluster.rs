@@ -5,7 +5,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+mod files;
+mod state;
+
+use files::json;
+use state::{fingerprint, records};
 
 const APFL: &str = env!("CARGO_BIN_EXE_apfl");
 
@@ -52,23 +56,6 @@ fn threads(args: &[&str]) -> Command {
 fn run<'a>(args: &[&'a str], more: &[&'a str], out: &'a Path) -> Vec<&'a str> {
     let out = ["--out", out.to_str().unwrap()];
     [&["run"], args, more, &out].concat()
-}
-
-fn fingerprint(run: &Path) -> String {
-    let text = std::fs::read_to_string(run.join("summary.json")).unwrap();
-    let summary: Value = serde_json::from_str(&text).unwrap();
-    summary["fingerprint"].as_str().unwrap().to_owned()
-}
-
-/// The rounds' records without their wall time.
-fn records(run: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(run.join("rounds.jsonl")).unwrap();
-    let record = |line: &str| {
-        let mut record: Value = serde_json::from_str(line).unwrap();
-        record.as_object_mut().unwrap().remove("seconds");
-        record
-    };
-    text.lines().map(record).collect()
 }
 
 /// All that two runs leave is the same: state, records, scores and models of clients.
@@ -197,8 +184,7 @@ fn memories_on_disk_robust_rules_and_attackers_are_the_same_on_ranks() {
             .any(scratch)
     );
     // Every process wrote its own clients.
-    let environment = std::fs::read_to_string(out.join("environment.json")).unwrap();
-    let environment: Value = serde_json::from_str(&environment).unwrap();
+    let environment = json(&out.join("environment.json"));
     assert_eq!(
         (&environment["engine"], &environment["ranks"]),
         (&"mpi".into(), &3.into())

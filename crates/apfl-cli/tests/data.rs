@@ -4,32 +4,11 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-/// Runs the program with that data directory.
-fn apfl(data: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_apfl"))
-        .args(args)
-        .env("APFL_DATA", data)
-        .current_dir(data)
-        .output()
-        .expect("the program starts")
-}
+mod program;
 
-fn ok(data: &Path, args: &[&str]) -> String {
-    let output = apfl(data, args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn fails(data: &Path, args: &[&str], code: i32) -> String {
-    let output = apfl(data, args);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-    assert!(!said.contains("panicked"), "{said}");
-    said
-}
+use program::{fails, ok};
 
 /// Answers every request by path, for as long as the test runs. A body shorter than the
 /// length it is announced with is a connection that broke.

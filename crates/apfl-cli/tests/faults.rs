@@ -7,6 +7,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+mod files;
+mod program;
+mod state;
+
+use files::{json, lines};
+use program::{apfl, ended, fails, ok};
+use state::{fingerprint, records};
+
 const APFL: &str = env!("CARGO_BIN_EXE_apfl");
 
 /// 12 rounds of 10 clients, 63 parameters each.
@@ -26,37 +34,11 @@ const SMALL: [&str; 13] = [
     "checkpoint.every=2",
 ];
 
-fn apfl(directory: &Path, args: &[&str]) -> Output {
-    Command::new(APFL)
-        .args(args)
-        .current_dir(directory)
-        .output()
-        .unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn ok(directory: &Path, args: &[&str]) -> String {
-    let output = apfl(directory, args);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    said(&output)
-}
-
-fn fails(output: &Output, parts: &[&str]) {
-    let message = said(output);
-    assert_eq!(output.status.code(), Some(1), "{message}");
+#[track_caller]
+fn has(message: &str, parts: &[&str]) {
     for part in parts {
         assert!(message.contains(part), "{part} is missing in\n{message}");
     }
-    assert!(!message.contains("panicked"), "{message}");
-}
-
-fn fingerprint(run: &Path) -> String {
-    let text = std::fs::read_to_string(run.join("summary.json")).unwrap();
-    let summary: Value = serde_json::from_str(&text).unwrap();
-    summary["fingerprint"].as_str().unwrap().to_owned()
 }
 
 fn no_temporary_files(directory: &Path) {
@@ -126,7 +108,7 @@ fn a_full_disk_ends_the_run_and_resume_goes_on() {
         let args = [&SMALL[..], more, &["--quiet", "--out"]].concat();
         ok(dir.path(), &[&args[..], &[&whole]].concat());
         let output = with_short_files(dir.path(), blocks, &[&args[..], &[name]].concat());
-        fails(&output, &[message, "File too large"]);
+        has(&ended(&output, 1), &[message, "File too large"]);
         let run = dir.path().join(name);
         no_temporary_files(&run);
         assert!(!run.join("summary.json").exists(), "{name}");
@@ -134,8 +116,7 @@ fn a_full_disk_ends_the_run_and_resume_goes_on() {
         ok(dir.path(), &["run", "--resume", "--quiet", "--out", name]);
         let whole = fingerprint(&dir.path().join(whole));
         assert_eq!(fingerprint(&run), whole, "{name}");
-        let lines = std::fs::read_to_string(run.join("rounds.jsonl")).unwrap();
-        assert_eq!(lines.lines().count(), 12, "{name}");
+        assert_eq!(records(&run).len(), 12, "{name}");
     }
 }
 
@@ -166,7 +147,8 @@ fn a_small_and_a_read_only_file_system() {
     let output = match output {
         Ok(output) if !matches!(output.status.code(), Some(0)) => {
             // No right to make a namespace or to mount: nothing can be said here.
-            eprintln!("skipped: cannot mount a file system: {}", said(&output));
+            let said = String::from_utf8_lossy(&output.stderr);
+            eprintln!("skipped: cannot mount a file system: {said}");
             return;
         }
         Err(error) => {
@@ -175,18 +157,15 @@ fn a_small_and_a_read_only_file_system() {
         }
         Ok(output) => output,
     };
-    let message = said(&output);
-    for part in [
+    let parts = [
         "No space left on device",
         "full: 1",
         "resumed: 0",
         "Read-only file system",
         "read-only: 1",
         "finished: 0",
-    ] {
-        assert!(message.contains(part), "{part} is missing in\n{message}");
-    }
-    assert!(!message.contains("panicked"), "{message}");
+    ];
+    has(&ended(&output, 0), &parts);
     ok(
         dir.path(),
         &[&SMALL[..], &["--quiet", "--out", "whole"]].concat(),
@@ -201,8 +180,8 @@ fn a_small_and_a_read_only_file_system() {
 fn a_place_that_cannot_be_written_is_named() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
-    let output = apfl(dir.path(), &[&SMALL[..], &["--out", "file/r"]].concat());
-    fails(&output, &["file/r: cannot create"]);
+    let said = fails(dir.path(), &[&SMALL[..], &["--out", "file/r"]].concat(), 1);
+    has(&said, &["file/r: cannot create"]);
     // Results that cannot be shown are an error too.
     if let Ok(full) = std::fs::File::options().write(true).open("/dev/full") {
         let args = [&SMALL[..], &["--json", "--out", "shown"]].concat();
@@ -212,7 +191,7 @@ fn a_place_that_cannot_be_written_is_named() {
             .stdout(Stdio::from(full))
             .output()
             .unwrap();
-        fails(&output, &["stdout: cannot write"]);
+        has(&ended(&output, 1), &["stdout: cannot write"]);
         assert!(dir.path().join("shown/summary.json").exists());
     }
 }
@@ -246,7 +225,7 @@ fn a_checkpoint_directory_deleted_while_running() {
         assert!(started.elapsed() < Duration::from_secs(300), "it hangs");
     }
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    ended(&output, 0);
     assert!(deleted > 0, "never there to be deleted");
     let (run, whole) = (dir.path().join("r"), dir.path().join("whole"));
     assert_eq!(fingerprint(&run), fingerprint(&whole));
@@ -282,33 +261,26 @@ const TABLE: [&str; 7] = [
 fn a_client_whose_loss_is_not_finite_stops_the_run_or_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     write_table(&dir.path().join("t.csv"));
-    let output = apfl(dir.path(), &[&TABLE[..], &["--out", "stop"]].concat());
-    fails(&output, &["the loss of client 'zzz' became", "in round 1"]);
+    let said = fails(dir.path(), &[&TABLE[..], &["--out", "stop"]].concat(), 1);
+    has(&said, &["the loss of client 'zzz' became", "in round 1"]);
     assert!(!dir.path().join("stop/summary.json").exists());
-    let again = apfl(dir.path(), &["run", "--resume", "--out", "stop"]);
-    fails(&again, &["the loss of client 'zzz' became"]);
+    let again = fails(dir.path(), &["run", "--resume", "--out", "stop"], 1);
+    has(&again, &["the loss of client 'zzz' became"]);
 
     let skip = ["--set", "training.on_nonfinite=skip", "--out", "skip"];
-    let message = ok(dir.path(), &[&TABLE[..], &skip].concat());
+    let output = apfl(dir.path(), &[&TABLE[..], &skip].concat());
     let left_out = "left out, because their loss is not finite: zzz";
-    assert!(
-        message.contains(&format!("round 6: {left_out}")),
-        "{message}"
-    );
-    assert!(
-        message.contains(&format!("delivery: {left_out}")),
-        "{message}"
-    );
-    let read = |name: &str| std::fs::read_to_string(dir.path().join("skip").join(name)).unwrap();
-    for line in read("rounds.jsonl").lines() {
-        let record: Value = serde_json::from_str(line).unwrap();
+    let told = ["round 6", "delivery"].map(|when| format!("{when}: {left_out}"));
+    has(&ended(&output, 0), &[&told[0], &told[1]]);
+    let run = dir.path().join("skip");
+    for record in lines(&run.join("rounds.jsonl")) {
         assert_eq!(record["skipped"], serde_json::json!(["zzz"]));
         assert_eq!(record["cohort"], 3);
     }
-    let summary: Value = serde_json::from_str(&read("summary.json")).unwrap();
+    let summary = json(&run.join("summary.json"));
     assert_eq!(summary["skipped"], serde_json::json!(["zzz"]));
     assert_eq!(summary["clients"], 3);
-    assert_eq!(read("clients.jsonl").lines().count(), 3);
+    assert_eq!(lines(&run.join("clients.jsonl")).len(), 3);
     // Who was left out changed nobody: as if it had never been in the table.
     let text = std::fs::read_to_string(dir.path().join("t.csv")).unwrap();
     let others: Vec<&str> = text.lines().filter(|l| !l.starts_with("zzz")).collect();
@@ -339,13 +311,16 @@ fn a_data_file_that_changed_or_went_is_named() {
     let run = dir.path().join("r");
     let before = fingerprint(&run);
     std::fs::remove_file(run.join("summary.json")).unwrap();
-    let resume = || apfl(dir.path(), &["run", "--resume", "--out", "r"]);
+    let refused = || fails(dir.path(), &["run", "--resume", "--out", "r"], 1);
     let rounds = std::fs::read(run.join("rounds.jsonl")).unwrap();
 
     std::fs::write(&table, format!("{text}eve,1,0.5,0.5\n")).unwrap();
-    fails(&resume(), &["t.csv", "has changed since the run was begun"]);
+    has(
+        &refused(),
+        &["t.csv", "has changed since the run was begun"],
+    );
     std::fs::remove_file(&table).unwrap();
-    fails(&resume(), &["t.csv"]);
+    has(&refused(), &["t.csv"]);
     assert_eq!(std::fs::read(run.join("rounds.jsonl")).unwrap(), rounds);
     assert!(!run.join("summary.json").exists());
 
@@ -365,20 +340,13 @@ fn attackers_are_marked_and_not_scored() {
         "--out",
         "r",
     ];
-    let message = ok(dir.path(), &[&SMALL[..], &attack].concat());
-    assert!(
-        message.contains("sign-flip by 2 of 10 clients"),
-        "{message}"
-    );
-    let read = |name: &str| std::fs::read_to_string(dir.path().join("r").join(name)).unwrap();
-    let clients: Vec<Value> = read("clients.jsonl")
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let output = apfl(dir.path(), &[&SMALL[..], &attack].concat());
+    has(&ended(&output, 0), &["sign-flip by 2 of 10 clients"]);
+    let clients = lines(&dir.path().join("r/clients.jsonl"));
     let (bad, good): (Vec<&Value>, Vec<&Value>) =
         clients.iter().partition(|c| c["attacker"] == true);
     assert_eq!((bad.len(), good.len()), (2, 8));
-    let summary: Value = serde_json::from_str(&read("summary.json")).unwrap();
+    let summary = json(&dir.path().join("r/summary.json"));
     assert_eq!(
         (&summary["clients"], &summary["attackers"]),
         (&8.into(), &2.into())

@@ -2,32 +2,15 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
 
-fn apfl(directory: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_apfl"))
-        .args(args)
-        .current_dir(directory)
-        .output()
-        .expect("the program starts")
-}
+mod files;
+mod program;
 
-fn ok(directory: &Path, args: &[&str]) -> String {
-    let output = apfl(directory, args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn fails(directory: &Path, args: &[&str]) -> String {
-    let output = apfl(directory, args);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
-    assert!(!errors.contains("panicked"), "{errors}");
-    errors
-}
+use files::{json, lines};
+use program::{fails, ok};
 
 fn run(directory: &Path, name: &str, more: &[&str]) {
     let mut args = vec!["run", "--quiet", "--out", name];
@@ -39,10 +22,6 @@ fn run(directory: &Path, name: &str, more: &[&str]) {
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
-}
-
-fn json(path: &Path) -> Value {
-    serde_json::from_str(&read(path)).unwrap()
 }
 
 /// The page as a browser has it after loading, and what it complained of.
@@ -131,15 +110,14 @@ fn a_browser_shows_the_runs_numbers_and_complains_of_nothing() {
     // Four charts of curves tell the last round's values; α's two, the clients' three and
     // the costs' two follow, and the class mix.
     assert_eq!(dom.matches("<figure").count(), 4 + 2 + 3 + 2 + 1);
-    let rounds = read(&here.join("a/rounds.jsonl"));
-    let last: Value = serde_json::from_str(rounds.lines().last().unwrap()).unwrap();
+    let rounds = lines(&here.join("a/rounds.jsonl"));
+    let last = rounds.last().unwrap();
     let share = last["personal"]["valid"]["accuracy"].as_f64().unwrap();
     let told = format!("personal {:.2}%</title>", 100.0 * share);
     assert!(dom.contains("round 4\n") && dom.contains(&told), "{told}");
     // A dot for each of the 12 clients, against shared and against a constant answer.
     assert_eq!(dom.matches("<circle").count(), 24);
-    for line in read(&here.join("a/clients.jsonl")).lines() {
-        let client: Value = serde_json::from_str(line).unwrap();
+    for client in lines(&here.join("a/clients.jsonl")) {
         let share = |m: &str| 100.0 * client[m]["valid"]["accuracy"].as_f64().unwrap();
         let told = format!(
             "<title>{}\nshared {:.2}%\nlocalized {:.2}%\npersonal {:.2}%\n",
@@ -228,14 +206,14 @@ fn hostile_run_directories_are_shown_harmlessly_or_refused() {
     assert!(page.contains("&lt;script&gt;alert(1)"));
 
     std::fs::write(&clients, text + "{\"client\": 5}\n").unwrap();
-    let error = fails(here, &["report", "a"]);
+    let error = fails(here, &["report", "a"], 1);
     assert!(error.contains("clients.jsonl: line 13"), "{error}");
     // The old report is still there.
     assert_eq!(read(&here.join("a/report.html")), page);
-    let error = fails(here, &["report", "none"]);
+    let error = fails(here, &["report", "none"], 1);
     assert!(error.contains("none"), "{error}");
     std::fs::create_dir(here.join("empty")).unwrap();
-    let error = fails(here, &["report", "empty"]);
+    let error = fails(here, &["report", "empty"], 1);
     assert!(error.contains("spec.toml"), "{error}");
 }
 

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+mod files;
+mod state;
+
+use state::{fingerprint, records};
 
 const BASE: [&str; 14] = [
     "--quiet",
@@ -28,24 +31,6 @@ fn command(out: &Path, args: &[&str]) -> Command {
     command.arg("run").args(args).arg("--out").arg(out);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     command
-}
-
-fn fingerprint(run: &Path) -> String {
-    let text = std::fs::read_to_string(run.join("summary.json")).unwrap();
-    let summary: Value = serde_json::from_str(&text).unwrap();
-    summary["fingerprint"].as_str().unwrap().to_owned()
-}
-
-/// The rounds' records without their wall time.
-fn rounds(run: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(run.join("rounds.jsonl")).unwrap();
-    text.lines()
-        .map(|line| {
-            let mut record: Value = serde_json::from_str(line).unwrap();
-            record.as_object_mut().unwrap().remove("seconds");
-            record
-        })
-        .collect()
 }
 
 /// Starts or resumes a run and kills it after a while; true if it ended by itself.
@@ -128,7 +113,7 @@ fn a_killed_run_ends_with_the_bits_of_an_uninterrupted_one() {
                 fingerprint(&whole),
                 "{algorithm} {memory}"
             );
-            assert_eq!(rounds(&run), rounds(&whole), "{algorithm} {memory}");
+            assert_eq!(records(&run), records(&whole), "{algorithm} {memory}");
         }
     }
 }
@@ -174,7 +159,7 @@ fn resume_says_what_it_does() {
     assert!(message.contains("round 40 is damaged"), "{message}");
     assert!(message.contains("going on after round 38"), "{message}");
     assert_eq!(fingerprint(&run), before);
-    assert_eq!(rounds(&run).len(), 40);
+    assert_eq!(records(&run).len(), 40);
     // None whole: exit 1, nothing touched.
     std::fs::remove_file(run.join("summary.json")).unwrap();
     for round in [38, 40] {

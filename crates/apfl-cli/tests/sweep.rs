@@ -2,35 +2,17 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
+mod files;
+mod program;
+
+use files::{json, lines};
+use program::{fails, ok};
+
 const SPEC: &str = "[data]\nclients = 6\nfeatures = 5\nclasses = 3\nexamples = 30\n\
                     [training]\nrounds = 4\nlocal_steps = 3";
-
-fn apfl(dir: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_apfl"));
-    command.current_dir(dir).args(args).output().unwrap()
-}
-
-fn ok(dir: &Path, args: &[&str]) -> String {
-    let output = apfl(dir, args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn fails(dir: &Path, args: &[&str], status: i32) -> String {
-    let output = apfl(dir, args);
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(status), "{args:?}: {errors}");
-    errors
-}
-
-fn json(path: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-}
 
 #[test]
 fn a_sweep_is_its_runs_and_goes_on_where_it_stopped() {
@@ -174,9 +156,9 @@ fn a_reproduction_judges_what_its_runs_say() {
         let name = names.iter().find(|name| name.starts_with(&start));
         let name = name.unwrap_or_else(|| panic!("{start} in {names:?}"));
         let file = at.join(format!("o/fig4/runs/{name}/rounds.jsonl"));
-        let text = fs::read_to_string(file).unwrap();
-        let line: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-        line[model]["train"]["loss"].as_f64().unwrap()
+        lines(&file).last().unwrap()[model]["train"]["loss"]
+            .as_f64()
+            .unwrap()
     };
     let mut verdicts = Vec::new();
     for data in ["synthetic0,0", "synthetic0.5,0.5", "synthetic1,1"] {

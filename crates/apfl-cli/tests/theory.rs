@@ -1,34 +1,17 @@
 //! `apfl join` and `apfl theory`, from the outside.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn apfl(directory: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_apfl"))
-        .args(args)
-        .current_dir(directory)
-        .output()
-        .expect("the program starts")
-}
+mod files;
+mod program;
 
-fn ok(directory: &Path, args: &[&str]) -> String {
-    let output = apfl(directory, args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {stderr}");
-    String::from_utf8(output.stdout).unwrap()
-}
+use files::{json, lines};
+use program::{fails, ok};
 
-fn json(directory: &Path, args: &[&str]) -> Value {
+fn answer(directory: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&ok(directory, args)).unwrap()
-}
-
-fn fails(directory: &Path, args: &[&str], code: i32) -> String {
-    let output = apfl(directory, args);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
-    stderr
 }
 
 /// A small run in `runs/a`: 6 clients of 60 examples, 4 features, 3 classes.
@@ -55,7 +38,7 @@ fn a_newcomer_joins_from_the_generator_or_from_its_table() {
     let join = |data: &str, more: &[&str]| {
         let mut args = vec!["join", "runs/a", "--data", data, "--json"];
         args.extend(more);
-        json(here, &args)
+        answer(here, &args)
     };
     let first = join("synthetic:6", &["--mixing", "0.5", "--out", "joined"]);
     let epochs = first["epochs"].as_array().unwrap();
@@ -102,9 +85,8 @@ fn a_run_is_replayed_and_measured() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     run(here);
-    let report = json(here, &["theory", "runs/a", "--points", "3", "--json"]);
-    let summary = std::fs::read_to_string(here.join("runs/a/summary.json")).unwrap();
-    let summary: Value = serde_json::from_str(&summary).unwrap();
+    let report = answer(here, &["theory", "runs/a", "--points", "3", "--json"]);
+    let summary = json(&here.join("runs/a/summary.json"));
     assert_eq!(report["fingerprint"], summary["fingerprint"]);
     assert_eq!(report["visited"], serde_json::json!([0, 2, 5]));
     assert_eq!(report["clients"].as_array().unwrap().len(), 6);
@@ -112,9 +94,8 @@ fn a_run_is_replayed_and_measured() {
     let picture = std::fs::read_to_string(here.join("runs/a/theory.svg")).unwrap();
     assert_eq!(picture.matches("<circle").count(), 18); // 6 clients, 3 panels
     // What training learned is what delivery said it is.
-    let lines = std::fs::read_to_string(here.join("runs/a/clients.jsonl")).unwrap();
-    for (line, client) in lines.lines().zip(report["clients"].as_array().unwrap()) {
-        let line: Value = serde_json::from_str(line).unwrap();
+    let delivered = lines(&here.join("runs/a/clients.jsonl"));
+    for (line, client) in delivered.iter().zip(report["clients"].as_array().unwrap()) {
         assert_eq!(
             (&line["client"], &line["mixing"]),
             (&client["client"], &client["mixing"])
@@ -144,7 +125,7 @@ fn the_theorems_are_checked() {
         "2",
         "--json",
     ];
-    let found = json(directory.path(), &args);
+    let found = answer(directory.path(), &args);
     let lemma = found["lemma"].as_array().unwrap();
     assert_eq!(lemma.len(), 5);
     for row in lemma {

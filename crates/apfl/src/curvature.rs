@@ -76,7 +76,7 @@ fn over_clients(
 }
 
 /// u of length 1, in a random direction.
-fn direction(len: usize, rng: &mut Stream) -> Vec<f64> {
+pub(crate) fn direction(len: usize, rng: &mut Stream) -> Vec<f64> {
     let mut u: Vec<f64> = (0..len).map(|_| rng.sample(StandardNormal)).collect();
     normalize(&mut u);
     u
@@ -91,23 +91,39 @@ fn normalize(u: &mut [f64]) -> f64 {
     norm
 }
 
-/// The largest |eigenvalue| of a symmetric matrix: u ← Au/‖Au‖, ‖Au‖ → |λ|.
-fn power_iteration(
+/// Power iteration on a symmetric matrix A, without end: u ← Au/‖Au‖, and every ‖Au‖ → |λ|,
+/// the largest |eigenvalue|. None of them is above it.
+pub(crate) fn power_iteration(
     mut u: Vec<f64>,
-    most: usize,
-    close: f64,
     mut apply: impl FnMut(&[f64]) -> Vec<f64>,
-) -> f64 {
-    let mut last = 0.0;
-    for _ in 0..most {
+) -> impl Iterator<Item = f64> {
+    std::iter::repeat_with(move || {
         u = apply(&u);
-        let norm = normalize(&mut u);
-        if (norm - last).abs() <= close * norm {
-            return norm;
+        normalize(&mut u)
+    })
+}
+
+/// The first number that is close to the one before it, or else the last of `most`.
+fn settled(numbers: impl Iterator<Item = f64>, most: usize, close: f64) -> f64 {
+    let mut last = 0.0;
+    for number in numbers.take(most) {
+        if (number - last).abs() <= close * number {
+            return number;
         }
-        last = norm;
+        last = number;
     }
     last
+}
+
+/// ∇²f(x)·u ≈ (∇f(x+hu) − ∇f(x−hu))/2h, where `gradient(u, h)` is ∇f(x+hu).
+pub(crate) fn hessian_times(
+    u: &[f64],
+    h: f64,
+    mut gradient: impl FnMut(&[f64], f64) -> Vec<f64>,
+) -> Vec<f64> {
+    let (ahead, behind) = (gradient(u, h), gradient(u, -h));
+    let pairs = ahead.iter().zip(&behind);
+    pairs.map(|(a, b)| (a - b) / (2.0 * h)).collect()
 }
 
 /// λ_max(mean x̃x̃ᵀ), x̃ = (x, 1), over some examples.
@@ -117,7 +133,7 @@ pub fn second_moment(examples: &Examples, mut rng: Stream) -> f64 {
     let batch = examples.all();
     let x = batch.numbers(&mut buffer);
     let m = examples.len() as f64;
-    power_iteration(direction(d + 1, &mut rng), 2000, 1e-10, |u| {
+    let norms = power_iteration(direction(d + 1, &mut rng), |u| {
         let mut sum = vec![0.0; d + 1];
         let (u, shift) = (&u[..d], u[d]);
         for row in x.chunks_exact(d) {
@@ -129,10 +145,11 @@ pub fn second_moment(examples: &Examples, mut rng: Stream) -> f64 {
             sum[d] += along;
         }
         sum
-    })
+    });
+    settled(norms, 2000, 1e-10)
 }
 
-/// The largest |eigenvalue| of ∇²f(w), with ∇²f(w)·u ≈ (∇f(w+εu) − ∇f(w−εu))/2ε.
+/// The largest |eigenvalue| of ∇²f(w).
 fn sharpest(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream) -> f64 {
     // Long against the rounding of f32 gradients, short against the change of ∇²f.
     const EPSILON: f64 = 1e-2;
@@ -153,12 +170,8 @@ fn sharpest(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream)
             .collect();
         let mut g = vec![0.0; at.len()];
         site.full_gradient(&at, &mut g);
-        g
+        g.into_iter().map(f64::from).collect()
     };
-    power_iteration(start, 50, 1e-3, |u| {
-        let (ahead, behind) = (gradient(u, EPSILON), gradient(u, -EPSILON));
-        let pairs = ahead.iter().zip(&behind);
-        let bent = pairs.map(|(a, b)| (f64::from(*a) - f64::from(*b)) / (2.0 * EPSILON));
-        bent.collect()
-    })
+    let norms = power_iteration(start, |u| hessian_times(u, EPSILON, &mut gradient));
+    settled(norms, 50, 1e-3)
 }

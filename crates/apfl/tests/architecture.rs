@@ -266,10 +266,12 @@ fn uses(module: &[&str], code: &str) -> BTreeSet<String> {
         }
     }
     // super:: leaves a file for its folder; one that is deeper stays in its room.
-    if module.len() == 2 && module[1] != "mod" {
+    if let [folder, file] | [folder, file, "mod"] = module
+        && *file != "mod"
+    {
         for (start, prefix) in code.match_indices("super::") {
             let entry = path(&code[start + prefix.len()..]);
-            found.insert(room_of(&[module[0], &entry[0]]));
+            found.insert(room_of(&[folder, &entry[0]]));
         }
     }
     found
@@ -331,10 +333,9 @@ fn arrows_are_seen_however_they_are_written() {
         seen(&["site"], "let x = crate::store::tensors::read();"),
         "store::tensors"
     );
-    assert_eq!(
-        seen(&["store", "run_dir"], "use super::atomic::X;"),
-        "store::atomic"
-    );
+    for module in [&["store", "checkpoint"][..], &["store", "run_dir", "mod"]] {
+        assert_eq!(seen(module, "use super::atomic::X;"), "store::atomic");
+    }
     assert_eq!(
         seen(&["data", "table"], "use super::partition::iid;"),
         "data"

@@ -1,12 +1,10 @@
 //! μ, L and κ.
 
-use rand::RngExt;
-use rand_distr::StandardNormal;
 use serde::Serialize;
 
 use super::federation::Federation;
 use super::objective::{Objective, axpy, norm_squared};
-use crate::curvature::{bend, second_moment};
+use crate::curvature::{bend, direction, hessian_times, power_iteration, second_moment};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream, stream};
 
@@ -97,37 +95,17 @@ pub fn measure(
     Ok((l_i, smoothness))
 }
 
-/// An estimate of ‖∇²fᵢ(x)‖: power iteration on products with the Hessian, each a
-/// central difference of two gradients, (∇f(x + hu) − ∇f(x − hu))/2h.
+/// An estimate of ‖∇²fᵢ(x)‖: the largest ‖∇²fᵢ(x)·u‖ of some power iterations.
 pub fn hessian_norm(f: &Objective<'_>, x: &[f64], iterations: usize, rng: &mut Stream) -> f64 {
     let h = 1e-3 * norm_squared(x).sqrt().max(1.0);
-    let mut at = vec![0.0; x.len()];
-    let mut down = vec![0.0; x.len()];
-    let mut u: Vec<f64> = (0..x.len()).map(|_| rng.sample(StandardNormal)).collect();
-    let mut out = vec![0.0; x.len()];
-    let mut found = 0.0f64;
-    for _ in 0..iterations {
-        let norm = norm_squared(&u).sqrt();
-        if norm == 0.0 {
-            break;
-        }
-        u.iter_mut().for_each(|u| *u /= norm);
-        let shifted = |at: &mut [f64], h: f64| {
-            at.copy_from_slice(x);
-            axpy(at, h, &u);
-        };
-        shifted(&mut at, h);
+    let gradient = |u: &[f64], by: f64| {
+        let (mut at, mut out) = (x.to_vec(), vec![0.0; x.len()]);
+        axpy(&mut at, by, u);
         f.evaluate(&at, &mut out);
-        shifted(&mut at, -h);
-        f.evaluate(&at, &mut down);
-        for (out, down) in out.iter_mut().zip(&down) {
-            *out = (*out - down) / (2.0 * h);
-        }
-        // ‖Hu‖ is at most ‖H‖ whatever the signs of the eigenvalues.
-        found = found.max(norm_squared(&out).sqrt());
-        std::mem::swap(&mut u, &mut out);
-    }
-    found
+        out
+    };
+    let norms = power_iteration(direction(x.len(), rng), |u| hessian_times(u, h, gradient));
+    norms.take(iterations).fold(0.0, f64::max)
 }
 
 #[cfg(test)]

@@ -1,0 +1,90 @@
+//! What was typed: a file for each command, or for a few that belong together.
+
+mod bench;
+mod data;
+mod models;
+mod report;
+mod reproduce;
+mod run;
+mod spec;
+mod sweep;
+mod theory;
+
+use apfl::error::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+
+pub use bench::Bench;
+pub use data::{Data, Get, Inspect, List};
+pub use models::{Export, Join, Predict, Which};
+pub use report::Report;
+pub use reproduce::Reproduce;
+pub use run::Run;
+pub use spec::{Check, Init, Overrides, read_spec};
+pub use sweep::Sweep;
+pub use theory::Theory;
+
+/// Personalized federated learning: one shared model, and one for each client.
+#[derive(Debug, Parser)]
+#[command(version, about, after_help = EXAMPLES, propagate_version = true)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  apfl run                                 train the built-in example; needs no files
+  apfl init my.toml                        a commented spec to start from
+  apfl check my.toml                       what it would do, and whether it can
+  apfl run my.toml --set training.rounds=20
+  apfl sweep my.toml --over algorithm.kind=apfl,fedavg --seeds 3
+  apfl predict runs/my-… --client hospital-3 --input new.csv
+
+Exit status: 0 done; 1 it could not be done (a file, the data, a loss that is not finite);
+2 the request was wrong.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train: one run, from a spec or the built-in example
+    Run(Run),
+    /// Train a grid of runs over any keys and seeds, and compare them
+    Sweep(Sweep),
+    /// Reproduce figures and tables of the paper, with a verdict for every claim
+    Reproduce(Reproduce),
+    /// Write a commented spec to start from
+    Init(Init),
+    /// Say what a spec would do: problems, clients, sizes, memory and time
+    Check(Check),
+    /// Data sets: list them, fetch them, see how they fall on clients
+    #[command(subcommand)]
+    Data(Data),
+    /// Write a trained model to a .safetensors or .npz file
+    Export(Export),
+    /// Apply a client's model to the rows of a CSV file
+    Predict(Predict),
+    /// Personalize a trained shared model for a client that was never in training
+    Join(Join),
+    /// Make one HTML page of one run's pictures and numbers, or of several side by side
+    Report(Report),
+    /// Measure the paper's quantities on a run, or check its theorems
+    Theory(Theory),
+    /// Measure how fast it is on this machine
+    Bench(Bench),
+    /// Print a completion script for your shell
+    #[command(
+        after_help = "Example:\n  apfl completions bash > ~/.local/share/bash-completion/completions/apfl"
+    )]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Prints a completion script.
+pub fn completions(shell: clap_complete::Shell) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "apfl", &mut script);
+    crate::output::print(&String::from_utf8_lossy(&script))
+}

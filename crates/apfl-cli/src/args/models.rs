@@ -1,0 +1,95 @@
+//! A run's models put to use: `apfl export`, `apfl predict`, `apfl join`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+/// One of the models of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Which {
+    /// The server's model
+    Shared,
+    /// The client's local model v (where the algorithm has none: its copy of the shared one)
+    Local,
+    /// The model the client serves
+    Personal,
+}
+
+/// `apfl export`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl export runs/a --model shared --out shared.safetensors
+  apfl export runs/a --client hospital-3 --model personal --out hospital-3.npz
+
+A dense layer's weight has the shape (inputs, outputs): y = x·W + b.")]
+pub struct Export {
+    /// The run directory
+    pub run: PathBuf,
+    /// The client; not needed for the shared model
+    #[arg(long, value_name = "ID")]
+    pub client: Option<String>,
+    /// Which model
+    #[arg(long, value_enum)]
+    pub model: Which,
+    /// The file; its ending decides: .safetensors or .npz
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// `apfl predict`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  apfl predict runs/a --client hospital-3 --input new.csv > answers.csv
+
+The input needs the training table's feature columns, by name; other columns are ignored.
+The output has a line for each row: the class and a score for every class.")]
+pub struct Predict {
+    /// The run directory
+    pub run: PathBuf,
+    /// The client whose model to use; not needed for the shared model
+    #[arg(long, value_name = "ID")]
+    pub client: Option<String>,
+    /// A CSV file with the feature columns
+    #[arg(long, value_name = "FILE")]
+    pub input: PathBuf,
+    /// Which model
+    #[arg(long, value_enum, default_value = "personal")]
+    pub model: Which,
+}
+
+/// `apfl join`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl join runs/a --data newcomer.csv
+  apfl join runs/a --data newcomer.csv --mixing adaptive --running --epochs 10
+  apfl join runs/synthetic --data synthetic:100 --out joined
+
+The newcomer starts at the run's shared model w and trains v in αv + (1−α)w; beside it stands
+fine-tuning w at the same rate on the same batches (FedAvg's way). The table needs the training
+table's feature columns and its label column; a client column is ignored, a split column
+(train / valid) is used. synthetic:K is client K of a synthetic run's generator.")]
+pub struct Join {
+    /// The run directory
+    pub run: PathBuf,
+    /// A CSV or Parquet file with the newcomer's data, or synthetic:K
+    #[arg(long, value_name = "FILE")]
+    pub data: String,
+    /// α: a number from 0 to 1, adaptive, or adaptive:0.1 [default: the run's own]
+    #[arg(long, value_name = "A")]
+    pub mixing: Option<String>,
+    /// Passes over its training examples
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub epochs: u64,
+    /// Let w take local steps too; otherwise it stays frozen
+    #[arg(long)]
+    pub running: bool,
+    /// Write join.json and the models (and a synthetic newcomer's data.csv) there
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

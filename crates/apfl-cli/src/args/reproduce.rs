@@ -1,0 +1,49 @@
+//! `apfl reproduce`: the paper's figures and tables.
+
+use std::path::PathBuf;
+
+use super::Overrides;
+
+/// `apfl reproduce`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl reproduce fig4                        seconds: synthetic data, nothing to fetch
+  apfl reproduce fig2 fig3 table2            MNIST: apfl data get mnist
+  apfl reproduce all --quick                 a fifth of the rounds, one seed
+  apfl reproduce table1 --seeds 1            CIFAR-10 and the CNN: hours
+
+Items: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6, or all of them; and robustness, which is not the
+paper's: attacking clients against rules of aggregation. OUT/<item> gets verdict.json, verdict.md,
+the figure as SVG and PNG, the tables as CSV and Markdown, and every run's directory. A claim holds
+or fails by more than its spread over seeds, else it is within noise. Where one fails, APFL's runs
+are repeated with the variants of public implementations, and the verdict says under which it holds.
+What is there already is not run again.")]
+pub struct Reproduce {
+    /// Figures and tables: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6, or all
+    #[arg(value_name = "ITEM", required = true)]
+    pub items: Vec<String>,
+    /// Seeds 1, 2, … N [default: 3; with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: Option<u64>,
+    /// A reduced version for minutes: a fifth of the rounds, a tenth of the CNN's
+    #[arg(long)]
+    pub quick: bool,
+    /// Do not try variants where a claim fails
+    #[arg(long)]
+    pub no_variants: bool,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Where everything goes
+    #[arg(long, value_name = "DIR", default_value = "reproduction")]
+    pub out: PathBuf,
+    /// Threads; 0 for all cores. Never changes a result
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=4096))]
+    pub threads: usize,
+    /// No progress; errors are still told
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,45 @@
+//! `apfl run`: one run.
+
+use std::path::PathBuf;
+
+use super::Overrides;
+
+/// `apfl run`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl run                                   adaptive APFL on synthetic(1, 1), 100 clients
+  apfl run my.toml --out runs/first
+  apfl run my.toml --set algorithm.kind=fedavg --set seed=2
+  apfl run --set 'algorithm.mixing={ fixed = 0.5 }' --set training.rounds=20
+  apfl run --resume --out runs/first         go on after an interruption
+  mpirun -n 4 apfl run my.toml --set engine.kind=mpi     on four processes (docs/CLUSTER.md)
+  apfl run my.toml --json | jq .personal.pooled.valid.accuracy
+
+The result goes to stdout, progress and diagnostics to stderr, everything else to the run
+directory: spec.toml, environment.json, schema.json, rounds.jsonl, clients.jsonl, models/
+and, when the run is finished, summary.json.")]
+pub struct Run {
+    /// The spec, a TOML file; without one, the built-in example
+    pub spec: Option<PathBuf>,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// The run directory [default: runs/<name>-<UTC time>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Threads; 0 for all cores. Never changes the result
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Continue the run in --out from its last checkpoint
+    #[arg(long, requires = "out")]
+    pub resume: bool,
+    /// With --resume: go on although the run was begun by another version of the program
+    #[arg(long, requires = "resume")]
+    pub force: bool,
+    /// No progress and no table; errors are still told
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the summary as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,61 @@
+//! A spec as it was typed: a file and overrides; `apfl init` and `apfl check`.
+
+use std::path::PathBuf;
+
+use apfl::error::{Error, Result};
+use apfl::spec::Spec;
+
+/// Overrides of a spec's keys.
+#[derive(Debug, clap::Args)]
+pub struct Overrides {
+    /// Override a key of the spec, such as training.rounds=5; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// Reads a spec file and applies overrides; no file is the built-in example.
+pub fn read_spec(path: Option<&PathBuf>, overrides: &Overrides) -> Result<Spec> {
+    let text = match path {
+        None => String::new(),
+        Some(path) => std::fs::read_to_string(path).map_err(|source| Error::File {
+            path: path.clone(),
+            action: "read",
+            source,
+        })?,
+    };
+    let mut spec = Spec::parse(&text).map_err(|e| match (e, path) {
+        (Error::Request(message), Some(path)) => {
+            Error::Request(format!("{}: {message}", path.display()))
+        }
+        (e, _) => e,
+    })?;
+    overrides.set.iter().try_for_each(|pair| spec.set(pair))?;
+    Ok(spec)
+}
+
+/// `apfl init`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl init                      print a commented spec
+  apfl init my.toml              write it to my.toml")]
+pub struct Init {
+    /// Where to write it; without a file it goes to stdout
+    pub file: Option<PathBuf>,
+}
+
+/// `apfl check`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl check my.toml
+  apfl check my.toml --set model.kind=mlp --json")]
+pub struct Check {
+    /// The spec
+    pub spec: PathBuf,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

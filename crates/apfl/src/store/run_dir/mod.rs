@@ -1,0 +1,101 @@
+//! The run directory: what a run leaves behind.
+
+mod read;
+mod write;
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::SourceFile;
+use crate::metrics::{OverClients, Scores, Spread, Three};
+
+pub use read::{FinishedRun, InterruptedRun, read_clients, read_rounds};
+pub use write::RunDir;
+
+/// `environment.json`: where and by what a run was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The program's version.
+    pub version: String,
+    /// The commit it was built from.
+    pub commit: String,
+    /// The processor.
+    pub cpu: String,
+    /// The engine.
+    pub engine: String,
+    /// On how many processes, where they may be several.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ranks: Option<usize>,
+    /// Threads of each process.
+    pub threads: usize,
+    /// The data's files and checksums.
+    pub data: Vec<SourceFile>,
+    /// The checksum of who has which example, as `apfl data inspect --save` would write it,
+    /// where the data does not name its clients itself.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub partition: Option<String>,
+}
+
+/// A line of `clients.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientRecord {
+    /// The client's name.
+    pub client: String,
+    /// How many examples it has.
+    pub examples: Counts,
+    /// Its training examples of every class.
+    pub classes: Vec<u64>,
+    /// Rounds it took part in.
+    pub rounds: u64,
+    /// Whether it attacks the shared model.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub attacker: bool,
+    /// αᵢ
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixing: Option<f64>,
+    /// Validation accuracy of always answering its commonest training class.
+    pub majority: Option<f64>,
+    /// The scores.
+    #[serde(flatten)]
+    pub scores: Three<Scores>,
+}
+
+/// Training and validation examples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// For training.
+    pub train: usize,
+    /// Held out.
+    pub valid: usize,
+}
+
+/// `summary.json`: the final numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Rounds trained.
+    pub rounds: u64,
+    /// Clients that delivery reached, attackers not counted.
+    pub clients: usize,
+    /// Attackers that delivery reached: their scores are in no number here.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub attackers: usize,
+    /// A hash of the whole state of training.
+    pub fingerprint: String,
+    /// Clients whose loss was not finite at delivery and who were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub skipped: Vec<String>,
+    /// The three models over those clients; absent where there are none.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub models: Option<Three<OverClients>>,
+    /// Validation accuracy of always answering a client's commonest training class, pooled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub majority: Option<f64>,
+    /// αᵢ over those clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixing: Option<Spread>,
+    /// Wall time of the rounds.
+    pub seconds: f64,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}

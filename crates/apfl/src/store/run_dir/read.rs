@@ -1,0 +1,156 @@
+//! The directory of a run that was interrupted or is finished, read again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{ClientRecord, Environment, Summary};
+use crate::data::Schema;
+use crate::error::{Error, Result, at};
+use crate::model::Layout;
+use crate::settings::nearest;
+use crate::spec::{Plan, Spec};
+use crate::training::RoundRecord;
+
+/// A run that was interrupted, or is finished: what `--resume` finds in its directory.
+pub struct InterruptedRun {
+    /// Its resolved spec.
+    pub spec: Spec,
+    /// Where and by what it was made; absent if it was killed before that was written.
+    pub environment: Option<Environment>,
+    /// Its final numbers, where it is finished.
+    pub summary: Option<Summary>,
+}
+
+impl InterruptedRun {
+    /// Reads a run directory; `None` where there is no spec in it, so that no run was
+    /// ever begun there.
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        let read = |name: &str| {
+            let file = path.join(name);
+            match fs::read_to_string(&file) {
+                Ok(text) => Ok(Some(text)),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                Err(e) => Err(at(&file, "read")(e)),
+            }
+        };
+        let wrong = |name: &str, e: serde_json::Error| {
+            Error::Data(format!("{}/{name}: {e}", path.display()))
+        };
+        let Some(spec) = read("spec.toml")? else {
+            return Ok(None);
+        };
+        let environment = read("environment.json")?
+            .map(|text| serde_json::from_str(&text).map_err(|e| wrong("environment.json", e)))
+            .transpose()?;
+        let summary = read("summary.json")?
+            .map(|text| serde_json::from_str(&text).map_err(|e| wrong("summary.json", e)))
+            .transpose()?;
+        Ok(Some(Self {
+            spec: Spec::parse(&spec)?,
+            environment,
+            summary,
+        }))
+    }
+}
+
+/// A finished run that is being read.
+pub struct FinishedRun {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its plan.
+    pub plan: Plan,
+    /// What its inputs look like.
+    pub schema: Schema,
+}
+
+impl FinishedRun {
+    /// Opens a run directory; the run must be finished.
+    pub fn open(path: &Path) -> Result<Self> {
+        let text = |name: &str| {
+            let file = path.join(name);
+            fs::read_to_string(&file).map_err(|source| match source.kind() {
+                std::io::ErrorKind::NotFound if path.is_dir() => Error::Data(format!(
+                    "{}: there is no {name} in it; is it the directory of a finished run?",
+                    path.display()
+                )),
+                _ => at(&file, "read")(source),
+            })
+        };
+        let plan = Spec::parse(&text("spec.toml")?)?.plan()?;
+        let schema = text("schema.json")?;
+        let schema = serde_json::from_str(&schema)
+            .map_err(|e| Error::Data(format!("{}/schema.json: {e}", path.display())))?;
+        text("summary.json")?;
+        Ok(Self {
+            path: path.into(),
+            plan,
+            schema,
+        })
+    }
+
+    /// The tensors of a personal model, where `layout` is the model's; a vector of them is
+    /// what [`Predictor::of_flat`](crate::site::Predictor::of_flat) takes.
+    pub fn personal_layout(&self, layout: &Layout) -> Layout {
+        match self.plan.algorithm.mixes_outputs() {
+            true => layout.mixture(),
+            false => layout.clone(),
+        }
+    }
+
+    /// The clients that delivery reached.
+    pub fn clients(&self) -> Result<Vec<String>> {
+        #[derive(Deserialize)]
+        struct Named {
+            client: String,
+        }
+        let file = self.path.join("clients.jsonl");
+        let text = fs::read_to_string(&file).map_err(at(&file, "read"))?;
+        let name = |(k, line): (usize, &str)| {
+            serde_json::from_str(line)
+                .map(|Named { client }| client)
+                .map_err(|e| Error::Data(format!("{}: line {}: {e}", file.display(), k + 1)))
+        };
+        text.lines().enumerate().map(name).collect()
+    }
+
+    /// An error where delivery did not reach a client of that name.
+    pub fn require_client(&self, client: &str) -> Result<()> {
+        let clients = self.clients()?;
+        if clients.iter().any(|c| c == client) {
+            return Ok(());
+        }
+        let near = nearest(client, clients.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |near| format!(" (did you mean '{near}'?)"));
+        let few: Vec<&str> = clients.iter().take(10).map(String::as_str).collect();
+        let more = if clients.len() > 10 { ", …" } else { "" };
+        Err(Error::Request(format!(
+            "--client {client}: the run delivered to no client of that name{near}; \
+             there are {} of them: {}{more}",
+            clients.len(),
+            few.join(", ")
+        )))
+    }
+}
+
+/// The lines of a run directory's `rounds.jsonl`.
+pub fn read_rounds(run: &Path) -> Result<Vec<RoundRecord>> {
+    read_lines(&run.join("rounds.jsonl"))
+}
+
+/// The lines of a run directory's `clients.jsonl`.
+pub fn read_clients(run: &Path) -> Result<Vec<ClientRecord>> {
+    read_lines(&run.join("clients.jsonl"))
+}
+
+fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
+    let text = fs::read_to_string(path).map_err(at(path, "read"))?;
+    let line = |(k, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|e| {
+            let (path, k) = (path.display(), k + 1);
+            Error::Data(format!("{path}: line {k} is not a record of a run: {e}"))
+        })
+    };
+    text.lines().enumerate().map(line).collect()
+}

@@ -1,0 +1,167 @@
+//! IDX files of any images.
+
+use std::fs;
+
+use apfl::data::{Features, Normalization};
+use apfl::spec::Spec;
+
+use crate::{IDX, error, gzipped, idx, load, small_idx, task_of};
+
+#[test]
+fn idx_is_scaled_by_the_training_pixels() {
+    let dir = tempfile::tempdir().unwrap();
+    small_idx(dir.path());
+    let data = load(dir.path(), &format!("{IDX}clients = 2\npartition = 'iid'")).unwrap();
+    assert_eq!(data.schema().shape, [1, 2, 2]);
+    assert_eq!(
+        (0..2).map(|c| data.sizes(c)).collect::<Vec<_>>(),
+        [(8, 2), (8, 2)]
+    );
+    // Mean 0 and deviation 1 over what the clients train on.
+    let shards: Vec<_> = (0..2).map(|c| data.shard(c).unwrap()).collect();
+    let mut numbers = Vec::new();
+    for shard in &shards {
+        let Features::Bytes(bytes, scaling) = shard.train.features() else {
+            panic!("images stay bytes")
+        };
+        let mut out = vec![0.0; bytes.len()];
+        scaling.apply(bytes, 4, &mut out);
+        numbers.extend(out.into_iter().map(f64::from));
+    }
+    let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+    let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / numbers.len() as f64;
+    assert!(
+        mean.abs() < 1e-6 && (variance - 1.0).abs() < 1e-6,
+        "{mean} {variance}"
+    );
+    assert!(matches!(
+        data.schema().normalization,
+        Normalization::Bytes { .. }
+    ));
+    assert_eq!(data.files().len(), 2);
+}
+
+#[test]
+fn idx_may_name_its_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    small_idx(dir.path());
+    // Images 0–9 are of client 7, 10–18 of client −3, and one of client 500.
+    let owners: Vec<u8> = (0..20i16)
+        .flat_map(|k| {
+            if k < 10 {
+                7i16
+            } else if k < 19 {
+                -3
+            } else {
+                500
+            }
+            .to_be_bytes()
+        })
+        .collect();
+    fs::write(dir.path().join("owners"), idx(0x0b, &[20], &owners)).unwrap();
+    let data = load(dir.path(), &format!("{IDX}clients = 'DIR/owners'")).unwrap();
+    let names: Vec<_> = (0..data.clients()).map(|c| data.name(c)).collect();
+    assert_eq!(names, ["-3", "7"]);
+    assert_eq!(data.sizes(0), (7, 2)); // ⌈0.2·9⌉ = 2
+    assert!(data.notes()[0].starts_with("1 of 3 clients have fewer than 2 validation"));
+    assert_eq!(data.files().len(), 3);
+    // The resolved spec has no partition where the data names its clients.
+    let spec = format!("[data]\n{IDX}clients = 'owners'");
+    let resolved = Spec::parse(&spec).unwrap().plan().unwrap().resolved;
+    assert!(
+        !resolved["data"]
+            .as_table()
+            .unwrap()
+            .contains_key("partition")
+    );
+}
+
+#[test]
+fn idx_labels_that_make_no_sense_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    small_idx(at);
+    let spec = format!("{IDX}clients = 2\npartition = 'iid'");
+    let labels = |labels: &[u8]| fs::write(at.join("labels.gz"), idx(8, &[20], labels)).unwrap();
+    // One damaged byte among 0 and 1 would make 201 classes of three.
+    let mut damaged = [0, 1].repeat(10);
+    damaged[3] = 200;
+    labels(&damaged);
+    error(at, &spec, "go up to 200 but only 3 of them occur");
+    error(
+        at,
+        &format!("{spec}\nclasses = 2"),
+        "label 3 is 200; allowed is 0 to 1",
+    );
+    // A class that is never trained on is said.
+    labels(&[0, 2].repeat(10));
+    let data = load(at, &spec).unwrap();
+    assert_eq!(task_of(&*data), ["0", "1", "2"]);
+    assert_eq!(data.notes(), ["1 of 3 classes have no training example"]);
+    let data = load(at, &format!("{spec}\nclasses = 4")).unwrap();
+    assert_eq!(task_of(&*data).len(), 4);
+}
+
+#[test]
+fn a_wrong_idx_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    small_idx(at);
+    let whole = fs::read(at.join("images")).unwrap();
+    let refuse = |bytes: &[u8], expected: &str| {
+        fs::write(at.join("images"), bytes).unwrap();
+        error(at, IDX, expected);
+    };
+    refuse(
+        b"<!DOCTYPE html><html></html>",
+        "is not an IDX file: it begins with the bytes 3c 21",
+    );
+    refuse(&[], "has 0 bytes, too few");
+    refuse(
+        &whole[..whole.len() - 1],
+        "dimensions [20, 2, 2] need 80 bytes of values, there are at most 79",
+    );
+    refuse(&[&whole[..], &[0]].concat(), "there are more: 81");
+    refuse(&whole[..9], "ends within its header");
+    refuse(
+        &idx(8, &[u32::MAX, u32::MAX, u32::MAX], &[]),
+        "product overflows",
+    );
+    refuse(
+        &idx(8, &[4_000_000_000, 28, 28], &[1; 99]),
+        "need 3136000000000 bytes",
+    );
+    refuse(
+        &gzipped(&idx(8, &[4_000_000_000, 28, 28], &[1; 99])),
+        "need 3136000000000 bytes",
+    );
+    refuse(&idx(8, &[0, 2, 2], &[]), "has no image in it");
+    refuse(
+        &idx(8, &[20], &[1; 20]),
+        "has 1 dimensions; images have 2 to 4",
+    );
+    refuse(
+        &idx(0x0b, &[20, 2, 2], &[0; 160]),
+        "has I16 values, images need bytes",
+    );
+    refuse(
+        &idx(8, &[21, 2, 2], &[1; 84]),
+        "has the dimensions [20], there are 21 images",
+    );
+    let packed = gzipped(&whole);
+    for cut in [1, 3, 9, 11, packed.len() / 2, packed.len() - 1] {
+        fs::write(at.join("images"), &packed[..cut]).unwrap();
+        assert!(load(at, IDX).is_err(), "cut at {cut}");
+    }
+    refuse(&packed[..packed.len() - 4], "gzip");
+    fs::write(at.join("images"), &packed).unwrap();
+    assert!(load(at, &format!("{IDX}clients = 2")).is_ok());
+    error(
+        at,
+        "kind = 'idx'\nimages = 'DIR/none'\nlabels = 'DIR/labels.gz'",
+        "none: cannot read",
+    );
+    error(at, "kind = 'idx'", "data.labels: missing");
+    fs::write(at.join("labels.gz"), idx(0x0c, &[20], &[255; 80])).unwrap();
+    error(at, IDX, "label 0 is -1; allowed is 0 to");
+}
