@@ -185,8 +185,10 @@ fn bytes_and_numbers_give_the_gradient_of_plain_sums() {
 
 #[test]
 fn a_copy_of_the_point_or_of_the_mixture_gives_the_same_bits() {
-    for (k, case) in cases().iter().enumerate() {
-        let model = model(case, 0.05);
+    let cases = cases();
+    let cases = cases.iter().flat_map(|case| [(case, 0.05), (case, 0.0)]);
+    for (k, (case, l2)) in cases.enumerate() {
+        let model = model(case, l2);
         let mut rng = stream(22, Purpose::Theory, k as u64, 0);
         let (bytes, numbers) = examples(case, &mut rng);
         let w = model.layout().uniform(&mut rng);

@@ -25,7 +25,7 @@ pub use theory::Theory;
 
 /// Personalized federated learning: one shared model, and one for each client.
 #[derive(Debug, Parser)]
-#[command(version, about, after_help = EXAMPLES, propagate_version = true)]
+#[command(name = "apfl", version, about, after_help = EXAMPLES, propagate_version = true)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]

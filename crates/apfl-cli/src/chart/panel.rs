@@ -29,11 +29,11 @@ impl<'a> Panel<'a> {
             .filter_map(|s| s.band.as_ref())
             .flatten();
         // A mean of shares and its spread may leave 0 to 1, where no share is.
-        let inside = |value: f64| match chart.y.percent {
+        let share = |value: f64| match chart.y.percent && value.is_finite() {
             true => value.clamp(0.0, 1.0),
             false => value,
         };
-        let bands = bands.flat_map(|b| [inside(b.0), inside(b.1)]);
+        let bands = bands.flat_map(|b| [share(b.0), share(b.1)]);
         let heights = points().map(|p| p.1).chain(bands);
         let mut y = Scale::of(&chart.y, heights, bars, 0.05);
         let lines_only = chart.series.iter().all(|s| s.kind == Kind::Line);

@@ -49,7 +49,7 @@ impl Run {
             ))
         };
         if !path.is_dir() {
-            return Err(missing("there is no such directory"));
+            return Err(missing("is not a directory that can be read"));
         }
         let Some(spec_text) = text(&spec_file)? else {
             return Err(missing("there is no spec.toml in it"));

@@ -53,8 +53,8 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
     let mut all = Vec::new();
     for (item, cells) in &plans {
         let started = Instant::now();
-        let claims = match one(item, cells, args, seeds, &stop) {
-            Ok(claims) => claims,
+        let (claims, tables) = match one(item, cells, args, seeds, &stop) {
+            Ok(done) => done,
             Err(error @ Error::Interrupted(_)) => return Err(error),
             Err(error) => {
                 tell(format!("{}: {error}", item.name));
@@ -64,6 +64,9 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
         };
         if !args.json && !args.quiet {
             print(&page::text(item, &claims))?;
+            if claims.is_empty() {
+                print(&tables)?;
+            }
             let spent = duration(started.elapsed().as_secs_f64());
             tell(format!(
                 "{}: {spent}; {}\n",
@@ -119,14 +122,12 @@ fn out(item: &Item, args: &args::Reproduce) -> PathBuf {
 
 /// A quick verdict does not take the place of a whole one.
 fn keep_whole(item: &Item, args: &args::Reproduce) -> Result<()> {
-    let verdict = out(item, args).join("verdict.json");
+    let verdict = out(item, args).join("verdict.md");
     match std::fs::read_to_string(&verdict) {
-        Ok(text) if args.quick && !text.contains("quick: ") && text.contains("claim") => {
-            Err(Error::Request(format!(
-                "{}: is not of a quick run and would be written over; give another --out",
-                verdict.display()
-            )))
-        }
+        Ok(text) if args.quick && !text.contains("quick: ") => Err(Error::Request(format!(
+            "{}: is not of a quick run and would be written over; give another --out",
+            verdict.display()
+        ))),
         _ => Ok(()),
     }
 }
@@ -238,14 +239,14 @@ fn estimate(plans: &mut Vec<(Item, Vec<Cell>)>, args: &args::Reproduce) -> bool 
 }
 
 /// Runs an item, judges its claims, tries what fails again with the known variants, and
-/// writes it all down.
+/// writes it all down. Gives claims and tables.
 fn one(
     item: &Item,
     cells: &[Cell],
     args: &args::Reproduce,
     seeds: u64,
     stop: &AtomicBool,
-) -> Result<Vec<Claim>> {
+) -> Result<(Vec<Claim>, String)> {
     let out = out(item, args);
     let grid = Grid {
         out: &out,
@@ -300,19 +301,21 @@ fn one(
             }
         }
     }
+    let mut unlike = Vec::new();
+    if args.quick {
+        unlike.push(format!("quick: {} rounds", cells[0].plan.rounds));
+    }
+    if !args.overrides.set.is_empty() {
+        unlike.push(format!("with --set {}", args.overrides.set.join(" --set ")));
+    }
     for claim in &mut claims {
         if seeds == 1 {
             claim.remark("one seed: the sign decides");
         }
-        if args.quick {
-            claim.remark(format!("quick: {} rounds", cells[0].plan.rounds));
-        }
-        if !args.overrides.set.is_empty() {
-            claim.remark(format!("with --set {}", args.overrides.set.join(" --set ")));
-        }
+        unlike.iter().for_each(|how| claim.remark(how));
     }
-    page::write(item, &results, &claims, seeds, &out)?;
-    Ok(claims)
+    let tables = page::write(item, &results, &claims, seeds, &unlike, &out)?;
+    Ok((claims, tables))
 }
 
 fn collect<'a>(

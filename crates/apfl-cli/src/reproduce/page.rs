@@ -12,14 +12,15 @@ use crate::chart;
 use crate::output::counted;
 use crate::table::{csv, markdown};
 
-/// Writes verdicts, tables and pictures.
+/// Writes verdicts, tables and pictures. Gives the tables.
 pub fn write(
     item: &Item,
     results: &Results,
     claims: &[Claim],
     seeds: u64,
+    unlike: &[String],
     out: &Path,
-) -> Result<()> {
+) -> Result<String> {
     let json = serde_json::to_string_pretty(claims).expect("plain JSON");
     write_atomically(&out.join("verdict.json"), json + "\n")?;
     let mut page = format!("# {}: {}\n\n", item.name, item.title);
@@ -30,6 +31,9 @@ pub fn write(
         commits.join(" and "),
         counted(seeds as usize, "seed")
     );
+    if !unlike.is_empty() {
+        page += &format!("\n**Not as the preset says:** {}.\n", unlike.join("; "));
+    }
     if !claims.is_empty() {
         page += "\n";
         page += &verdicts(claims);
@@ -37,17 +41,20 @@ pub fn write(
     for remark in item.remarks {
         page += &format!("\n{remark}\n");
     }
+    let mut tables = String::new();
     for (name, rows) in (item.tables)(results)? {
         write_atomically(&out.join(format!("{name}.md")), markdown(&rows))?;
         write_atomically(&out.join(format!("{name}.csv")), csv(&rows))?;
-        page += &format!("\n## {name}\n\n{}", markdown(&rows));
+        tables += &format!("\n## {name}\n\n{}", markdown(&rows));
     }
+    page += &tables;
     for (name, svg) in (item.figures)(results)? {
         write_atomically(&out.join(format!("{name}.png")), chart::png(&svg)?)?;
         write_atomically(&out.join(format!("{name}.svg")), svg)?;
         page += &format!("\n![{name}]({name}.svg)\n");
     }
-    write_atomically(&out.join("verdict.md"), page)
+    write_atomically(&out.join("verdict.md"), page)?;
+    Ok(tables)
 }
 
 fn verdicts(claims: &[Claim]) -> String {

@@ -195,6 +195,7 @@ impl Dense {
         n: usize,
         [own, mixed]: [&mut Vec<f32>; 2],
     ) {
+        assert!(rows.sparse.is_none());
         let layer = self.offset..self.bias().end;
         let mixture = Point::Mixture { alpha, v, w };
         let points = Points {

@@ -3,11 +3,11 @@
 use pulp::Arch;
 
 /// x ← eˣ for numbers of at most 88, each within two units in the last place; below −64 it is
-/// 0 (e⁻⁶⁴ = 1.6e-28). A number that is none stays so.
+/// 0 (e⁻⁶⁴ = 1.6e-28). NaN stays NaN.
 ///
 /// Beside the 1 of a softmax no sum notices what is left out. Kept, it would become numbers
-/// below 1e-38 after a factor or two, which many CPUs are a hundred times slower with: so
-/// they are where a model has blown up.
+/// below 1e-38 after a factor or two, with which many CPUs are a hundred times slower, and a
+/// model that has blown up gives little else.
 pub fn exp(x: &mut [f32]) {
     Arch::new().dispatch(|| x.iter_mut().for_each(|x| *x = exp_one(*x)));
 }
@@ -21,8 +21,8 @@ fn exp_one(x: f32) -> f32 {
     // ln 2 in two parts, the first so short that k times it is exact.
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
-    let none = x < -64.0;
-    let x = if none { -64.0 } else { x };
+    let vanishes = x < -64.0;
+    let x = if vanishes { -64.0 } else { x };
     let shifted = x * std::f32::consts::LOG2_E + ROUND;
     let k = shifted - ROUND;
     let r = (x - k * LN2_HIGH) - k * LN2_LOW;
@@ -32,7 +32,7 @@ fn exp_one(x: f32) -> f32 {
     }
     let series = series * (r * r) + r + 1.0;
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
-    if none { 0.0 } else { series * power }
+    if vanishes { 0.0 } else { series * power }
 }
 
 #[cfg(test)]

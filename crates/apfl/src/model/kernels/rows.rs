@@ -59,10 +59,11 @@ pub struct Columns {
     pub(super) constant: Vec<u32>,
     /// Per column, the bits in which some row differs from the first.
     pub(super) differs: Vec<u8>,
-    /// The same as a bit per column, where each channel ends among the columns that vary, and
-    /// the bytes of those: room for the widest vectors.
+    /// The same as a bit per column.
     pub(super) masks: Vec<u64>,
+    /// Where each channel ends among the columns that vary.
     pub(super) ends: Vec<usize>,
+    /// The bytes of the columns that vary, row by row.
     pub(super) together: Vec<u8>,
 }
 

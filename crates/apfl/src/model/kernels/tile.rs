@@ -15,17 +15,25 @@ pub(super) fn strips(outputs: usize, lanes: usize) -> impl Iterator<Item = (usiz
         .map(move |v| (v * lanes, 2.min(vectors - v)))
 }
 
+/// Asks for the cache line of a number.
+#[inline(always)]
+pub(super) fn ask(at: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing and may be given any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// Asks for the cache lines of `V` vectors and the one they may reach into.
 #[inline(always)]
 pub(super) fn prefetch<S: Simd, const V: usize>(from: *const f32) {
-    #[cfg(target_arch = "x86_64")]
     for line in 0..=(V * S::F32_LANES).div_ceil(16) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing and may be given any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(16 * line).cast()) };
+        ask(from.wrapping_add(16 * line));
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = from;
 }
 
 /// Every column is one of the inputs.

@@ -163,7 +163,7 @@ fn one<T>(x: &mut T) -> &mut [T; 1] {
 /// A row of w, and of the mixture to the same bits as [`crate::params::mix`].
 ///
 /// # Safety
-/// v and w may be read for a vector in that column's row.
+/// The CPU has AVX-512; v and w may be read for a vector in that column's row.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn load(at: Points<'_>, column: u32) -> [__m512; 2] {
@@ -179,7 +179,7 @@ unsafe fn load(at: Points<'_>, column: u32) -> [__m512; 2] {
 /// y ← y + sum for a row.
 ///
 /// # Safety
-/// `y` may be read and written for a row.
+/// The CPU has AVX-512; `y` may be read and written for a row.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn add_to(sum: __m512, y: *mut f32, outputs: usize) {

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::super::rows::Rows;
-use super::super::tile::{aligned, check};
+use super::super::tile::{aligned, ask, check};
 use super::{LANES, fits, mixed, within};
 use crate::model::Step;
 
@@ -27,7 +27,10 @@ impl UpdateBoth<'_> {
     pub(in super::super) fn run(self, scratch: &mut Vec<f32>) {
         let outputs = self.outputs;
         let n = self.delta[0].len() / outputs;
-        assert!(fits(outputs) && self.delta.iter().all(|delta| delta.len() == n * outputs));
+        let len = (self.inputs + 1) * outputs;
+        assert!(fits(outputs) && self.w.len() == len && self.v.len() == len);
+        assert!(n > 0 && self.delta.iter().all(|delta| delta.len() == n * outputs));
+        assert!(self.rows.sparse.is_none());
         // A row holds scale·δ of both with zeros up to whole vectors; the last row Σᵣ of it.
         let start = aligned(scratch, (n + 1) * 2 * LANES);
         let scaled = &mut scratch[start..start + (n + 1) * 2 * LANES];
@@ -43,8 +46,7 @@ impl UpdateBoth<'_> {
                 }
             }
         }
-        let into = Into {
-            len: self.w.len(),
+        let moved = Moved {
             w: self.w.as_mut_ptr(),
             v: self.v.as_mut_ptr(),
             inputs: self.inputs,
@@ -52,18 +54,20 @@ impl UpdateBoth<'_> {
             alpha: self.alpha,
             decay: self.steps.map(|step| step.decay),
         };
-        assert!(self.v.len() == into.len && into.len == (into.inputs + 1) * outputs);
-        update_columns(into, self.rows.x, self.rows.varied, scaled);
-        update_columns(into, self.rows.constants, self.rows.constant, total);
+        // SAFETY: there is a way for so many outputs, so the CPU has AVX-512; v and w are ours
+        // alone, and of the shape that is said, as asserted above.
+        unsafe {
+            update_columns(moved, self.rows.x, self.rows.varied, scaled);
+            update_columns(moved, self.rows.constants, self.rows.constant, total);
+        }
     }
 }
 
 /// What is moved, and how it decays.
 #[derive(Clone, Copy)]
-struct Into {
+struct Moved {
     w: *mut f32,
     v: *mut f32,
-    len: usize,
     inputs: usize,
     outputs: usize,
     alpha: f32,
@@ -72,26 +76,30 @@ struct Into {
 }
 
 /// Over the columns j = columns[k]; δ padded and of both, row by row.
-fn update_columns(into: Into, x: &[f32], columns: &[u32], delta: &[f32]) {
+///
+/// # Safety
+/// The CPU has AVX-512. v and w have a row of 8 to 16 outputs for every input, and one more (b);
+/// they do not overlap, and nobody else reads or writes them.
+unsafe fn update_columns(both: Moved, x: &[f32], columns: &[u32], delta: &[f32]) {
     let width = columns.len();
     let n = delta.len() / (2 * LANES);
-    check(columns, into.inputs);
+    check(columns, both.inputs);
     assert!(x.len() >= n * width);
-    let decays = into.decay != [0.0, 0.0];
+    let decays = both.decay != [0.0, 0.0];
     let mut k = 0;
     while k < width {
         let columns = &columns[k..];
-        // SAFETY: the CPU has AVX-512; x has a number for every column in n rows; every
-        // column is less than inputs, so a vector at W[column] ends within b at the
+        // SAFETY: as the caller promises; x has a number for every column in n rows; every
+        // column is less than inputs, so a vector of 16 at W[column] ends within b at the
         // latest; δ has n rows of two vectors.
         unsafe {
             let x = x.as_ptr().add(k);
             let delta = (delta.as_ptr(), n);
             k += match (columns.len(), decays) {
-                (10.., true) => update::<10, true>(into, x, width, columns, delta),
-                (10.., false) => update::<10, false>(into, x, width, columns, delta),
-                (_, true) => update::<1, true>(into, x, width, columns, delta),
-                (_, false) => update::<1, false>(into, x, width, columns, delta),
+                (10.., true) => update::<10, true>(both, x, width, columns, delta),
+                (10.., false) => update::<10, false>(both, x, width, columns, delta),
+                (_, true) => update::<1, true>(both, x, width, columns, delta),
+                (_, false) => update::<1, false>(both, x, width, columns, delta),
             };
         }
     }
@@ -105,18 +113,18 @@ fn update_columns(into: Into, x: &[f32], columns: &[u32], delta: &[f32]) {
 /// a vector in each column's row.
 #[target_feature(enable = "avx512f")]
 unsafe fn update<const I: usize, const D: bool>(
-    into: Into,
+    both: Moved,
     x: *const f32,
     width: usize,
     columns: &[u32],
     (delta, n): (*const f32, usize),
 ) -> usize {
-    let outputs = into.outputs;
-    let places: [usize; I] = std::array::from_fn(|i| columns[i] as usize * into.outputs);
+    let outputs = both.outputs;
+    let places: [usize; I] = std::array::from_fn(|i| columns[i] as usize * outputs);
     for column in columns[I..].iter().take(I) {
-        for into in [into.w, into.v] {
+        for into in [both.w, both.v] {
             let row = into.wrapping_add(*column as usize * outputs);
-            _mm_prefetch::<_MM_HINT_T0>(row.cast());
+            ask(row);
         }
     }
     let mut sums = [[_mm512_setzero_ps(); 2]; I];
@@ -135,18 +143,18 @@ unsafe fn update<const I: usize, const D: bool>(
         }
     }
     // All is read before anything is written: a row's vector overlaps the next rows'.
-    let within = within(into.outputs);
-    let decay = [_mm512_set1_ps(into.decay[0]), _mm512_set1_ps(into.decay[1])];
+    let lanes = within(outputs);
+    let decay = [_mm512_set1_ps(both.decay[0]), _mm512_set1_ps(both.decay[1])];
     for i in 0..I {
         // SAFETY: as the caller promises.
         let (w, v) = unsafe {
-            let w = _mm512_loadu_ps(into.w.add(places[i]));
-            (w, _mm512_loadu_ps(into.v.add(places[i])))
+            let w = _mm512_loadu_ps(both.w.add(places[i]));
+            (w, _mm512_loadu_ps(both.v.add(places[i])))
         };
         let moved = match D {
             true => [
                 _mm512_fnmadd_ps(decay[0], w, w),
-                _mm512_fnmadd_ps(decay[1], mixed(into.alpha, v, w), v),
+                _mm512_fnmadd_ps(decay[1], mixed(both.alpha, v, w), v),
             ],
             false => [w, v],
         };
@@ -155,9 +163,9 @@ unsafe fn update<const I: usize, const D: bool>(
         }
     }
     for i in 0..I {
-        for (p, into) in [into.w, into.v].into_iter().enumerate() {
+        for (p, into) in [both.w, both.v].into_iter().enumerate() {
             // SAFETY: as the caller promises.
-            unsafe { _mm512_mask_storeu_ps(into.add(places[i]), within, sums[i][p]) };
+            unsafe { _mm512_mask_storeu_ps(into.add(places[i]), lanes, sums[i][p]) };
         }
     }
     I

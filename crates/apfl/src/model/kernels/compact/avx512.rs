@@ -1,4 +1,4 @@
-//! The same, up to 64 columns at a time.
+//! [`compact`](super::compact) on AVX-512, up to 64 columns at a time.
 
 use std::arch::x86_64::*;
 
@@ -116,7 +116,8 @@ unsafe fn find(bytes: &[u8], width: usize, masks: &mut Vec<u64>) {
 /// number: a load that waits for stores which cover it in parts is slow.
 ///
 /// # Safety
-/// The masks belong to columns of `width`; `together` has room for all and 64 bytes more.
+/// The CPU has these features. Rows are whole, the masks belong to columns of `width`;
+/// `together` has room for the masks' columns of all rows and 64 bytes more.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
 unsafe fn draw_together(bytes: &[u8], width: usize, masks: &[u64], together: &mut [u8]) {
     let mut at = together.as_mut_ptr();

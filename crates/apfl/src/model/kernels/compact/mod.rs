@@ -19,7 +19,8 @@ pub fn compact(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) 
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("popcnt")
     {
-        // SAFETY: the CPU has these features; the rows are whole, and so are the channels.
+        // SAFETY: the CPU has these features; there is a row, all are whole, and so are the
+        // channels.
         return unsafe { avx512::split(bytes, width, scaling, to) };
     }
     plain(bytes, width, scaling, to);
