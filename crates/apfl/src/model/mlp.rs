@@ -102,35 +102,22 @@ impl Model for Mlp {
         loss
     }
 
-    fn descend_both(
-        &self,
-        alpha: f32,
-        (v, w): (&mut [f32], &mut [f32]),
-        rates: (f32, f32),
-        batch: &Batch<'_>,
-        ws: &mut Workspace,
-    ) -> (f64, f64) {
-        #[cfg(target_arch = "x86_64")]
-        if self.layers.len() == 1 && self.layers[0].takes_both() {
-            return self.step_both(alpha, (v, w), rates, batch, ws);
-        }
-        let mixed = self.descend_mixed(alpha, v, w, rates.0, batch, ws);
-        (mixed, self.descend(None, w, rates.1, batch, ws))
-    }
-}
-
-impl Mlp {
-    /// [`Model::descend_both`] where there is a single, narrow layer.
+    /// Where there is a single, narrow layer.
     #[cfg(target_arch = "x86_64")]
-    fn step_both(
+    fn descend_together(
         &self,
         alpha: f32,
         (v, w): (&mut [f32], &mut [f32]),
         rates: (f32, f32),
         batch: &Batch<'_>,
         ws: &mut Workspace,
-    ) -> (f64, f64) {
-        let layer = &self.layers[0];
+    ) -> Option<(f64, f64)> {
+        let [layer] = &self.layers[..] else {
+            return None;
+        };
+        if !layer.takes_both() {
+            return None;
+        }
         ws.input.prepare(batch, false);
         let Workspace {
             input,
@@ -147,9 +134,11 @@ impl Mlp {
         let steps = [self.step(rates.1), self.step(rates.0)];
         let delta = [&delta[..], &other_delta[..]];
         layer.accumulate_both(alpha, (v, w), steps, input, delta, scratch);
-        (mixed, own)
+        Some((mixed, own))
     }
+}
 
+impl Mlp {
     fn pass(&self, at: Point<'_>, batch: &Batch<'_>, ws: &mut Workspace) {
         let n = batch.len();
         let last = self.layers.len() - 1;

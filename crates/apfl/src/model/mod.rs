@@ -246,8 +246,24 @@ pub trait Model: Send + Sync {
         batch: &Batch<'_>,
         ws: &mut Workspace,
     ) -> (f64, f64) {
+        if let Some(losses) = self.descend_together(alpha, (v, w), rates, batch, ws) {
+            return losses;
+        }
         let mixed = self.descend_mixed(alpha, v, w, rates.0, batch, ws);
         (mixed, self.descend(None, w, rates.1, batch, ws))
+    }
+
+    /// [`Model::descend_both`] in one pass, to the same bits, where a model has a way to do it;
+    /// else nothing moves.
+    fn descend_together(
+        &self,
+        _alpha: f32,
+        _both: (&mut [f32], &mut [f32]),
+        _rates: (f32, f32),
+        _batch: &Batch<'_>,
+        _ws: &mut Workspace,
+    ) -> Option<(f64, f64)> {
+        None
     }
 
     /// What a backward pass does in a step of gradient descent.
