@@ -160,7 +160,13 @@ impl Grid<'_> {
         let Some(run) = InterruptedRun::open(&dir)? else {
             return Ok(None);
         };
-        agree(&run.spec.plan()?.resolved, &cell.plan.resolved, &dir)?;
+        let way_out = "give another --out for other settings";
+        agree(
+            &run.spec.plan()?.resolved,
+            &cell.plan.resolved,
+            &dir,
+            way_out,
+        )?;
         match run.summary {
             None => Ok(None),
             Some(summary) => {

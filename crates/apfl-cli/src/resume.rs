@@ -55,7 +55,9 @@ pub fn begun(args: &args::Run) -> Result<Option<Begun>> {
                 base
             }
         };
-        agree(&plan.resolved, &base.plan()?.resolved, &out)?;
+        let way_out =
+            "leave the spec out to continue the run as it was begun, or give another --out";
+        agree(&plan.resolved, &base.plan()?.resolved, &out, way_out)?;
     }
     Ok(Some(Begun {
         plan,
@@ -70,8 +72,8 @@ fn on_engine(pair: &str) -> bool {
 }
 
 /// An error naming the first keys in which two specs differ, but for those that never
-/// change a result.
-pub fn agree(there: &Table, given: &Table, out: &std::path::Path) -> Result<()> {
+/// change a result, and what to do then.
+pub fn agree(there: &Table, given: &Table, out: &std::path::Path, way_out: &str) -> Result<()> {
     let mut differences = Vec::new();
     compare("", there, given, &mut differences);
     differences.retain(|d| !on_engine(d));
@@ -80,7 +82,7 @@ pub fn agree(there: &Table, given: &Table, out: &std::path::Path) -> Result<()> 
     }
     Err(Error::Request(format!(
         "{}: the spec given is not that of the run there; it differs in\n  {}\n\
-         leave the spec out to continue the run as it was begun, or give another --out",
+         {way_out}",
         out.display(),
         differences.join("\n  ")
     )))

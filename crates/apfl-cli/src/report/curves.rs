@@ -134,8 +134,8 @@ pub fn mixing(run: &Run) -> String {
     }
     heading("Mixing α")
         + &remark(
-            "A client serves α of its own model and 1 − α of the shared one: \
-             0 is the shared model, 1 is training alone.",
+            "A client serves α of its own model and 1 − α of its copy of the shared one: \
+             0 is the localized model, 1 is training alone.",
         )
         + &charts(&shown)
 }

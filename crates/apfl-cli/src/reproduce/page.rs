@@ -31,9 +31,6 @@ pub fn write(
         commits.join(" and "),
         counted(seeds as usize, "seed")
     );
-    if !unlike.is_empty() {
-        page += &format!("\n**Not as the preset says:** {}.\n", unlike.join("; "));
-    }
     if !claims.is_empty() {
         page += "\n";
         page += &verdicts(claims);
@@ -41,7 +38,10 @@ pub fn write(
     for remark in item.remarks {
         page += &format!("\n{remark}\n");
     }
-    let mut tables = String::new();
+    let mut tables = match unlike.is_empty() {
+        true => String::new(),
+        false => format!("\n**Not as the preset says:** {}.\n", unlike.join("; ")),
+    };
     for (name, rows) in (item.tables)(results)? {
         write_atomically(&out.join(format!("{name}.md")), markdown(&rows))?;
         write_atomically(&out.join(format!("{name}.csv")), csv(&rows))?;

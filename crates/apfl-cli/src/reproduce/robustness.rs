@@ -55,8 +55,9 @@ pub fn item() -> Item {
         tables,
         both: false,
         remarks: &[
-            "An attacker sends the shared model less four times its own step. Scores are those of the \
-             honest clients after 50 rounds, α learned from 0.01; `trim` and `byzantine` are 0.4.",
+            "Scores are those of the honest clients. Unless set otherwise, an attacker sends the shared \
+             model less four times its own step, there are 50 rounds, α is learned from 0.01, `trim` and \
+             `byzantine` are 0.4.",
         ],
     }
 }
