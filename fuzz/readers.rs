@@ -10,7 +10,7 @@ use apfl::data::images::Images;
 use apfl::data::rows::CsvRows;
 use apfl::data::{Source, cifar10, leaf as leaf_files};
 use apfl::digest::sha256_of;
-use apfl::pack::{Field, Kind, ModelOnly, Pack, arrays_of};
+use apfl::pack::{Field, ModelOnly, NumberType, Pack, arrays_of};
 use apfl::spec::Spec;
 use apfl::store::Checkpoints;
 use apfl::training::Training;
@@ -163,7 +163,7 @@ pub fn pack(bytes: &[u8]) -> Result<(), String> {
         .ok_or("too short")?;
     let field = |f: &[u8]| Field {
         name: names[usize::from(f[0]) % names.len()].into(),
-        kind: [Kind::F32, Kind::F64, Kind::U64][usize::from(f[1]) % 3],
+        kind: [NumberType::F32, NumberType::F64, NumberType::U64][usize::from(f[1]) % 3],
         // Lengths no memory could hold must be refused too.
         len: if f[2] == 255 { usize::MAX } else { f[2].into() },
     };

@@ -67,10 +67,10 @@ mod ranks {
     use std::process::ExitCode;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use apfl::algorithm::Choice;
+    use apfl::algorithm::AlgorithmSpec;
     use apfl::data::partition;
     use apfl::digest::sha256_of;
-    use apfl::engine::Kind;
+    use apfl::engine::EngineKind;
     use apfl::engine::mpi::{Cluster, Facts, Membership};
     use apfl::model::kernels::vectors;
     use apfl::params::bytes_of;
@@ -131,7 +131,7 @@ mod ranks {
 
     /// Carries out the leader's orders. What goes wrong on the way ends the whole job: others
     /// may wait for this rank.
-    pub fn serve(cluster: Cluster, setup: Setup, algorithm: &Choice) {
+    pub fn serve(cluster: Cluster, setup: Setup, algorithm: &AlgorithmSpec) {
         if let Err(error) = training::serve(cluster, setup, algorithm) {
             crate::output::tell(format!("error on rank {}: {error}", cluster.rank));
             cluster.abort();
@@ -158,7 +158,7 @@ mod ranks {
             return Ok(None);
         };
         setup.world = setup.world.on(cluster)?;
-        setup.engine = Kind::Mpi(cluster);
+        setup.engine = EngineKind::Mpi(cluster);
         Ok(Some(setup))
     }
 

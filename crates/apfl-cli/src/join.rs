@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use apfl::algorithm::Choice;
+use apfl::algorithm::AlgorithmSpec;
 use apfl::algorithm::apfl::Mixing;
 use apfl::data::{Shard, Source, newcomer};
 use apfl::error::{Error, Result};
@@ -102,7 +102,7 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
 }
 
 /// `0.5`, `adaptive` or `adaptive:0.1`; by default what the run had, or 0.5.
-fn mixing(text: Option<&str>, algorithm: &Choice) -> Result<Mixing> {
+fn mixing(text: Option<&str>, algorithm: &AlgorithmSpec) -> Result<Mixing> {
     let of_run = algorithm.apfl().map(|apfl| apfl.mixing);
     let Some(text) = text else {
         return Ok(of_run.unwrap_or(Mixing::Fixed(0.5)));

@@ -8,7 +8,7 @@
 //! This file is the whole recipe: say what the server and a client remember and what
 //! travels between them, then what happens in a round. The library does the rest:
 //! threads, random numbers, scores, fingerprints. To make it a `kind` of the spec, move
-//! the file to `src/algorithm/` and give it a line in `Choice`, one in `Choice::read`,
+//! the file to `src/algorithm/` and give it a line in `AlgorithmSpec`, one in `AlgorithmSpec::read`,
 //! one in `Training::new` and one in `every_algorithm()`, which enters it in the tests.
 
 use apfl::algorithm::{Algorithm, FedAvg, Sender};
@@ -50,7 +50,7 @@ impl Pack for Memory {
 impl Algorithm for Momentum {
     type Server = Memory; // remembered by the server
     type Broadcast = ModelOnly; // travels down: w alone, d is the server's business
-    type Local = (); // remembered by a client: nothing
+    type Memory = (); // remembered by a client: nothing
     type Update = ModelOnly; // travels back: wᵢ
     type Fold = Mean; // the sum of the updates so far, in f64
 
@@ -137,14 +137,14 @@ pub fn finish(mut training: Training) -> Result<(f64, f64, String)> {
 /// On identically distributed clients and few rounds, momentum gets further.
 pub fn main() -> Result<()> {
     let runs = [
-        ("FedAvg", Training::of(setup()?, FedAvg)?),
+        ("FedAvg", Training::with_algorithm(setup()?, FedAvg)?),
         (
             "momentum 0.5",
-            Training::of(setup()?, Momentum { beta: 0.5 })?,
+            Training::with_algorithm(setup()?, Momentum { beta: 0.5 })?,
         ),
         (
             "momentum 0.9",
-            Training::of(setup()?, Momentum { beta: 0.9 })?,
+            Training::with_algorithm(setup()?, Momentum { beta: 0.9 })?,
         ),
     ];
     println!("validation accuracy    shared  personal");

@@ -231,13 +231,13 @@ fn weighted(models: &[&Params], beta: &[f64], len: usize) -> Vec<f64> {
 }
 
 /// An update with its `model` apart, so that an attack or a rule may change it.
-pub struct Parted {
+pub struct SplitUpdate {
     /// Its `model`.
     pub model: Params,
     rest: Arrays,
 }
 
-impl Parted {
+impl SplitUpdate {
     /// Takes an update apart; an error where it has no `model`.
     pub fn of(update: &impl Pack) -> Result<Self> {
         let mut rest = update.pack();

@@ -18,7 +18,7 @@ use crate::settings::Section;
 
 /// What attackers do.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Deed {
+pub enum AttackKind {
     /// Send their update reversed.
     SignFlip {
         /// How much longer it is.
@@ -47,7 +47,7 @@ pub enum Deed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attack {
     /// What they do.
-    pub deed: Deed,
+    pub deed: AttackKind,
     /// Attackers among all clients.
     pub share: f64,
 }
@@ -55,7 +55,7 @@ pub struct Attack {
 impl Attack {
     /// Reads `[federation.attack]`; `None`: nobody attacks.
     pub fn read(s: &mut Section<'_>) -> Option<Self> {
-        type Read = fn(&mut Section<'_>) -> Option<Deed>;
+        type Read = fn(&mut Section<'_>) -> Option<AttackKind>;
         fn size(s: &mut Section<'_>, key: &str) -> f64 {
             s.float(key, 1.0, 1e-30..=1e6, "above 0, at most 1e6")
         }
@@ -63,13 +63,13 @@ impl Attack {
             ("none", |_| None),
             ("sign-flip", |s| {
                 let scale = size(s, "scale");
-                Some(Deed::SignFlip { scale })
+                Some(AttackKind::SignFlip { scale })
             }),
             ("gaussian", |s| {
                 let deviation = size(s, "deviation");
-                Some(Deed::Gaussian { deviation })
+                Some(AttackKind::Gaussian { deviation })
             }),
-            ("label-flip", |_| Some(Deed::LabelFlip)),
+            ("label-flip", |_| Some(AttackKind::LabelFlip)),
         ];
         let read = s.choice("kind", "none", &kinds);
         let deed = read(s)?;
@@ -80,9 +80,9 @@ impl Attack {
     /// Its kind, as a spec writes it.
     pub fn kind(&self) -> &'static str {
         match self.deed {
-            Deed::SignFlip { .. } => "sign-flip",
-            Deed::Gaussian { .. } => "gaussian",
-            Deed::LabelFlip => "label-flip",
+            AttackKind::SignFlip { .. } => "sign-flip",
+            AttackKind::Gaussian { .. } => "gaussian",
+            AttackKind::LabelFlip => "label-flip",
         }
     }
 }
@@ -122,7 +122,7 @@ impl Attackers {
 
     /// Whether a client sends another model than it trained.
     pub fn forges(&self, client: usize) -> bool {
-        let forged = |attack: Attack| attack.deed != Deed::LabelFlip;
+        let forged = |attack: Attack| attack.deed != AttackKind::LabelFlip;
         self.has(client) && self.attack.is_some_and(forged)
     }
 
@@ -134,27 +134,27 @@ impl Attackers {
     /// ```
     pub fn forge(&self, client: usize, round: u64, w: &[f32], model: &mut [f32]) {
         match self.attack.map(|attack| attack.deed) {
-            Some(Deed::SignFlip { scale }) => {
+            Some(AttackKind::SignFlip { scale }) => {
                 for (sent, w) in model.iter_mut().zip(w) {
                     let w = f64::from(*w);
                     *sent = (w - scale * (f64::from(*sent) - w)) as f32;
                 }
             }
-            Some(Deed::Gaussian { deviation }) => {
+            Some(AttackKind::Gaussian { deviation }) => {
                 let mut rng = stream(self.seed, Purpose::Attack, round, client as u64);
                 for (sent, w) in model.iter_mut().zip(w) {
                     let noise: f64 = rng.sample(StandardNormal);
                     *sent = (f64::from(*w) + deviation * noise) as f32;
                 }
             }
-            Some(Deed::LabelFlip) | None => {}
+            Some(AttackKind::LabelFlip) | None => {}
         }
     }
 
     /// The data as the clients have it: with labels flipped at the attackers, where that
     /// is the attack.
     pub fn poison(&self, honest: Arc<dyn Dataset>) -> Result<Arc<dyn Dataset>> {
-        if !matches!(self.attack, Some(attack) if attack.deed == Deed::LabelFlip) {
+        if !matches!(self.attack, Some(attack) if attack.deed == AttackKind::LabelFlip) {
             return Ok(honest);
         }
         if honest.schema().task.classes() == 0 {

@@ -10,12 +10,12 @@ use crate::data::{Dataset, Examples, Shard};
 use crate::digest::digest_of;
 use crate::error::{Error, Result};
 use crate::memories::{DiskMemories, Memories};
-use crate::metrics::{Tallies, Three};
+use crate::metrics::{ByModel, Tallies};
 use crate::model::Model;
 use crate::pack::{Arrays, Field, Pack};
 use crate::params::{Params, bytes_of};
 use crate::rng::{Purpose, stream};
-use crate::site::{Desk, Pace, Predictor, Site};
+use crate::site::{Pace, Predictor, Scratch, Site};
 use crate::store::memory_files::{self, Written};
 use crate::store::slots::Slots;
 
@@ -65,7 +65,7 @@ pub struct Delivered {
     /// Validation accuracy of always answering its commonest training class.
     pub majority: Option<f64>,
     /// The scores.
-    pub tallies: Three<Tallies>,
+    pub tallies: ByModel<Tallies>,
     /// Its models, where they are to be kept. They do not travel.
     #[serde(skip)]
     pub models: Option<ClientModels>,
@@ -109,7 +109,7 @@ impl ModelFiles {
 
 /// Where the clients' memories live.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum MemoryHome {
     /// In RAM.
     Ram,
     /// In a scratch file, at most `budget` bytes of them in RAM.
@@ -126,23 +126,23 @@ pub struct Clients<A: Algorithm> {
     world: World,
     algorithm: Arc<A>,
     shards: Vec<OnceLock<Arc<Shard>>>,
-    memories: Memories<A::Local>,
+    memories: Memories<A::Memory>,
 }
 
 impl<A: Algorithm> Clients<A> {
     /// All clients of the data set, none of them met yet.
-    pub fn new(world: World, algorithm: Arc<A>, home: &Home) -> Result<Self> {
+    pub fn new(world: World, algorithm: Arc<A>, home: &MemoryHome) -> Result<Self> {
         let n = world.dataset.clients();
         let memories = match home {
-            Home::Ram => Memories::in_ram(n),
-            Home::Disk { file, budget } => {
+            MemoryHome::Ram => Memories::in_ram(n),
+            MemoryHome::Disk { file, budget } => {
                 let fields = algorithm.join(&world.w0).fields();
                 Memories::Disk(DiskMemories::create(file, fields, *budget)?)
             }
         };
         // Where memory is short, data that can be made again is not kept.
         let cached = match (home, world.dataset.is_generated()) {
-            (Home::Disk { .. }, true) => 0,
+            (MemoryHome::Disk { .. }, true) => 0,
             _ => n,
         };
         Ok(Self {
@@ -183,14 +183,14 @@ impl<A: Algorithm> Clients<A> {
         purpose: Purpose,
         round: u64,
         client: usize,
-        desk: &'a mut Desk,
+        scratch: &'a mut Scratch,
     ) -> Site<'a> {
         let World {
             seed, model, pace, ..
         } = &self.world;
         let rng = stream(*seed, purpose, round, client as u64);
         let changes = stream(*seed, Purpose::Augmentation, round, client as u64);
-        Site::new(&**model, train, *pace, round, rng, desk).augmenting(changes)
+        Site::new(&**model, train, *pace, round, rng, scratch).augmenting(changes)
     }
 
     fn checked(&self, site: &Site<'_>, name: &str, round: u64) -> Result<()> {
@@ -212,13 +212,13 @@ impl<A: Algorithm> Clients<A> {
         round: u64,
         sent: &A::Broadcast,
         score: bool,
-        desk: &mut Desk,
+        scratch: &mut Scratch,
     ) -> Result<Option<Reply<A::Update>>> {
         if !self.world.skip_nonfinite {
-            return self.attempt(client, round, sent, score, desk).map(Some);
+            return self.attempt(client, round, sent, score, scratch).map(Some);
         }
         let before = self.memories.look(client, Clone::clone)?;
-        match self.attempt(client, round, sent, score, desk) {
+        match self.attempt(client, round, sent, score, scratch) {
             Err(Error::NonFinite { .. }) => {
                 let before = before.unwrap_or_else(|| self.algorithm.join(&self.world.w0));
                 self.memories.put(client, before)?;
@@ -234,14 +234,14 @@ impl<A: Algorithm> Clients<A> {
         round: u64,
         sent: &A::Broadcast,
         score: bool,
-        desk: &mut Desk,
+        scratch: &mut Scratch,
     ) -> Result<Reply<A::Update>> {
         let shard = self.shard(client)?;
         let mut local = match self.memories.take(client)? {
             Some(local) => local,
             None => self.algorithm.join(&self.world.w0),
         };
-        let mut site = self.site(&shard.train, Purpose::Batches, round, client, desk);
+        let mut site = self.site(&shard.train, Purpose::Batches, round, client, scratch);
         let steps = site.steps();
         let update = self.algorithm.local_round(sent, &mut local, &mut site);
         self.checked(&site, &shard.name, round)?;
@@ -250,8 +250,8 @@ impl<A: Algorithm> Clients<A> {
             let personal = self.algorithm.personal(&local, &update, &mut site);
             let localized = Predictor::At(self.algorithm.localized(&local, &update));
             Some((
-                self.tallies(&localized, &shard, &place, desk)?,
-                self.tallies(&personal, &shard, &place, desk)?,
+                self.tallies(&localized, &shard, &place, scratch)?,
+                self.tallies(&personal, &shard, &place, scratch)?,
             ))
         } else {
             None
@@ -271,12 +271,12 @@ impl<A: Algorithm> Clients<A> {
         predictor: &Predictor<'_>,
         shard: &Shard,
         place: &str,
-        desk: &mut Desk,
+        scratch: &mut Scratch,
     ) -> Result<Tallies> {
         let model = &*self.world.model;
         let tallies = Tallies {
-            train: desk.tally(model, predictor, &shard.train),
-            valid: desk.tally(model, predictor, &shard.valid),
+            train: scratch.tally(model, predictor, &shard.train),
+            valid: scratch.tally(model, predictor, &shard.valid),
         };
         match [tallies.train.loss, tallies.valid.loss]
             .into_iter()
@@ -297,10 +297,15 @@ impl<A: Algorithm> Clients<A> {
         client: usize,
         shared: &[f32],
         round: u64,
-        desk: &mut Desk,
+        scratch: &mut Scratch,
     ) -> Result<Tallies> {
         let place = format!("when the shared model of round {round} was scored");
-        self.tallies(&Predictor::At(shared), &*self.shard(client)?, &place, desk)
+        self.tallies(
+            &Predictor::At(shared),
+            &*self.shard(client)?,
+            &place,
+            scratch,
+        )
     }
 
     /// The last local round, on a copy of the client's memory; the client stands at
@@ -312,10 +317,10 @@ impl<A: Algorithm> Clients<A> {
         sent: &A::Broadcast,
         shared: &[f32],
         keep: Keep<'_>,
-        desk: &mut Desk,
+        scratch: &mut Scratch,
     ) -> Result<Option<Delivered>> {
         let keeps = !matches!(keep, Keep::Nothing);
-        let delivered = self.delivered(client, round, sent, shared, keeps, desk);
+        let delivered = self.delivered(client, round, sent, shared, keeps, scratch);
         let mut delivered = match delivered {
             Err(Error::NonFinite { .. }) if self.world.skip_nonfinite => return Ok(None),
             other => other?,
@@ -335,7 +340,7 @@ impl<A: Algorithm> Clients<A> {
         sent: &A::Broadcast,
         shared: &[f32],
         keep: bool,
-        desk: &mut Desk,
+        scratch: &mut Scratch,
     ) -> Result<Delivered> {
         let shard = self.shard_for_once(client)?;
         let algorithm = &*self.algorithm;
@@ -343,7 +348,7 @@ impl<A: Algorithm> Clients<A> {
             Some(local) => local,
             None => algorithm.join(&self.world.w0),
         };
-        let mut site = self.site(&shard.train, Purpose::Delivery, round, client, desk);
+        let mut site = self.site(&shard.train, Purpose::Delivery, round, client, scratch);
         let concluded = algorithm.conclude(&local, shared, &site);
         let update = algorithm.local_round(sent, &mut local, &mut site);
         self.checked(&site, &shard.name, round)?;
@@ -352,10 +357,10 @@ impl<A: Algorithm> Clients<A> {
             None => algorithm.personal(&local, &update, &mut site),
         };
         let localized = Predictor::At(algorithm.localized(&local, &update));
-        let tallies = Three {
-            shared: self.tallies(&Predictor::At(shared), &shard, "at delivery", desk)?,
-            localized: self.tallies(&localized, &shard, "at delivery", desk)?,
-            personal: self.tallies(&personal, &shard, "at delivery", desk)?,
+        let tallies = ByModel {
+            shared: self.tallies(&Predictor::At(shared), &shard, "at delivery", scratch)?,
+            localized: self.tallies(&localized, &shard, "at delivery", scratch)?,
+            personal: self.tallies(&personal, &shard, "at delivery", scratch)?,
         };
         let classes = shard
             .train
@@ -385,7 +390,7 @@ impl<A: Algorithm> Clients<A> {
         })
     }
 
-    /// Gives some clients the memories of a file.
+    /// Returns some clients the memories of a file.
     pub fn restore_all(&self, file: &Path, clients: &[usize]) -> Result<()> {
         memory_files::read(file, &self.fields(), clients, |client, arrays| {
             self.restore(client, arrays)
@@ -403,14 +408,14 @@ impl<A: Algorithm> Clients<A> {
         Ok(digest.unwrap_or_else(|| digest_of(&self.algorithm.join(&self.world.w0))))
     }
 
-    /// Gives a client the memory of those arrays, which must have the fields of any
+    /// Returns a client the memory of those arrays, which must have the fields of any
     /// memory of this run.
     fn restore(&self, client: usize, mut arrays: Arrays) -> Result<()> {
         let wrong = |problem: String| {
             let name = self.world.dataset.name(client);
             Error::Data(format!("the memory of client '{name}': {problem}"))
         };
-        let local = A::Local::unpack(&mut arrays).map_err(|e| wrong(e.to_string()))?;
+        let local = A::Memory::unpack(&mut arrays).map_err(|e| wrong(e.to_string()))?;
         if local.fields() != self.fields() {
             return Err(wrong("its arrays are not those of this run".into()));
         }

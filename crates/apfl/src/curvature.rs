@@ -10,7 +10,7 @@ use crate::model::{Loss, Model};
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, stream};
 use crate::schedule::Schedule;
-use crate::site::{Desk, LocalWork, Pace, Site};
+use crate::site::{LocalWork, Pace, Scratch, Site};
 
 /// The largest second derivative of a loss over the outputs: ∇²ℓ ≤ bend·I.
 ///
@@ -159,9 +159,9 @@ fn sharpest(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream)
         learning_rate: 0.0,
         schedule: Schedule::Constant,
     };
-    let mut desk = Desk::default();
+    let mut scratch = Scratch::default();
     let start = direction(w.len(), &mut rng);
-    let mut site = Site::new(model, examples, pace, 1, rng, &mut desk);
+    let mut site = Site::new(model, examples, pace, 1, rng, &mut scratch);
     let mut gradient = |u: &[f64], by: f64| {
         let at: Params = w
             .iter()

@@ -13,7 +13,7 @@ use crate::metrics::{Scores, Tallies};
 use crate::model::Model;
 use crate::params::{Params, axpy, dot_difference, mix};
 use crate::rng::{Purpose, stream};
-use crate::site::{Desk, LocalWork, Pace, Predictor, Site};
+use crate::site::{LocalWork, Pace, Predictor, Scratch, Site};
 
 /// How a newcomer trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,12 +89,12 @@ pub fn join(
     let mut v = shared.to_vec();
     let mut v_bar = shared.to_vec();
     let mut g = shared.to_vec();
-    let mut desk = Desk::default();
-    let score = |desk: &mut Desk, at: &[f32], epoch: u64| {
+    let mut scratch = Scratch::default();
+    let score = |scratch: &mut Scratch, at: &[f32], epoch: u64| {
         let predictor = Predictor::At(at);
         let tallies = Tallies {
-            train: desk.tally(model, &predictor, &shard.train),
-            valid: desk.tally(model, &predictor, &shard.valid),
+            train: scratch.tally(model, &predictor, &shard.train),
+            valid: scratch.tally(model, &predictor, &shard.valid),
         };
         let losses = [tallies.train.loss, tallies.valid.loss];
         match losses.into_iter().find(|loss| !loss.is_finite()) {
@@ -102,7 +102,7 @@ pub fn join(
             Some(loss) => Err(non_finite(shard, epoch, loss)),
         }
     };
-    let first = score(&mut desk, shared, 0)?;
+    let first = score(&mut scratch, shared, 0)?;
     let mut epochs = vec![Epoch {
         epoch: 0,
         shared: first,
@@ -112,7 +112,7 @@ pub fn join(
     }];
     for epoch in 1..=joining.epochs {
         let rng = stream(joining.seed, Purpose::Join, epoch, joining.number);
-        let mut site = Site::new(model, &shard.train, pace, epoch, rng, &mut desk);
+        let mut site = Site::new(model, &shard.train, pace, epoch, rng, &mut scratch);
         for s in 0..site.steps() {
             let eta = site.rate(s);
             site.next_batch();
@@ -133,8 +133,8 @@ pub fn join(
         epochs.push(Epoch {
             epoch,
             shared: first,
-            fine_tuned: score(&mut desk, &u, epoch)?,
-            personal: score(&mut desk, &v_bar, epoch)?,
+            fine_tuned: score(&mut scratch, &u, epoch)?,
+            personal: score(&mut scratch, &v_bar, epoch)?,
             mixing: f64::from(alpha),
         });
     }

@@ -112,7 +112,7 @@ pub struct Scores {
 
 /// The three models of the paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Three<T> {
+pub struct ByModel<T> {
     /// The server's model.
     pub shared: T,
     /// The client's copy of it after local steps, before aggregation.
@@ -121,10 +121,10 @@ pub struct Three<T> {
     pub personal: T,
 }
 
-impl<T> Three<T> {
+impl<T> ByModel<T> {
     /// Applies `f` to each.
-    pub fn map<U>(&self, f: impl Fn(&T) -> U) -> Three<U> {
-        Three {
+    pub fn map<U>(&self, f: impl Fn(&T) -> U) -> ByModel<U> {
+        ByModel {
             shared: f(&self.shared),
             localized: f(&self.localized),
             personal: f(&self.personal),

@@ -71,7 +71,7 @@ pub struct Arrays(pub BTreeMap<String, Array>);
 
 /// The type of an array's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum NumberType {
     /// 32-bit floats.
     F32,
     /// 64-bit floats.
@@ -80,21 +80,21 @@ pub enum Kind {
     U64,
 }
 
-impl Kind {
+impl NumberType {
     /// Bytes of one number.
     pub fn size(self) -> usize {
         match self {
-            Kind::F32 => 4,
-            Kind::F64 | Kind::U64 => 8,
+            NumberType::F32 => 4,
+            NumberType::F64 | NumberType::U64 => 8,
         }
     }
 
     /// Its name in a `.safetensors` file.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::F32 => "F32",
-            Kind::F64 => "F64",
-            Kind::U64 => "U64",
+            NumberType::F32 => "F32",
+            NumberType::F64 => "F64",
+            NumberType::U64 => "U64",
         }
     }
 }
@@ -105,7 +105,7 @@ pub struct Field {
     /// Its name.
     pub name: String,
     /// Its type.
-    pub kind: Kind,
+    pub kind: NumberType,
     /// The number of its values.
     pub len: usize,
 }
@@ -134,9 +134,9 @@ pub fn arrays_of(fields: &[Field], bytes: &[u8]) -> Result<Arrays, PackError> {
         let (own, after) = rest.split_at(field.bytes());
         rest = after;
         let array = match field.kind {
-            Kind::F32 => Array::F32(numbers(own, f32::from_le_bytes)),
-            Kind::F64 => Array::F64(numbers(own, f64::from_le_bytes)),
-            Kind::U64 => Array::U64(numbers(own, u64::from_le_bytes)),
+            NumberType::F32 => Array::F32(numbers(own, f32::from_le_bytes)),
+            NumberType::F64 => Array::F64(numbers(own, f64::from_le_bytes)),
+            NumberType::U64 => Array::U64(numbers(own, u64::from_le_bytes)),
         };
         arrays.0.insert(field.name.clone(), array);
     }
@@ -258,9 +258,9 @@ pub trait Pack: Sized {
         let mut fields = Vec::new();
         self.visit(&mut |name, view| {
             let (kind, len) = match view {
-                View::F32(a) => (Kind::F32, a.len()),
-                View::F64(a) => (Kind::F64, a.len()),
-                View::U64(a) => (Kind::U64, a.len()),
+                View::F32(a) => (NumberType::F32, a.len()),
+                View::F64(a) => (NumberType::F64, a.len()),
+                View::U64(a) => (NumberType::U64, a.len()),
             };
             fields.push(Field {
                 name: name.to_owned(),

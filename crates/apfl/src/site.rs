@@ -56,7 +56,7 @@ impl Pace {
 
 /// A thread's own memory, reused from client to client.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct Scratch {
     workspace: Workspace,
     batch: Examples,
     whole: Sampler,
@@ -67,7 +67,7 @@ pub struct Desk {
     drawn: u64,
 }
 
-impl Default for Desk {
+impl Default for Scratch {
     fn default() -> Self {
         Self {
             workspace: Workspace::default(),
@@ -88,7 +88,7 @@ impl Default for Desk {
 /// Rows of evaluation that go through a model at once.
 const EVALUATION_ROWS: usize = 256;
 
-impl Desk {
+impl Scratch {
     /// Loss and hits of `predictor` on all of those examples.
     pub fn tally(
         &mut self,
@@ -134,7 +134,7 @@ pub struct Site<'a> {
     round: u64,
     steps: u64,
     rng: Stream,
-    desk: &'a mut Desk,
+    scratch: &'a mut Scratch,
     /// Whether the batch is all examples as they lie, so that none was gathered.
     whole: bool,
     batches: u64,
@@ -150,12 +150,12 @@ impl<'a> Site<'a> {
         pace: Pace,
         round: u64,
         rng: Stream,
-        desk: &'a mut Desk,
+        scratch: &'a mut Scratch,
     ) -> Self {
-        desk.whole.clear();
-        desk.rest.clear();
-        desk.aside.clear();
-        desk.drawn += 1;
+        scratch.whole.clear();
+        scratch.rest.clear();
+        scratch.aside.clear();
+        scratch.drawn += 1;
         Self {
             model,
             train,
@@ -163,7 +163,7 @@ impl<'a> Site<'a> {
             round,
             steps: pace.steps(train.len()),
             rng,
-            desk,
+            scratch,
             whole: false,
             batches: 0,
             trouble: None,
@@ -231,17 +231,17 @@ impl<'a> Site<'a> {
         if self.whole && same {
             return;
         }
-        self.desk.drawn += 1;
+        self.scratch.drawn += 1;
         if self.whole {
             return;
         }
-        let Desk {
+        let Scratch {
             whole,
             rest,
             aside,
             batch,
             ..
-        } = &mut *self.desk;
+        } = &mut *self.scratch;
         let sampler = match part {
             Part::Whole => whole,
             Part::Rest => rest,
@@ -268,11 +268,11 @@ impl<'a> Site<'a> {
             .map(|j| ((2 * j + 1) * m / (2 * count)) as u32)
             .collect();
         let others = (0..m as u32).filter(|row| chosen.binary_search(row).is_err());
-        self.desk.rest.fill(others);
-        if self.desk.rest.len() == 0 {
-            self.desk.rest.fill(0..m as u32);
+        self.scratch.rest.fill(others);
+        if self.scratch.rest.len() == 0 {
+            self.scratch.rest.fill(0..m as u32);
         }
-        self.desk.aside.fill(chosen);
+        self.scratch.aside.fill(chosen);
     }
 
     /// The training examples of this client.
@@ -286,12 +286,12 @@ impl<'a> Site<'a> {
         work: impl FnOnce(&dyn Model, &Batch<'_>, &mut Workspace) -> T,
     ) -> T {
         assert!(self.batches > 0, "next_batch comes first");
-        let Desk {
+        let Scratch {
             batch,
             workspace,
             drawn,
             ..
-        } = &mut *self.desk;
+        } = &mut *self.scratch;
         let examples = if self.whole { self.train } else { batch };
         let batch = Batch {
             number: *drawn,
@@ -311,19 +311,19 @@ impl<'a> Site<'a> {
         loss
     }
 
-    /// grad ← ∇f(at; ξ). Gives the loss without its ℓ2 term.
+    /// grad ← ∇f(at; ξ). Returns the loss without its ℓ2 term.
     pub fn gradient(&mut self, at: &[f32], grad: &mut [f32]) -> f64 {
         let loss = self.on_batch(|model, batch, ws| model.gradient(at, batch, ws, grad));
         self.watch(loss)
     }
 
-    /// x ← x − rate·∇f(x; ξ). Gives the loss at the old x.
+    /// x ← x − rate·∇f(x; ξ). Returns the loss at the old x.
     pub fn descend(&mut self, x: &mut [f32], rate: f32) -> f64 {
         let loss = self.on_batch(|model, batch, ws| model.descend(None, x, rate, batch, ws));
         self.watch(loss)
     }
 
-    /// x ← x − rate·∇f(at; ξ). Gives the loss at `at`.
+    /// x ← x − rate·∇f(at; ξ). Returns the loss at `at`.
     pub fn descend_at(&mut self, at: &[f32], x: &mut [f32], rate: f32) -> f64 {
         let loss = self.on_batch(|model, batch, ws| model.descend(Some(at), x, rate, batch, ws));
         self.watch(loss)
@@ -331,7 +331,9 @@ impl<'a> Site<'a> {
 
     /// fᵢ(at) over all training examples, ℓ2 term included, whatever the batch.
     pub fn objective(&mut self, at: &[f32]) -> f64 {
-        let tally = self.desk.tally(self.model, &Predictor::At(at), self.train);
+        let tally = self
+            .scratch
+            .tally(self.model, &Predictor::At(at), self.train);
         self.watch(tally.loss / tally.examples as f64 + self.model.penalty(at))
     }
 
@@ -343,7 +345,7 @@ impl<'a> Site<'a> {
         grad.fill(0.0);
         for start in (0..m).step_by(EVALUATION_ROWS) {
             let batch = self.train.batch(start, EVALUATION_ROWS);
-            let ws = &mut self.desk.workspace;
+            let ws = &mut self.scratch.workspace;
             let share = batch.len() as f32 / m as f32;
             self.model.forward(at, &batch, ws);
             sum += self.model.differentiate(&batch, ws);
@@ -370,15 +372,15 @@ impl<'a> Site<'a> {
         self.trouble
     }
 
-    /// A vector of the model's size with arbitrary content, from the desk.
+    /// A vector of the model's size with arbitrary content, from the scratch.
     pub fn borrow(&mut self) -> Params {
-        let mut spare = self.desk.spare.pop().unwrap_or_default();
+        let mut spare = self.scratch.spare.pop().unwrap_or_default();
         spare.resize(self.model.layout().len(), 0.0);
         spare
     }
 
-    /// Gives a borrowed vector back.
+    /// Returns a borrowed vector back.
     pub fn give_back(&mut self, spare: Params) {
-        self.desk.spare.push(spare);
+        self.scratch.spare.push(spare);
     }
 }

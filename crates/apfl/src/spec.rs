@@ -7,11 +7,11 @@ use std::sync::Arc;
 use toml::{Table, Value};
 
 use crate::aggregation::Aggregation;
-use crate::algorithm::Choice;
+use crate::algorithm::AlgorithmSpec;
 use crate::attack::{Attack, Attackers};
-use crate::clients::{Home, World};
+use crate::clients::{MemoryHome, World};
 use crate::data::{Dataset, Source};
-use crate::engine::Kind;
+use crate::engine::EngineKind;
 use crate::error::{Error, Result};
 use crate::model::{Architecture, Model};
 use crate::params::Params;
@@ -134,7 +134,7 @@ impl Spec {
         });
         let algorithm = s.section("algorithm", |s| {
             self.forgive("algorithm", s);
-            Choice::read(s)
+            AlgorithmSpec::read(s)
         });
         let (participation, weights, aggregation, attack) = s.section("federation", |s| {
             // Another rule drops what the old one had, as another kind does.
@@ -224,7 +224,7 @@ impl Spec {
         s.section("attack", Attack::read)
     }
 
-    fn read_pace(&self, s: &mut Section<'_>, algorithm: &Choice) -> (Pace, Option<Theory>) {
+    fn read_pace(&self, s: &mut Section<'_>, algorithm: &AlgorithmSpec) -> (Pace, Option<Theory>) {
         let most = 1u64 << 40;
         let work = if s.has("local_epochs") {
             if s.has("local_steps") {
@@ -257,7 +257,7 @@ impl Spec {
         (factor, per): (f64, &str),
     ) -> (Schedule, Option<Theory>) {
         #[derive(Clone, Copy)]
-        enum Kind {
+        enum ScheduleKind {
             Constant,
             Geometric,
             Theory,
@@ -267,15 +267,15 @@ impl Spec {
         s.section("schedule", |s| {
             self.forgive("training.schedule", s);
             let kinds = [
-                ("constant", Kind::Constant),
-                ("geometric", Kind::Geometric),
-                ("theory", Kind::Theory),
+                ("constant", ScheduleKind::Constant),
+                ("geometric", ScheduleKind::Geometric),
+                ("theory", ScheduleKind::Theory),
             ];
             let kind = s.choice("kind", "geometric", &kinds);
-            let theory = matches!(kind, Kind::Theory).then(|| theory::read(s));
+            let theory = matches!(kind, ScheduleKind::Theory).then(|| theory::read(s));
             let schedule = match kind {
-                Kind::Constant | Kind::Theory => Schedule::Constant,
-                Kind::Geometric => Schedule::Geometric {
+                ScheduleKind::Constant | ScheduleKind::Theory => Schedule::Constant,
+                ScheduleKind::Geometric => Schedule::Geometric {
                     factor: s.float(
                         "factor",
                         factor,
@@ -335,7 +335,7 @@ pub struct Plan {
     /// The model, before the data's width is known.
     pub architecture: Architecture,
     /// The algorithm.
-    pub algorithm: Choice,
+    pub algorithm: AlgorithmSpec,
     /// K/n
     pub participation: f64,
     /// How updates are weighted.
@@ -407,10 +407,10 @@ impl Plan {
             evaluate_every: self.evaluate_every,
             deliver_to: self.deliver_to,
             keep_models: self.keep_models,
-            engine: Kind::Threads,
+            engine: EngineKind::Threads,
             threads: self.threads,
             notes,
-            home: Home::Ram,
+            home: MemoryHome::Ram,
         };
         let k = setup.cohort_size();
         setup.aggregation.check(k)?;
@@ -438,10 +438,10 @@ impl Plan {
     }
 
     /// Where the clients' memories live in a run whose directory is `run`.
-    pub fn home(&self, run: &Path) -> Home {
+    pub fn home(&self, run: &Path) -> MemoryHome {
         match self.memory_budget {
-            None => Home::Ram,
-            Some(budget) => Home::Disk {
+            None => MemoryHome::Ram,
+            Some(budget) => MemoryHome::Disk {
                 file: run.join("memories.scratch"),
                 budget,
             },

@@ -3,9 +3,9 @@
 mod small;
 
 use apfl::algorithm::apfl::{Apfl, Mixing};
-use apfl::algorithm::{Agnostic, Choice, FedAvg};
+use apfl::algorithm::{Agnostic, AlgorithmSpec, FedAvg};
 use apfl::error::Error;
-use apfl::site::{Desk, Predictor};
+use apfl::site::{Predictor, Scratch};
 use apfl::spec::Spec;
 use apfl::training::Training;
 use small::{Hand, classes, full, quadratics};
@@ -68,7 +68,7 @@ fn the_worst_client_fares_better_than_under_fedavg() {
     // Three clients agree, one does not. The mean's minimum is 1; the agnostic one's is 2.
     let small = quadratics(&[&[0.0], &[0.0], &[0.0], &[4.0]], 0.0);
     let setup = small.setup(full(1, 0.2), 400, 1.0, false);
-    let end = |choice: Choice| {
+    let end = |choice: AlgorithmSpec| {
         let mut training = Training::new(setup.clone(), &choice).unwrap();
         let mut last = None;
         while let Some(record) = training.next_round().unwrap() {
@@ -76,9 +76,9 @@ fn the_worst_client_fares_better_than_under_fedavg() {
         }
         (training.shared()[1], last.unwrap().shared.train)
     };
-    let (b, worst) = end(Choice::FedAvg(FedAvg));
+    let (b, worst) = end(AlgorithmSpec::FedAvg(FedAvg));
     assert!((b - 1.0).abs() < 1e-3 && (worst - 4.5).abs() < 0.01);
-    let (b, worst) = end(Choice::AgnosticFedAvg(Agnostic {
+    let (b, worst) = end(AlgorithmSpec::AgnosticFedAvg(Agnostic {
         inner: FedAvg,
         step: 0.01,
     }));
@@ -121,7 +121,7 @@ fn the_worst_loss_of_a_round_is_the_largest_of_its_clients() {
     let small = classes(5, 4, 3, &[], 0.0);
     let setup = small.setup(full(3, 0.3), 2, 0.6, false);
     let apfl = Apfl::paper(Mixing::Fixed(0.5));
-    let mut training = Training::of(setup.clone(), apfl).unwrap();
+    let mut training = Training::with_algorithm(setup.clone(), apfl).unwrap();
     let mut hand = Hand::new(apfl, setup.clone());
     for round in 1..=2 {
         let record = training.next_round().unwrap().unwrap();
@@ -132,7 +132,7 @@ fn the_worst_loss_of_a_round_is_the_largest_of_its_clients() {
                 let shard = &small.shards[*client];
                 let model = model(k);
                 let predictor = Predictor::At(&model);
-                let tally = Desk::default().tally(&*small.model, &predictor, &shard.train);
+                let tally = Scratch::default().tally(&*small.model, &predictor, &shard.train);
                 tally.loss / tally.examples as f64
             });
             losses.fold(0.0, f64::max)

@@ -2,10 +2,10 @@
 
 mod small;
 
-use apfl::algorithm::{Algorithm, Choice, every_algorithm};
+use apfl::algorithm::{Algorithm, AlgorithmSpec, every_algorithm};
 use apfl::pack::{Arrays, Pack};
 use apfl::rng::{Purpose, stream};
-use apfl::site::{Desk, Part, Site};
+use apfl::site::{Part, Scratch, Site};
 use apfl::training::Training;
 use small::{Hand, classes, full, synthetic};
 
@@ -92,9 +92,9 @@ fn packed_on_the_way<A: Algorithm + Clone>(algorithm: A) {
     // An update, too.
     let sent = plain.algorithm.broadcast(&plain.server);
     let train = &small.shards[0].train;
-    let mut desk = Desk::default();
+    let mut scratch = Scratch::default();
     let rng = stream(3, Purpose::Batches, 4, 0);
-    let mut site = Site::new(&*small.model, train, pace, 4, rng, &mut desk);
+    let mut site = Site::new(&*small.model, train, pace, 4, rng, &mut scratch);
     comes_back(
         &plain
             .algorithm
@@ -106,15 +106,15 @@ fn packed_on_the_way<A: Algorithm + Clone>(algorithm: A) {
 fn everything_remembered_or_sent_survives_packing() {
     for algorithm in every_algorithm() {
         match synthetic(algorithm, "").algorithm {
-            Choice::Apfl(a) => packed_on_the_way(a),
-            Choice::Averaged(a) => packed_on_the_way(a),
-            Choice::AgnosticApfl(a) => packed_on_the_way(a),
-            Choice::AgnosticFedAvg(a) => packed_on_the_way(a),
-            Choice::FedAvg(a) => packed_on_the_way(a),
-            Choice::Scaffold(a) => packed_on_the_way(a),
-            Choice::PerFedAvg(a) => packed_on_the_way(a),
-            Choice::PFedMe(a) => packed_on_the_way(a),
-            Choice::Local(a) => packed_on_the_way(a),
+            AlgorithmSpec::Apfl(a) => packed_on_the_way(a),
+            AlgorithmSpec::Averaged(a) => packed_on_the_way(a),
+            AlgorithmSpec::AgnosticApfl(a) => packed_on_the_way(a),
+            AlgorithmSpec::AgnosticFedAvg(a) => packed_on_the_way(a),
+            AlgorithmSpec::FedAvg(a) => packed_on_the_way(a),
+            AlgorithmSpec::Scaffold(a) => packed_on_the_way(a),
+            AlgorithmSpec::PerFedAvg(a) => packed_on_the_way(a),
+            AlgorithmSpec::PFedMe(a) => packed_on_the_way(a),
+            AlgorithmSpec::Local(a) => packed_on_the_way(a),
         }
     }
 }
@@ -128,14 +128,14 @@ fn examples_put_aside_are_drawn_apart_from_the_rest() {
     let train = &small.shards[2].train;
     assert_eq!(train.len(), 26);
     let rest: Vec<u32> = (0..26).filter(|r| ![6, 19].contains(r)).collect();
-    let mut desk = Desk::default();
+    let mut scratch = Scratch::default();
     let mut site = Site::new(
         &*small.model,
         train,
         full(1, 0.1),
         1,
         stream(1, Purpose::Batches, 1, 2),
-        &mut desk,
+        &mut scratch,
     );
     site.set_aside(2);
     for (part, rows) in [(Part::Aside, vec![6, 19]), (Part::Rest, rest)] {

@@ -324,7 +324,10 @@ fn arrows_are_seen_however_they_are_written() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    assert_eq!(seen(&["site"], "use crate::data::{Batch, Rows};"), "data");
+    assert_eq!(
+        seen(&["site"], "use crate::data::{Batch, FeatureView};"),
+        "data"
+    );
     assert_eq!(
         seen(&["site"], "use crate::{data::Batch,\n rng};"),
         "data rng"

@@ -4,14 +4,14 @@ mod small;
 
 use apfl::algorithm::apfl::averaged::weight_between;
 use apfl::algorithm::apfl::{Apfl, Averaged, Mixing, Options};
-use apfl::algorithm::{Algorithm, Choice};
+use apfl::algorithm::{Algorithm, AlgorithmSpec};
 use apfl::curvature;
 use apfl::data::{Examples, Features, Targets};
 use apfl::error::Error;
 use apfl::model::Loss;
 use apfl::rng::{Purpose, stream};
 use apfl::schedule::Schedule;
-use apfl::site::{Desk, Site};
+use apfl::site::{Scratch, Site};
 use apfl::spec::Spec;
 use apfl::store::run_dir::{Environment, RunDir};
 use apfl::training::Training;
@@ -90,7 +90,8 @@ fn averaged_outputs_are_the_literal_double_sum_under_sampling() {
 
         let apfl = Apfl::paper(Mixing::Fixed(alpha as f32));
         let averaged = Averaged { apfl, shift };
-        let mut training = Training::new(setup.clone(), &Choice::Averaged(averaged)).unwrap();
+        let mut training =
+            Training::new(setup.clone(), &AlgorithmSpec::Averaged(averaged)).unwrap();
         while training.next_round().unwrap().is_some() {}
         assert!(apart(&training.shared(), &w) < 1e-5);
         assert!(apart(&training.output(), &w_hat) < 1e-5);
@@ -111,7 +112,7 @@ fn averaged_outputs_are_the_literal_double_sum_under_sampling() {
         assert_eq!(print, training.fingerprint().unwrap());
 
         // The averages do not touch the training.
-        let mut last = Training::of(setup, apfl).unwrap();
+        let mut last = Training::with_algorithm(setup, apfl).unwrap();
         while last.next_round().unwrap().is_some() {}
         assert_eq!(last.shared(), training.shared());
         assert_eq!(last.output(), last.shared());
@@ -127,7 +128,8 @@ fn one_client_of_an_average_by_hand() {
         apfl: Apfl::paper(Mixing::Fixed(1.0)),
         shift: Some(0.0),
     };
-    let mut training = Training::of(small.setup(full(2, 0.5), 1, 1.0, false), averaged).unwrap();
+    let mut training =
+        Training::with_algorithm(small.setup(full(2, 0.5), 1, 1.0, false), averaged).unwrap();
     // Before the first round the outputs are w⁰.
     assert_eq!(training.output(), [0.0, 0.0]);
     training.next_round().unwrap();
@@ -154,7 +156,8 @@ fn a_projected_average_is_of_projected_steps() {
         },
         shift: Some(0.0),
     };
-    let mut training = Training::of(small.setup(full(2, 0.5), 1, 1.0, false), averaged).unwrap();
+    let mut training =
+        Training::with_algorithm(small.setup(full(2, 0.5), 1, 1.0, false), averaged).unwrap();
     training.next_round().unwrap();
     assert!((training.output()[1] - 4.8).abs() < 1e-6);
 }
@@ -279,9 +282,9 @@ fn a_gradient_over_all_examples_is_the_mean_of_all() {
     // Enough rows that they are taken in pieces.
     let rows: Vec<u32> = (0..700).map(|r| r % 32).collect();
     let many = train.gathered(&rows);
-    let mut desk = Desk::default();
+    let mut scratch = Scratch::default();
     let rng = stream(1, Purpose::Batches, 1, 0);
-    let mut site = Site::new(&*small.model, &many, full(1, 0.1), 1, rng, &mut desk);
+    let mut site = Site::new(&*small.model, &many, full(1, 0.1), 1, rng, &mut scratch);
     let at: Vec<f32> = (0..15).map(|j| 0.1 * j as f32 - 0.5).collect();
     let mut g = vec![7.0; 15];
     site.full_gradient(&at, &mut g);

@@ -6,7 +6,7 @@ mod small;
 use apfl::algorithm::perfedavg::{self, PerFedAvg};
 use apfl::algorithm::pfedme::{self, PFedMe};
 use apfl::algorithm::scaffold::{Control, Scaffold};
-use apfl::algorithm::{Choice, FedAvg};
+use apfl::algorithm::{AlgorithmSpec, FedAvg};
 use apfl::data::Targets;
 use apfl::schedule::{Per, Schedule};
 use apfl::spec::Spec;
@@ -170,7 +170,8 @@ fn scaffold_follows_its_float64_evaluation() {
         }
         assert!(x.iter().any(|x| x.abs() > 0.1));
         // The round loop itself gives what the rounds by hand gave.
-        let mut training = Training::new(setup, &Choice::Scaffold(Scaffold { control })).unwrap();
+        let mut training =
+            Training::new(setup, &AlgorithmSpec::Scaffold(Scaffold { control })).unwrap();
         while training.next_round().unwrap().is_some() {}
         assert_eq!(training.shared(), hand.shared());
     }
@@ -305,7 +306,7 @@ fn perfedavg_never_learns_from_validation_examples() {
     let run = |small: &small::Small| {
         let mut models = Vec::new();
         let setup = small.setup(full(2, 0.1), 3, 1.0, false);
-        let mut training = Training::of(setup, algorithm).unwrap();
+        let mut training = Training::with_algorithm(setup, algorithm).unwrap();
         while training.next_round().unwrap().is_some() {}
         training
             .deliver(&[0, 1, 2], &mut |d| {
@@ -443,7 +444,7 @@ fn pfedme_without_pull_leaves_w_alone_and_theta_is_not_w() {
         }
         assert_eq!(hand.shared(), w0);
         // What is scored as personal is θ, not wᵢ.
-        let mut training = Training::of(setup, pfedme(variant)).unwrap();
+        let mut training = Training::with_algorithm(setup, pfedme(variant)).unwrap();
         let scores = training.next_round().unwrap().unwrap().scores.unwrap();
         assert_ne!(scores.personal.train.loss, scores.localized.train.loss);
     }
@@ -475,7 +476,7 @@ fn every_hyper_parameter_is_checked() {
         .unwrap()
         .plan()
         .unwrap();
-    let Choice::PFedMe(a) = plan.algorithm else {
+    let AlgorithmSpec::PFedMe(a) = plan.algorithm else {
         panic!("not pFedMe")
     };
     assert_eq!((a.lambda, a.rate, a.inner_rate), (15.0, 0.01, 0.01));
@@ -484,7 +485,7 @@ fn every_hyper_parameter_is_checked() {
         .unwrap()
         .plan()
         .unwrap();
-    let Choice::PerFedAvg(a) = plan.algorithm else {
+    let AlgorithmSpec::PerFedAvg(a) = plan.algorithm else {
         panic!("not perFedAvg")
     };
     assert_eq!((a.inner_rate, a.outer_rate, a.delta), (0.01, 0.001, 1e-3));

@@ -5,7 +5,7 @@ use apfl::model::cnn::{Cnn, Widths};
 use apfl::model::{Loss, Model, Workspace};
 use apfl::rng::{Purpose, Stream, stream};
 use apfl::schedule::Schedule;
-use apfl::site::{Desk, LocalWork, Pace, Predictor, Site};
+use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};
 use apfl::spec::Spec;
 use rand::RngExt;
 use std::sync::Arc;
@@ -319,10 +319,10 @@ fn training_images_are_changed_and_others_are_not() {
         learning_rate: 0.1,
         schedule: Schedule::Constant,
     };
-    let mut desk = Desk::default();
+    let mut scratch = Scratch::default();
     let mut loss = |augmenting: Option<u64>| {
         let order = stream(1, Purpose::Batches, 1, 0);
-        let mut site = Site::new(&model, &examples, pace, 1, order, &mut desk);
+        let mut site = Site::new(&model, &examples, pace, 1, order, &mut scratch);
         if let Some(round) = augmenting {
             site = site.augmenting(stream(1, Purpose::Augmentation, round, 0));
         }
@@ -334,6 +334,6 @@ fn training_images_are_changed_and_others_are_not() {
     assert_ne!(loss(Some(1)), loss(Some(2)));
     assert_eq!(loss(Some(1)), loss(Some(1)));
     // Scores are taken of the images as they are.
-    let tally = desk.tally(&model, &Predictor::At(&at), &examples);
+    let tally = scratch.tally(&model, &Predictor::At(&at), &examples);
     assert!((tally.loss / tally.examples as f64 - plain).abs() < 1e-6);
 }

@@ -7,7 +7,7 @@ use apfl::error::Result;
 use apfl::model::mlp::Mlp;
 use apfl::rng::{Purpose, stream};
 use apfl::schedule::Schedule;
-use apfl::site::{Desk, LocalWork, Pace, Site};
+use apfl::site::{LocalWork, Pace, Scratch, Site};
 use apfl::spec::Spec;
 use apfl::training::Training;
 
@@ -158,9 +158,9 @@ fn an_epoch_sees_every_example_once_and_keeps_the_short_batch() {
         learning_rate: 0.1,
         schedule: Schedule::Constant,
     };
-    let mut desk = Desk::default();
+    let mut scratch = Scratch::default();
     let rng = stream(5, Purpose::Batches, 1, 0);
-    let mut site = Site::new(&model, &examples, pace, 1, rng, &mut desk);
+    let mut site = Site::new(&model, &examples, pace, 1, rng, &mut scratch);
     assert_eq!(site.steps(), 6);
     let mut epochs = Vec::new();
     for _ in 0..2 {

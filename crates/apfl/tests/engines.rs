@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use apfl::algorithm::apfl::Mixing;
 use apfl::algorithm::{Algorithm, Apfl, FedAvg, LocalOnly, every_algorithm};
-use apfl::clients::{Clients, Delivered, Home, World};
+use apfl::clients::{Clients, Delivered, MemoryHome, World};
 use apfl::digest::digest_of;
 use apfl::engine::{Engine, Threads};
 use apfl::metrics::Tallies;
-use apfl::site::Desk;
+use apfl::site::Scratch;
 use apfl::spec::Spec;
 use apfl::training::{RoundRecord, Training};
 
@@ -108,7 +108,8 @@ fn round<A: Algorithm>(
 }
 
 fn clients_outside_keep_their_memory<A: Algorithm + Clone>(algorithm: A) {
-    let engine = || Threads::new(world(), Arc::new(algorithm.clone()), 3, &Home::Ram).unwrap();
+    let engine =
+        || Threads::new(world(), Arc::new(algorithm.clone()), 3, &MemoryHome::Ram).unwrap();
     let mut old = engine();
     round(
         &mut old,
@@ -141,14 +142,14 @@ fn order_is_irrelevant<A: Algorithm>(algorithm: A) {
     let algorithm = Arc::new(algorithm);
     let sent = algorithm.broadcast(&algorithm.start(&world.w0, 23));
     let processed = |order: &[usize]| {
-        let clients = Clients::new(world.clone(), algorithm.clone(), &Home::Ram).unwrap();
-        // One desk for all: nothing a client leaves on it may reach the next.
-        let mut desk = Desk::default();
+        let clients = Clients::new(world.clone(), algorithm.clone(), &MemoryHome::Ram).unwrap();
+        // One scratch for all: nothing a client leaves on it may reach the next.
+        let mut scratch = Scratch::default();
         let mut results = vec![None; 23];
         for number in 1..=2 {
             for client in order {
                 let reply = clients
-                    .train(*client, number, &sent, true, &mut desk)
+                    .train(*client, number, &sent, true, &mut scratch)
                     .unwrap()
                     .expect("a finite loss");
                 let memory = clients.digest(*client).unwrap();

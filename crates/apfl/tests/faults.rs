@@ -20,7 +20,7 @@ struct Fragile {
 impl Algorithm for Fragile {
     type Server = ModelOnly;
     type Broadcast = ModelOnly;
-    type Local = ();
+    type Memory = ();
     type Update = ModelOnly;
     type Fold = Mean;
 
@@ -69,7 +69,7 @@ fn a_panic_names_its_client_and_leaves_a_run_that_can_go_on() {
     let armed = Arc::new(AtomicBool::new(false));
     let begin = || {
         let armed = armed.clone();
-        Training::of(setup.clone(), Fragile { examples, armed }).unwrap()
+        Training::with_algorithm(setup.clone(), Fragile { examples, armed }).unwrap()
     };
     let mut whole = begin();
     while whole.next_round().unwrap().is_some() {}

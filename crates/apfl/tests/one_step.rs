@@ -13,7 +13,7 @@ use apfl::model::mlp::Mlp;
 use apfl::pack::ModelOnly;
 use apfl::rng::{Purpose, stream};
 use apfl::schedule::Schedule;
-use apfl::site::{Desk, LocalWork, Pace, Predictor, Site};
+use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};
 use apfl::spec::Spec;
 use apfl::training::Training;
 
@@ -37,9 +37,14 @@ fn at_client<T>(
         schedule: Schedule::Constant,
     };
     let rng = stream(1, Purpose::Batches, round, 0);
-    let mut desk = Desk::default();
+    let mut scratch = Scratch::default();
     work(&mut Site::new(
-        &model, &examples, pace, round, rng, &mut desk,
+        &model,
+        &examples,
+        pace,
+        round,
+        rng,
+        &mut scratch,
     ))
 }
 

@@ -4,10 +4,10 @@ mod small;
 
 use apfl::algorithm::apfl::options::{AlphaGradient, Every, Mix, Order, Rate};
 use apfl::algorithm::apfl::{Apfl, Mixing, Options};
-use apfl::algorithm::{Choice, FedAvg, every_algorithm};
+use apfl::algorithm::{AlgorithmSpec, FedAvg, every_algorithm};
 use apfl::params::mix;
 use apfl::schedule::{Per, Schedule};
-use apfl::site::{Desk, Predictor};
+use apfl::site::{Predictor, Scratch};
 use apfl::spec::Spec;
 use apfl::store::run_dir::{Environment, FinishedRun, RunDir};
 use apfl::store::tensors;
@@ -239,7 +239,7 @@ fn alphas_slope_is_the_central_difference_of_the_mixed_loss() {
                     w: &w,
                 },
             };
-            let tally = Desk::default().tally(&*small.model, &predictor, &small.shards[0].train);
+            let tally = Scratch::default().tally(&*small.model, &predictor, &small.shards[0].train);
             tally.loss / tally.examples as f64
         };
         let expected = (loss(0.401) - loss(0.399)) / 0.002; // short: few ReLUs turn within
@@ -295,7 +295,7 @@ fn no_option_but_the_projection_touches_the_shared_path() {
     let fedavg = run("{ kind = 'fedavg' }");
     let mut seen = 0;
     for algorithm in every_algorithm() {
-        if let Choice::Apfl(apfl) = synthetic(algorithm, "").algorithm {
+        if let AlgorithmSpec::Apfl(apfl) = synthetic(algorithm, "").algorithm {
             assert_eq!(
                 run(algorithm) == fedavg,
                 apfl.options.projection.is_none(),
@@ -306,7 +306,7 @@ fn no_option_but_the_projection_touches_the_shared_path() {
     }
     assert_eq!(seen, 6);
     let plan = synthetic("{ kind = 'fedavg' }", "");
-    assert!(plan.algorithm == Choice::FedAvg(FedAvg));
+    assert!(plan.algorithm == AlgorithmSpec::FedAvg(FedAvg));
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
             Predictor::MixedOutputs { alpha: 0.5, .. }
         ));
         let shard = setup.world.dataset.shard(client).unwrap();
-        let tally = Desk::default().tally(model, &predictor, &shard.valid);
+        let tally = Scratch::default().tally(model, &predictor, &shard.valid);
         let loss = tally.loss / tally.examples as f64;
         let kept = line["personal"]["valid"]["loss"].as_f64().unwrap();
         assert!((kept - loss).abs() < 1e-12); // JSON's digits

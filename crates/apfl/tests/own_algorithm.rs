@@ -17,11 +17,12 @@ fn it_runs() {
 #[test]
 fn without_momentum_it_is_fedavg() {
     let trained = |beta| {
-        let mut training = Training::of(example::setup().unwrap(), Momentum { beta }).unwrap();
+        let mut training =
+            Training::with_algorithm(example::setup().unwrap(), Momentum { beta }).unwrap();
         while training.next_round().unwrap().is_some() {}
         training.shared()
     };
-    let mut fedavg = Training::of(example::setup().unwrap(), FedAvg).unwrap();
+    let mut fedavg = Training::with_algorithm(example::setup().unwrap(), FedAvg).unwrap();
     while fedavg.next_round().unwrap().is_some() {}
     assert_eq!(trained(0.0), fedavg.shared());
     assert_ne!(trained(0.5), fedavg.shared());
@@ -53,7 +54,8 @@ fn two_rounds_by_hand() {
 #[test]
 fn it_has_a_fingerprint_like_any_other() {
     let run = |beta| {
-        let training = Training::of(example::setup().unwrap(), Momentum { beta }).unwrap();
+        let training =
+            Training::with_algorithm(example::setup().unwrap(), Momentum { beta }).unwrap();
         example::finish(training).unwrap()
     };
     let (first, second) = (run(0.5), run(0.5));

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use apfl::algorithm::Choice;
+use apfl::algorithm::AlgorithmSpec;
 use apfl::error::Result;
 use apfl::model::Workspace;
 use apfl::model::kernels::peak::peak_flops;
@@ -62,7 +62,7 @@ pub fn measure_with(
     work: &Work,
     (batch, threads, seconds): (usize, usize, f64),
     setup: Setup,
-    algorithm: &Choice,
+    algorithm: &AlgorithmSpec,
     data: String,
 ) -> Result<Measurement> {
     let model = setup.world.model.clone();

@@ -1,7 +1,7 @@
 //! The legend: below the data, never on it.
 
 use super::style::COLOURS;
-use super::{Chart, Kind, escaped, shortened};
+use super::{Chart, SeriesKind, escaped, shortened};
 
 const ROW: f64 = 18.0;
 const SWATCH: f64 = 22.0;
@@ -15,7 +15,7 @@ pub struct Legend {
 
 struct Entry {
     name: String,
-    kind: Kind,
+    kind: SeriesKind,
     colour: usize,
     dashed: bool,
     at: (f64, f64),
@@ -70,15 +70,15 @@ impl Legend {
             let (x, y) = (left + e.at.0, top + e.at.1 + 10.0);
             let k = e.colour;
             svg.push_str(&match e.kind {
-                Kind::Line => format!(
+                SeriesKind::Line => format!(
                     "<path class=\"k-line k-s{k}{}\" d=\"M{x:.1} {y:.1}h{SWATCH}\"/>",
                     if e.dashed { " k-dash" } else { "" }
                 ),
-                Kind::Dots => format!(
+                SeriesKind::Dots => format!(
                     "<circle class=\"k-dot k-f{k}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/>",
                     x + SWATCH - 6.0
                 ),
-                Kind::Bars => format!(
+                SeriesKind::Bars => format!(
                     "<rect class=\"k-bar k-f{k}\" x=\"{:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\"/>",
                     x + SWATCH - 10.0,
                     y - 5.0

@@ -2,7 +2,7 @@
 
 use super::panel::{Panel, spacing};
 use super::style::COLOURS;
-use super::{Kind, Series, escaped};
+use super::{Series, SeriesKind, escaped};
 
 /// Points a line keeps; of more, the highest and the lowest of each stretch are drawn.
 const POINTS: usize = 400;
@@ -18,7 +18,7 @@ impl Panel<'_> {
             .map(|((x, _), (low, high))| (*x, *low, *high))
             .filter(|(x, low, high)| self.drawable((*x, *low)) && self.drawable((*x, *high)))
             .collect();
-        if series.kind != Kind::Line {
+        if series.kind != SeriesKind::Line {
             for (x, low, high) in edges {
                 let (x, low) = self.at((x, low));
                 let (_, high) = self.at((0.0, high));
@@ -134,7 +134,12 @@ impl Panel<'_> {
 
     /// Upright strips that tell what all lines are at an x.
     pub(super) fn strips(&self, svg: &mut String) {
-        let lines = || self.chart.series.iter().filter(|s| s.kind == Kind::Line);
+        let lines = || {
+            self.chart
+                .series
+                .iter()
+                .filter(|s| s.kind == SeriesKind::Line)
+        };
         // A line without a name is there to guide the eye.
         let named = || lines().filter(|s| !s.name.is_empty() || !s.tips.is_empty());
         let points = named().flat_map(|s| s.points.iter().copied());

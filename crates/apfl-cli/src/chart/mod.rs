@@ -108,7 +108,7 @@ impl Axis {
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum SeriesKind {
     /// A line through its points.
     #[default]
     Line,
@@ -124,7 +124,7 @@ pub struct Series {
     /// For the legend; a series without a name is not in it.
     pub name: String,
     /// How it is drawn.
-    pub kind: Kind,
+    pub kind: SeriesKind,
     /// (x, y); a point that is not finite is left out.
     pub points: Vec<(f64, f64)>,
     /// (low, high) for each point: the spread around it.
@@ -152,7 +152,7 @@ impl Series {
     /// Dots.
     pub fn dots(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Self {
         Self {
-            kind: Kind::Dots,
+            kind: SeriesKind::Dots,
             ..Self::line(name, colour, points)
         }
     }
@@ -160,7 +160,7 @@ impl Series {
     /// Bars.
     pub fn bars(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Self {
         Self {
-            kind: Kind::Bars,
+            kind: SeriesKind::Bars,
             ..Self::line(name, colour, points)
         }
     }

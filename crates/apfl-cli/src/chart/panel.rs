@@ -1,7 +1,7 @@
 //! One chart: scales, axes and grid.
 
 use super::scale::Scale;
-use super::{Chart, Kind, Series, escaped, text};
+use super::{Chart, Series, SeriesKind, escaped, text};
 
 /// With a title, and without.
 const TOP: (f64, f64) = (26.0, 12.0);
@@ -21,7 +21,7 @@ pub struct Panel<'a> {
 impl<'a> Panel<'a> {
     /// A chart of that size.
     pub fn of(chart: &'a Chart, width: f64, height: f64) -> Self {
-        let bars = chart.series.iter().any(|s| s.kind == Kind::Bars);
+        let bars = chart.series.iter().any(|s| s.kind == SeriesKind::Bars);
         let points = || chart.series.iter().flat_map(|s| &s.points);
         let bands = chart
             .series
@@ -36,7 +36,7 @@ impl<'a> Panel<'a> {
         let bands = bands.flat_map(|b| [share(b.0), share(b.1)]);
         let heights = points().map(|p| p.1).chain(bands);
         let mut y = Scale::of(&chart.y, heights, bars, 0.05);
-        let lines_only = chart.series.iter().all(|s| s.kind == Kind::Line);
+        let lines_only = chart.series.iter().all(|s| s.kind == SeriesKind::Line);
         let room = if lines_only { 0.0 } else { 0.04 };
         let mut x = Scale::of(&chart.x, points().map(|p| p.0), false, room);
         if bars && chart.x.names.is_empty() && chart.x.range.is_none() && !chart.x.log {
@@ -76,20 +76,39 @@ impl<'a> Panel<'a> {
         svg.push_str(&format!(
             "<svg x=\"{left:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\">\n"
         ));
-        let bars = self.chart.series.iter().filter(|s| s.kind == Kind::Bars);
+        let bars = self
+            .chart
+            .series
+            .iter()
+            .filter(|s| s.kind == SeriesKind::Bars);
         let (of, mut nth) = (bars.count(), 0);
         for series in &self.chart.series {
             self.band(&mut svg, series);
         }
-        for series in self.chart.series.iter().filter(|s| s.kind == Kind::Bars) {
+        for series in self
+            .chart
+            .series
+            .iter()
+            .filter(|s| s.kind == SeriesKind::Bars)
+        {
             self.bars(&mut svg, series, nth, of);
             nth += 1;
         }
-        for series in self.chart.series.iter().filter(|s| s.kind == Kind::Line) {
+        for series in self
+            .chart
+            .series
+            .iter()
+            .filter(|s| s.kind == SeriesKind::Line)
+        {
             self.line(&mut svg, series);
         }
         self.strips(&mut svg);
-        for series in self.chart.series.iter().filter(|s| s.kind == Kind::Dots) {
+        for series in self
+            .chart
+            .series
+            .iter()
+            .filter(|s| s.kind == SeriesKind::Dots)
+        {
             self.dots(&mut svg, series);
         }
         svg.push_str("</svg>\n");
@@ -141,7 +160,7 @@ impl<'a> Panel<'a> {
 
 /// The smallest distance between bars.
 pub(super) fn spacing(series: &[Series]) -> f64 {
-    let bars = series.iter().filter(|s| s.kind == Kind::Bars);
+    let bars = series.iter().filter(|s| s.kind == SeriesKind::Bars);
     let mut x: Vec<f64> = bars.flat_map(|s| &s.points).map(|p| p.0).collect();
     x.retain(|x| x.is_finite());
     x.sort_by(f64::total_cmp);

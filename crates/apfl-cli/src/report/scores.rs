@@ -1,6 +1,6 @@
 //! The three models and their measures.
 
-use apfl::metrics::{OverClients, Score, Scores, Three};
+use apfl::metrics::{ByModel, OverClients, Score, Scores};
 use apfl::store::run_dir::Summary;
 
 use super::html::{Cell, figure, share, words};
@@ -13,9 +13,9 @@ pub struct Model {
     /// Its colour in every chart.
     pub colour: usize,
     /// Takes its scores.
-    pub of: fn(&Three<Scores>) -> Scores,
+    pub of: fn(&ByModel<Scores>) -> Scores,
     /// Takes its summary.
-    pub over: fn(&Three<OverClients>) -> OverClients,
+    pub over: fn(&ByModel<OverClients>) -> OverClients,
 }
 
 /// The three, in the order they are drawn.

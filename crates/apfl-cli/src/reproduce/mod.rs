@@ -239,7 +239,7 @@ fn estimate(plans: &mut Vec<(Item, Vec<Cell>)>, args: &args::Reproduce) -> bool 
 }
 
 /// Runs an item, judges its claims, tries what fails again with the known variants, and
-/// writes it all down. Gives claims and tables.
+/// writes it all down. Returns claims and tables.
 fn one(
     item: &Item,
     cells: &[Cell],

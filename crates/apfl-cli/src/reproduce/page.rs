@@ -12,7 +12,7 @@ use crate::chart;
 use crate::output::counted;
 use crate::table::{csv, markdown};
 
-/// Writes verdicts, tables and pictures. Gives the tables.
+/// Writes verdicts, tables and pictures. Returns the tables.
 pub fn write(
     item: &Item,
     results: &Results,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use apfl::metrics::{Scores, Three};
+use apfl::metrics::{ByModel, Scores};
 use apfl::training::RoundRecord;
 
 use super::verdict::Values;
@@ -22,7 +22,7 @@ pub enum Model {
 }
 
 impl Model {
-    fn of<T>(self, three: &Three<T>) -> &T {
+    fn of<T>(self, three: &ByModel<T>) -> &T {
         match self {
             Model::Shared => &three.shared,
             Model::Localized => &three.localized,

@@ -93,7 +93,7 @@ pub fn read(s: &mut Section<'_>) -> Option<f64> {
 impl<A: Algorithm<Broadcast = ModelOnly>> Algorithm for Agnostic<A> {
     type Server = Server<A::Server>;
     type Broadcast = ModelOnly;
-    type Local = A::Local;
+    type Memory = A::Memory;
     type Update = Update<A::Update>;
     /// All updates of the cohort: the weights are known only when the last has come.
     type Fold = Vec<(Sender, Self::Update)>;
@@ -110,14 +110,14 @@ impl<A: Algorithm<Broadcast = ModelOnly>> Algorithm for Agnostic<A> {
         self.inner.broadcast(&server.inner)
     }
 
-    fn join(&self, w0: &[f32]) -> A::Local {
+    fn join(&self, w0: &[f32]) -> A::Memory {
         self.inner.join(w0)
     }
 
     fn local_round(
         &self,
         sent: &ModelOnly,
-        local: &mut A::Local,
+        local: &mut A::Memory,
         site: &mut Site<'_>,
     ) -> Self::Update {
         let loss = site.objective(&sent.model);
@@ -154,20 +154,20 @@ impl<A: Algorithm<Broadcast = ModelOnly>> Algorithm for Agnostic<A> {
         self.inner.shared(&server.inner)
     }
 
-    fn localized<'a>(&self, local: &'a A::Local, update: &'a Self::Update) -> &'a [f32] {
+    fn localized<'a>(&self, local: &'a A::Memory, update: &'a Self::Update) -> &'a [f32] {
         self.inner.localized(local, &update.inner)
     }
 
     fn personal<'a>(
         &self,
-        local: &'a A::Local,
+        local: &'a A::Memory,
         update: &'a Self::Update,
         site: &mut Site<'_>,
     ) -> Predictor<'a> {
         self.inner.personal(local, &update.inner, site)
     }
 
-    fn own<'a>(&self, local: &'a A::Local, update: &'a Self::Update) -> &'a [f32] {
+    fn own<'a>(&self, local: &'a A::Memory, update: &'a Self::Update) -> &'a [f32] {
         self.inner.own(local, &update.inner)
     }
 
@@ -175,7 +175,7 @@ impl<A: Algorithm<Broadcast = ModelOnly>> Algorithm for Agnostic<A> {
         self.inner.mixes_outputs()
     }
 
-    fn mixing(&self, local: &A::Local) -> Option<f32> {
+    fn mixing(&self, local: &A::Memory) -> Option<f32> {
         self.inner.mixing(local)
     }
 }

@@ -16,7 +16,7 @@ pub struct FedAvg;
 impl Algorithm for FedAvg {
     type Server = ModelOnly;
     type Broadcast = ModelOnly;
-    type Local = ();
+    type Memory = ();
     type Update = ModelOnly;
     type Fold = Mean;
 

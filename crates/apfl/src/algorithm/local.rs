@@ -15,7 +15,7 @@ pub struct LocalOnly;
 impl Algorithm for LocalOnly {
     type Server = ModelOnly;
     type Broadcast = ();
-    type Local = ModelOnly;
+    type Memory = ModelOnly;
     type Update = ();
     type Fold = ();
 

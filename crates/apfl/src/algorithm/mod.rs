@@ -45,7 +45,7 @@ pub trait Algorithm: Send + Sync + 'static {
     /// What travels down.
     type Broadcast: Pack + Send + Sync;
     /// What a client remembers, for ever.
-    type Local: Pack + Clone + Send + Sync;
+    type Memory: Pack + Clone + Send + Sync;
     /// What travels back.
     type Update: Pack + Send;
     /// The sum of the updates so far.
@@ -58,13 +58,13 @@ pub trait Algorithm: Send + Sync + 'static {
     fn broadcast(&self, server: &Self::Server) -> Self::Broadcast;
 
     /// A client's first memory, made from w⁰ whenever it is first drawn.
-    fn join(&self, w0: &[f32]) -> Self::Local;
+    fn join(&self, w0: &[f32]) -> Self::Memory;
 
     /// A client's part of a round.
     fn local_round(
         &self,
         sent: &Self::Broadcast,
-        local: &mut Self::Local,
+        local: &mut Self::Memory,
         site: &mut Site<'_>,
     ) -> Self::Update;
 
@@ -90,23 +90,23 @@ pub trait Algorithm: Send + Sync + 'static {
 
     /// The personal model that a client ends with, where it is made of what training left
     /// there and not by delivery's last local round. `output` is the run's shared model.
-    fn conclude(&self, _local: &Self::Local, _output: &[f32], _site: &Site<'_>) -> Option<Params> {
+    fn conclude(&self, _local: &Self::Memory, _output: &[f32], _site: &Site<'_>) -> Option<Params> {
         None
     }
 
     /// wᵢ after the local steps and before aggregation.
-    fn localized<'a>(&self, local: &'a Self::Local, update: &'a Self::Update) -> &'a [f32];
+    fn localized<'a>(&self, local: &'a Self::Memory, update: &'a Self::Update) -> &'a [f32];
 
     /// The client's own model at the same moment. May train (on training batches).
     fn personal<'a>(
         &self,
-        local: &'a Self::Local,
+        local: &'a Self::Memory,
         update: &'a Self::Update,
         site: &mut Site<'_>,
     ) -> Predictor<'a>;
 
     /// What `--model local` exports: vᵢ where there is one, else the localized model.
-    fn own<'a>(&self, local: &'a Self::Local, update: &'a Self::Update) -> &'a [f32] {
+    fn own<'a>(&self, local: &'a Self::Memory, update: &'a Self::Update) -> &'a [f32] {
         self.localized(local, update)
     }
 
@@ -116,14 +116,14 @@ pub trait Algorithm: Send + Sync + 'static {
     }
 
     /// αᵢ, where there is one.
-    fn mixing(&self, _local: &Self::Local) -> Option<f32> {
+    fn mixing(&self, _local: &Self::Memory) -> Option<f32> {
         None
     }
 }
 
 /// One of the algorithms, with its settings.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Choice {
+pub enum AlgorithmSpec {
     /// Adaptive personalized federated learning.
     Apfl(Apfl),
     /// The same, ending with the averages of Algorithm 1.
@@ -145,45 +145,47 @@ pub enum Choice {
 }
 
 /// Something to be done with an algorithm of any type.
-pub trait Apply {
+pub trait AlgorithmVisitor {
     /// What comes of it.
     type Out;
     /// Does it.
-    fn to<A: Algorithm>(self, algorithm: A) -> Self::Out;
+    fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out;
 }
 
-impl Choice {
+impl AlgorithmSpec {
     /// Does something with the algorithm itself.
-    pub fn apply<T: Apply>(self, work: T) -> T::Out {
+    pub fn accept<T: AlgorithmVisitor>(self, visitor: T) -> T::Out {
         match self {
-            Choice::Apfl(a) => work.to(a),
-            Choice::Averaged(a) => work.to(a),
-            Choice::AgnosticApfl(a) => work.to(a),
-            Choice::FedAvg(a) => work.to(a),
-            Choice::AgnosticFedAvg(a) => work.to(a),
-            Choice::Scaffold(a) => work.to(a),
-            Choice::PerFedAvg(a) => work.to(a),
-            Choice::PFedMe(a) => work.to(a),
-            Choice::Local(a) => work.to(a),
+            AlgorithmSpec::Apfl(a) => visitor.visit(a),
+            AlgorithmSpec::Averaged(a) => visitor.visit(a),
+            AlgorithmSpec::AgnosticApfl(a) => visitor.visit(a),
+            AlgorithmSpec::FedAvg(a) => visitor.visit(a),
+            AlgorithmSpec::AgnosticFedAvg(a) => visitor.visit(a),
+            AlgorithmSpec::Scaffold(a) => visitor.visit(a),
+            AlgorithmSpec::PerFedAvg(a) => visitor.visit(a),
+            AlgorithmSpec::PFedMe(a) => visitor.visit(a),
+            AlgorithmSpec::Local(a) => visitor.visit(a),
         }
     }
 
     /// Reads `[algorithm]`.
     pub fn read(s: &mut Section<'_>) -> Self {
-        type Read = fn(&mut Section<'_>) -> Choice;
+        type Read = fn(&mut Section<'_>) -> AlgorithmSpec;
         let kinds: [(&str, Read); 6] = [
             ("apfl", read_apfl),
             ("fedavg", |s| match agnostic::read(s) {
-                None => Choice::FedAvg(FedAvg),
-                Some(step) => Choice::AgnosticFedAvg(Agnostic {
+                None => AlgorithmSpec::FedAvg(FedAvg),
+                Some(step) => AlgorithmSpec::AgnosticFedAvg(Agnostic {
                     inner: FedAvg,
                     step,
                 }),
             }),
-            ("scaffold", |s| Choice::Scaffold(Scaffold::read(s))),
-            ("perfedavg", |s| Choice::PerFedAvg(PerFedAvg::read(s))),
-            ("pfedme", |s| Choice::PFedMe(PFedMe::read(s))),
-            ("local", |_| Choice::Local(LocalOnly)),
+            ("scaffold", |s| AlgorithmSpec::Scaffold(Scaffold::read(s))),
+            ("perfedavg", |s| {
+                AlgorithmSpec::PerFedAvg(PerFedAvg::read(s))
+            }),
+            ("pfedme", |s| AlgorithmSpec::PFedMe(PFedMe::read(s))),
+            ("local", |_| AlgorithmSpec::Local(LocalOnly)),
         ];
         let read = s.choice("kind", "apfl", &kinds);
         read(s)
@@ -192,16 +194,19 @@ impl Choice {
     /// APFL's settings, where it is APFL in any form.
     pub fn apfl(&self) -> Option<&Apfl> {
         match self {
-            Choice::Apfl(apfl) => Some(apfl),
-            Choice::Averaged(averaged) => Some(&averaged.apfl),
-            Choice::AgnosticApfl(agnostic) => Some(&agnostic.inner),
+            AlgorithmSpec::Apfl(apfl) => Some(apfl),
+            AlgorithmSpec::Averaged(averaged) => Some(&averaged.apfl),
+            AlgorithmSpec::AgnosticApfl(agnostic) => Some(&agnostic.inner),
             _ => None,
         }
     }
 
     /// Whether the server weighs clients by itself.
     pub fn agnostic(&self) -> bool {
-        matches!(self, Choice::AgnosticApfl(_) | Choice::AgnosticFedAvg(_))
+        matches!(
+            self,
+            AlgorithmSpec::AgnosticApfl(_) | AlgorithmSpec::AgnosticFedAvg(_)
+        )
     }
 
     /// Whether the personal model is a mixture of two models' outputs.
@@ -220,22 +225,26 @@ impl Choice {
     /// Its kind, as a spec writes it.
     pub fn kind(&self) -> &'static str {
         match self {
-            Choice::Apfl(_) | Choice::Averaged(_) | Choice::AgnosticApfl(_) => "apfl",
-            Choice::FedAvg(_) | Choice::AgnosticFedAvg(_) => "fedavg",
-            Choice::Scaffold(_) => "scaffold",
-            Choice::PerFedAvg(_) => "perfedavg",
-            Choice::PFedMe(_) => "pfedme",
-            Choice::Local(_) => "local",
+            AlgorithmSpec::Apfl(_)
+            | AlgorithmSpec::Averaged(_)
+            | AlgorithmSpec::AgnosticApfl(_) => "apfl",
+            AlgorithmSpec::FedAvg(_) | AlgorithmSpec::AgnosticFedAvg(_) => "fedavg",
+            AlgorithmSpec::Scaffold(_) => "scaffold",
+            AlgorithmSpec::PerFedAvg(_) => "perfedavg",
+            AlgorithmSpec::PFedMe(_) => "pfedme",
+            AlgorithmSpec::Local(_) => "local",
         }
     }
 
     /// Its kind and what stands out, in a few words.
     pub fn describe(&self) -> String {
         match self {
-            Choice::Apfl(apfl) => apfl.describe(),
-            Choice::Averaged(averaged) => format!("{}, averaged", averaged.apfl.describe()),
-            Choice::AgnosticApfl(agnostic) => format!("{}, agnostic", agnostic.inner.describe()),
-            Choice::AgnosticFedAvg(_) => "fedavg, agnostic".into(),
+            AlgorithmSpec::Apfl(apfl) => apfl.describe(),
+            AlgorithmSpec::Averaged(averaged) => format!("{}, averaged", averaged.apfl.describe()),
+            AlgorithmSpec::AgnosticApfl(agnostic) => {
+                format!("{}, agnostic", agnostic.inner.describe())
+            }
+            AlgorithmSpec::AgnosticFedAvg(_) => "fedavg, agnostic".into(),
             other => other.kind().into(),
         }
     }
@@ -243,7 +252,7 @@ impl Choice {
 
 /// APFL with `output = "last"` (the experiments') or `"averaged"` (Algorithm 1's own). The
 /// latter's weights are (t+a)²; a is `averaging_shift` (0 to 1e15), or the schedule's.
-fn read_apfl(s: &mut Section<'_>) -> Choice {
+fn read_apfl(s: &mut Section<'_>) -> AlgorithmSpec {
     let apfl = Apfl::read(s);
     let averaged = s.choice("output", "last", &[("last", false), ("averaged", true)]);
     let shift = s.optional_float("averaging_shift", 0.0..=1e15, "0 to 1e15");
@@ -261,9 +270,9 @@ fn read_apfl(s: &mut Section<'_>) -> Choice {
         );
     }
     match (averaged, agnostic) {
-        (true, _) => Choice::Averaged(Averaged { apfl, shift }),
-        (false, Some(step)) => Choice::AgnosticApfl(Agnostic { inner: apfl, step }),
-        (false, None) => Choice::Apfl(apfl),
+        (true, _) => AlgorithmSpec::Averaged(Averaged { apfl, shift }),
+        (false, Some(step)) => AlgorithmSpec::AgnosticApfl(Agnostic { inner: apfl, step }),
+        (false, None) => AlgorithmSpec::Apfl(apfl),
     }
 }
 

@@ -60,7 +60,7 @@ impl PerFedAvg {
 impl Algorithm for PerFedAvg {
     type Server = ModelOnly;
     type Broadcast = ModelOnly;
-    type Local = ();
+    type Memory = ();
     type Update = ModelOnly;
     type Fold = Mean;
 

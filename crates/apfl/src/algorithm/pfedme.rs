@@ -103,7 +103,7 @@ impl PFedMe {
 impl Algorithm for PFedMe {
     type Server = ModelOnly;
     type Broadcast = ModelOnly;
-    type Local = Memory;
+    type Memory = Memory;
     type Update = ModelOnly;
     type Fold = Mean;
 

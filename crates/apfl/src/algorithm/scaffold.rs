@@ -102,7 +102,7 @@ impl Scaffold {
 impl Algorithm for Scaffold {
     type Server = Server;
     type Broadcast = Controlled;
-    type Local = Memory;
+    type Memory = Memory;
     type Update = Controlled;
     type Fold = (Mean, Sum);
 

@@ -23,6 +23,7 @@ pub mod newcomer;
 mod parquet;
 pub mod partition;
 pub mod qmnist;
+pub mod roster;
 pub mod rows;
 mod scales;
 mod source;
@@ -178,8 +179,8 @@ impl Examples {
             number: 0,
             width: self.width,
             rows: match &self.features {
-                Features::Floats(x) => Rows::Floats(&x[cells]),
-                Features::Bytes(x, scaling) => Rows::Bytes(&x[cells], scaling),
+                Features::Floats(x) => FeatureView::Floats(&x[cells]),
+                Features::Bytes(x, scaling) => FeatureView::Bytes(&x[cells], scaling),
             },
             targets: match &self.targets {
                 Targets::Classes(c) => Labels::Classes(&c[start..end]),
@@ -259,7 +260,7 @@ fn gather<T: Copy>(from: &[T], width: usize, rows: &[u32], to: &mut Vec<T>) {
 
 /// The features of a batch.
 #[derive(Clone, Copy, Debug)]
-pub enum Rows<'a> {
+pub enum FeatureView<'a> {
     /// Numbers.
     Floats(&'a [f32]),
     /// Bytes and how to read them.
@@ -284,7 +285,7 @@ pub struct Batch<'a> {
     /// Features per example.
     pub width: usize,
     /// The features, row by row.
-    pub rows: Rows<'a>,
+    pub rows: FeatureView<'a>,
     /// The targets.
     pub targets: Labels<'a>,
 }
@@ -293,8 +294,8 @@ impl<'a> Batch<'a> {
     /// The features as numbers: the batch's own where they are, else made in `buffer`.
     pub fn numbers(&self, buffer: &'a mut Vec<f32>) -> &'a [f32] {
         match self.rows {
-            Rows::Floats(x) => x,
-            Rows::Bytes(bytes, scaling) => {
+            FeatureView::Floats(x) => x,
+            FeatureView::Bytes(bytes, scaling) => {
                 buffer.resize(bytes.len(), 0.0);
                 scaling.apply(bytes, self.width, buffer);
                 buffer

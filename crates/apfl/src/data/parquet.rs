@@ -10,7 +10,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::rows::{Cell, Rows};
+use super::rows::{Cell, RowReader};
 
 /// Rows held in memory at a time.
 const BLOCK: usize = 4096;
@@ -98,7 +98,7 @@ impl ParquetRows {
     }
 }
 
-impl Rows for ParquetRows {
+impl RowReader for ParquetRows {
     fn header(&self) -> &[String] {
         &self.header
     }

@@ -93,7 +93,7 @@ impl Cell<'_> {
 }
 
 /// A table that is read from its first row to its last.
-pub trait Rows {
+pub trait RowReader {
     /// The columns' names.
     fn header(&self) -> &[String];
 
@@ -111,7 +111,7 @@ pub trait Rows {
 }
 
 /// Opens a CSV or a Parquet file, which begins with `PAR1` or is called so.
-pub fn open(path: &Path) -> Result<Box<dyn Rows>> {
+pub fn open(path: &Path) -> Result<Box<dyn RowReader>> {
     let mut file = File::open(path).map_err(at(path, "read"))?;
     let mut magic = Vec::new();
     (&mut file)
@@ -121,7 +121,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Rows>> {
     let named = path
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
-    let rows: std::result::Result<Box<dyn Rows>, String> = if named || magic == b"PAR1" {
+    let rows: std::result::Result<Box<dyn RowReader>, String> = if named || magic == b"PAR1" {
         ParquetRows::open(file).map(|rows| Box::new(rows) as _)
     } else {
         let whole = std::io::Cursor::new(magic).chain(file);
@@ -165,7 +165,7 @@ impl<R: Read> CsvRows<R> {
     }
 }
 
-impl<R: Read> Rows for CsvRows<R> {
+impl<R: Read> RowReader for CsvRows<R> {
     fn header(&self) -> &[String] {
         &self.header
     }

@@ -12,6 +12,8 @@ use crate::metrics::Tallies;
 use crate::store::memory_files::Written;
 
 #[cfg(feature = "mpi")]
+pub mod message;
+#[cfg(feature = "mpi")]
 pub mod mpi;
 pub mod threads;
 
@@ -21,7 +23,7 @@ pub use threads::Threads;
 
 /// Which engine a run is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EngineKind {
     /// All clients in this process.
     Threads,
     /// Clients on all ranks of an MPI job.
@@ -29,22 +31,22 @@ pub enum Kind {
     Mpi(mpi::Cluster),
 }
 
-impl Kind {
+impl EngineKind {
     /// Its name, as a spec writes it.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Threads => "threads",
+            EngineKind::Threads => "threads",
             #[cfg(feature = "mpi")]
-            Kind::Mpi(_) => "mpi",
+            EngineKind::Mpi(_) => "mpi",
         }
     }
 
     /// On how many processes, where they may be several.
     pub fn ranks(self) -> Option<usize> {
         match self {
-            Kind::Threads => None,
+            EngineKind::Threads => None,
             #[cfg(feature = "mpi")]
-            Kind::Mpi(cluster) => Some(cluster.ranks),
+            EngineKind::Mpi(cluster) => Some(cluster.ranks),
         }
     }
 }
@@ -95,6 +97,6 @@ pub trait Engine<A: Algorithm>: Send {
         clients: &[usize],
     ) -> Result<Vec<(Written, Vec<usize>)>>;
 
-    /// Gives some clients back their memories, out of a file.
+    /// Returns some clients back their memories, out of a file.
     fn restore(&mut self, file: &Path, clients: &[usize]) -> Result<()>;
 }

@@ -14,25 +14,25 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::Engine;
 use crate::algorithm::Algorithm;
-use crate::clients::{Clients, Delivered, Home, Keep, Reply, World};
+use crate::clients::{Clients, Delivered, Keep, MemoryHome, Reply, World};
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
-use crate::site::Desk;
+use crate::site::Scratch;
 use crate::store::memory_files::Written;
 
 /// The thread engine.
 pub struct Threads<A: Algorithm> {
     clients: Clients<A>,
-    crew: Crew,
+    pool: WorkerPool,
 }
 
 impl<A: Algorithm> Threads<A> {
     /// All clients of the world on that many threads; 0: one per core.
-    pub fn new(world: World, algorithm: Arc<A>, threads: usize, home: &Home) -> Result<Self> {
+    pub fn new(world: World, algorithm: Arc<A>, threads: usize, home: &MemoryHome) -> Result<Self> {
         let reply_bytes = 4 * world.w0.len();
         Ok(Self {
             clients: Clients::new(world, algorithm, home)?,
-            crew: Crew::new(threads, reply_bytes)?,
+            pool: WorkerPool::new(threads, reply_bytes)?,
         })
     }
 
@@ -50,10 +50,10 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         score: bool,
         each: &mut (dyn FnMut(usize, Option<Reply<A::Update>>) + Send),
     ) -> Result<()> {
-        self.crew.in_order(
+        self.pool.in_order(
             cohort.len(),
             |k| self.name(cohort[k]),
-            |k, desk| self.clients.train(cohort[k], round, sent, score, desk),
+            |k, scratch| self.clients.train(cohort[k], round, sent, score, scratch),
             |k, reply| {
                 each(cohort[k], reply);
                 Ok(())
@@ -68,10 +68,10 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         cohort: &[usize],
         each: &mut (dyn FnMut(usize, Tallies) + Send),
     ) -> Result<()> {
-        self.crew.in_order(
+        self.pool.in_order(
             cohort.len(),
             |k| self.name(cohort[k]),
-            |k, desk| self.clients.score(cohort[k], shared, round, desk),
+            |k, scratch| self.clients.score(cohort[k], shared, round, scratch),
             |k, tallies| {
                 each(cohort[k], tallies);
                 Ok(())
@@ -88,12 +88,12 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         keep: Keep<'_>,
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()> {
-        self.crew.in_order(
+        self.pool.in_order(
             clients.len(),
             |k| self.name(clients[k]),
-            |k, desk| {
+            |k, scratch| {
                 self.clients
-                    .deliver((k, clients[k]), round, sent, shared, keep, desk)
+                    .deliver((k, clients[k]), round, sent, shared, keep, scratch)
             },
             |_, delivered| delivered.map_or(Ok(()), &mut *each),
         )
@@ -101,7 +101,7 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
 
     fn digests(&mut self, clients: &[usize]) -> Result<Vec<[u8; 32]>> {
         let mut digests = Vec::with_capacity(clients.len());
-        self.crew.in_order(
+        self.pool.in_order(
             clients.len(),
             |k| self.name(clients[k]),
             |k, _| self.clients.digest(clients[k]),
@@ -137,10 +137,10 @@ pub fn count(threads: usize) -> usize {
     }
 }
 
-/// Threads with a desk each.
-pub struct Crew {
+/// Threads with a scratch each.
+pub struct WorkerPool {
     pool: rayon::ThreadPool,
-    desks: Vec<Mutex<Desk>>,
+    scratches: Vec<Mutex<Scratch>>,
     /// How far ahead of the oldest unfinished item a thread may start.
     pub(super) look_ahead: usize,
 }
@@ -148,7 +148,7 @@ pub struct Crew {
 /// Memory that replies waiting for their turn may take.
 const WAITING_BYTES: usize = 64 << 20;
 
-struct Line<R, S> {
+struct Queue<R, S> {
     /// The first item that has not been handed on.
     next: usize,
     waiting: BTreeMap<usize, R>,
@@ -156,7 +156,7 @@ struct Line<R, S> {
     error: Option<(usize, Error)>,
 }
 
-impl Crew {
+impl WorkerPool {
     /// That many threads; 0: one per core. `item_bytes`: what one reply takes.
     pub fn new(threads: usize, item_bytes: usize) -> Result<Self> {
         let threads = count(threads);
@@ -167,7 +167,7 @@ impl Crew {
             .map_err(|e| Error::Data(format!("cannot start {threads} threads: {e}")))?;
         Ok(Self {
             pool,
-            desks: (0..threads).map(|_| Mutex::default()).collect(),
+            scratches: (0..threads).map(|_| Mutex::default()).collect(),
             look_ahead: (WAITING_BYTES / item_bytes.max(1))
                 .min(4096)
                 .max(2 * threads),
@@ -181,11 +181,11 @@ impl Crew {
         &self,
         count: usize,
         name: impl Fn(usize) -> String + Sync,
-        work: impl Fn(usize, &mut Desk) -> Result<R> + Sync,
+        work: impl Fn(usize, &mut Scratch) -> Result<R> + Sync,
         sink: impl FnMut(usize, R) -> Result<()> + Send,
     ) -> Result<()> {
         let taken = AtomicUsize::new(0);
-        let line = Mutex::new(Line {
+        let line = Mutex::new(Queue {
             next: 0,
             waiting: BTreeMap::new(),
             sink,
@@ -193,8 +193,8 @@ impl Crew {
         });
         let moved = Condvar::new();
         let lock = || line.lock().unwrap_or_else(PoisonError::into_inner);
-        let worker = |desk: &Mutex<Desk>| {
-            let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
+        let worker = |scratch: &Mutex<Scratch>| {
+            let mut scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
                 let k = taken.fetch_add(1, Ordering::Relaxed);
                 if k >= count {
@@ -208,7 +208,7 @@ impl Crew {
                     return;
                 }
                 drop(queue);
-                let result = catch_unwind(AssertUnwindSafe(|| work(k, &mut desk)))
+                let result = catch_unwind(AssertUnwindSafe(|| work(k, &mut scratch)))
                     .unwrap_or_else(|panic| Err(panicked(&name(k), &*panic)));
                 let mut queue = lock();
                 let failed = match result {
@@ -228,8 +228,8 @@ impl Crew {
             }
         };
         self.pool.scope(|scope| {
-            for desk in self.desks.iter().take(count) {
-                scope.spawn(|_| worker(desk));
+            for scratch in self.scratches.iter().take(count) {
+                scope.spawn(|_| worker(scratch));
             }
         });
         match line
@@ -243,7 +243,7 @@ impl Crew {
     }
 }
 
-impl<R, S: FnMut(usize, R) -> Result<()>> Line<R, S> {
+impl<R, S: FnMut(usize, R) -> Result<()>> Queue<R, S> {
     fn hand_on(&mut self) -> Option<(usize, Error)> {
         // What comes before a failure is handed on: only then is the lowest failure known
         // where several processes work on one list.
@@ -279,10 +279,10 @@ mod tests {
     #[test]
     fn results_come_in_order_whatever_the_threads() {
         for threads in [1, 2, 3, 8] {
-            let mut crew = Crew::new(threads, 0).unwrap();
-            crew.look_ahead = 3;
+            let mut pool = WorkerPool::new(threads, 0).unwrap();
+            pool.look_ahead = 3;
             let mut seen = Vec::new();
-            crew.in_order(
+            pool.in_order(
                 50,
                 |k| k.to_string(),
                 |k, _| {
@@ -301,8 +301,8 @@ mod tests {
 
     #[test]
     fn a_panic_ends_the_work_with_the_name_and_without_a_hang() {
-        let crew = Crew::new(4, 0).unwrap();
-        let error = crew
+        let pool = WorkerPool::new(4, 0).unwrap();
+        let error = pool
             .in_order(
                 100,
                 |k| format!("c{k}"),
@@ -319,9 +319,9 @@ mod tests {
     #[test]
     fn the_failure_of_the_lowest_item_is_reported() {
         for _ in 0..20 {
-            let crew = Crew::new(3, 0).unwrap();
+            let pool = WorkerPool::new(3, 0).unwrap();
             let fail = |k: usize| Err::<(), _>(Error::Data(format!("item {k}")));
-            let error = crew
+            let error = pool
                 .in_order(
                     9,
                     |k| k.to_string(),

@@ -2,7 +2,7 @@
 
 use super::kernels::conv::{Conv, images};
 use super::kernels::point::{Place, Point};
-use super::kernels::rows::{Rows, all_columns};
+use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::{Dense, decay, relu, relu_backward};
 use super::{Layout, Loss, Model, Step, Workspace};
 use crate::data::Batch;
@@ -214,10 +214,10 @@ impl Cnn {
         let flat = &two.pooled[..n * second.output_len()];
         let hidden = &mut ws.hidden[0];
         all_columns(&mut ws.columns, self.hidden.inputs.max(self.last.inputs));
-        let flat = Rows::dense(flat, &ws.columns[..self.hidden.inputs]);
+        let flat = LayerRows::dense(flat, &ws.columns[..self.hidden.inputs]);
         self.hidden.forward(at, flat, n, &mut ws.scratch, hidden);
         relu(hidden);
-        let hidden = Rows::dense(hidden, &ws.columns[..self.last.inputs]);
+        let hidden = LayerRows::dense(hidden, &ws.columns[..self.last.inputs]);
         self.last
             .forward(at, hidden, n, &mut ws.scratch, &mut ws.outputs);
     }
@@ -250,14 +250,14 @@ impl Cnn {
         self.last
             .propagate(place.point(into), delta, n, scratch, this);
         relu_backward(this, hidden);
-        let hidden = Rows::dense(hidden, &columns[..self.last.inputs]);
+        let hidden = LayerRows::dense(hidden, &columns[..self.last.inputs]);
         self.last
             .accumulate(place, into, step, hidden, delta, scratch);
 
         let flat = &two.pooled[..n * second.output_len()];
         self.hidden
             .propagate(place.point(into), this, n, scratch, next);
-        let flat = Rows::dense(flat, &columns[..self.hidden.inputs]);
+        let flat = LayerRows::dense(flat, &columns[..self.hidden.inputs]);
         self.hidden
             .accumulate(place, into, step, flat, this, scratch);
 

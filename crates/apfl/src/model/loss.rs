@@ -27,7 +27,7 @@ impl Loss {
         }
     }
 
-    /// delta ← ∂(mean ℓ)/∂z, row by row. Gives the mean of ℓ.
+    /// delta ← ∂(mean ℓ)/∂z, row by row. Returns the mean of ℓ.
     pub fn differentiate(self, z: &[f32], targets: &Labels<'_>, delta: &mut Vec<f32>) -> f64 {
         delta.resize(z.len(), 0.0);
         let mut sum = 0.0;
@@ -169,7 +169,7 @@ fn log_sum_exp(z: &[f32], powers: &mut Vec<f32>) -> (f32, f64) {
     (top, powers.iter().map(|p| f64::from(*p)).sum())
 }
 
-/// delta ← (softmax(z) − unit(y))/n. Gives the mean of log Σₖ exp(zₖ) − z_y.
+/// delta ← (softmax(z) − unit(y))/n. Returns the mean of log Σₖ exp(zₖ) − z_y.
 fn softmax(z: &[f32], width: usize, y: &[u32], delta: &mut [f32]) -> f64 {
     let share = 1.0 / y.len() as f32;
     let mut loss = 0.0;

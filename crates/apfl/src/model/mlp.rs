@@ -1,7 +1,7 @@
 //! Dense networks with ReLU: `mlp`, and `logistic`, which is one without hidden layers.
 
 use super::kernels::point::{Place, Point};
-use super::kernels::rows::{Rows, all_columns};
+use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::sparse::WIDE;
 use super::kernels::{Dense, relu, relu_backward};
 use super::{Layout, Loss, Model, Step, Workspace};
@@ -149,7 +149,7 @@ impl Mlp {
             all_columns(&mut ws.columns, layer.inputs);
             let (before, rest) = ws.hidden.split_at_mut(k);
             let x = match before.last() {
-                Some(hidden) => Rows::dense(hidden, &ws.columns[..layer.inputs]),
+                Some(hidden) => LayerRows::dense(hidden, &ws.columns[..layer.inputs]),
                 None => input,
             };
             if k == last {
@@ -190,7 +190,7 @@ impl Mlp {
             let x = &hidden[k - 1];
             layer.propagate(place.point(into), delta, n, scratch, next);
             relu_backward(next, x);
-            let x = Rows::dense(x, &columns[..layer.inputs]);
+            let x = LayerRows::dense(x, &columns[..layer.inputs]);
             layer.accumulate(place, into, step, x, delta, scratch);
             std::mem::swap(this, next);
             delta = this;

@@ -185,7 +185,7 @@ pub trait Model: Send + Sync {
         }
     }
 
-    /// grad ← ∇f(at; batch), ℓ2 term included. Gives the mean loss without that term.
+    /// grad ← ∇f(at; batch), ℓ2 term included. Returns the mean loss without that term.
     fn gradient(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace, grad: &mut [f32]) -> f64 {
         self.forward(at, batch, ws);
         let loss = self.differentiate(batch, ws);
@@ -199,7 +199,7 @@ pub trait Model: Send + Sync {
     }
 
     /// into ← into − rate·∇f(at; batch), done inside the backward pass: no gradient is
-    /// stored. `at: None` is plain SGD, into ← into − rate·∇f(into). Gives the mean loss
+    /// stored. `at: None` is plain SGD, into ← into − rate·∇f(into). Returns the mean loss
     /// at that point, without the ℓ2 term.
     fn descend(
         &self,
@@ -235,7 +235,7 @@ pub trait Model: Send + Sync {
     }
 
     /// A step of APFL, both gradients at the values before it:
-    /// v ← v − rates.0·∇f(αv + (1−α)w; batch) and w ← w − rates.1·∇f(w; batch). Gives both
+    /// v ← v − rates.0·∇f(αv + (1−α)w; batch) and w ← w − rates.1·∇f(w; batch). Returns both
     /// losses in that order. The same bits as [`Model::descend_mixed`] and then
     /// [`Model::descend`].
     fn descend_both(
@@ -274,7 +274,7 @@ pub trait Model: Send + Sync {
         }
     }
 
-    /// `ws.delta` ← ∂(mean loss)/∂outputs. Gives the mean loss.
+    /// `ws.delta` ← ∂(mean loss)/∂outputs. Returns the mean loss.
     fn differentiate(&self, batch: &Batch<'_>, ws: &mut Workspace) -> f64 {
         let Workspace { outputs, delta, .. } = ws;
         self.loss().differentiate(outputs, &batch.targets, delta)

@@ -1,7 +1,7 @@
 //! What aggregation rules and attacks ask of the rest of a spec.
 
 use crate::aggregation::Aggregation;
-use crate::algorithm::Choice;
+use crate::algorithm::AlgorithmSpec;
 use crate::settings::Section;
 use crate::training::Weights;
 
@@ -37,8 +37,8 @@ pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
 /// Refuses algorithms whose updates are more than one model, or none.
 fn refuse(plan: &Plan, key: &str, found: &str, s: &mut Section<'_>) {
     let why = match plan.algorithm {
-        Choice::Local(_) => "algorithm \"local\" sends no model",
-        Choice::Averaged(_) => {
+        AlgorithmSpec::Local(_) => "algorithm \"local\" sends no model",
+        AlgorithmSpec::Averaged(_) => {
             "algorithm.output = \"averaged\" sends the mean of every client's path besides, \
              which it would not reach; use output = \"last\""
         }

@@ -2,7 +2,7 @@
 
 use crate::algorithm::apfl::Mixing;
 use crate::algorithm::apfl::options::Mix;
-use crate::algorithm::{Apfl, Choice};
+use crate::algorithm::{AlgorithmSpec, Apfl};
 use crate::curvature;
 use crate::error::{Error, Result};
 use crate::model::{Model, Shape};
@@ -37,7 +37,7 @@ pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
     if let Some(theory) = &plan.theory {
         check_schedule(plan, theory, s);
     }
-    if let Choice::Averaged(averaged) = &plan.algorithm {
+    if let AlgorithmSpec::Averaged(averaged) = &plan.algorithm {
         let Apfl { mixing, options } = averaged.apfl;
         let mut refuse = |why: &str| {
             s.problem(

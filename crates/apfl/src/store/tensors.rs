@@ -15,7 +15,7 @@ use super::atomic::AtomicFile;
 use super::slots::Slots;
 use crate::error::{Error, Result, at};
 use crate::model::Layout;
-use crate::pack::Kind;
+use crate::pack::NumberType;
 use crate::params::{Params, bytes_of};
 
 /// What a tensor of a file is called and how it is made.
@@ -24,7 +24,7 @@ pub struct Entry {
     /// Its name.
     pub name: String,
     /// The type of its numbers.
-    pub kind: Kind,
+    pub kind: NumberType,
     /// Its shape.
     pub shape: Vec<usize>,
 }
@@ -79,7 +79,7 @@ impl ModelsFile {
         for client in clients {
             entries.extend(layout.tensors.iter().map(|tensor| Entry {
                 name: tensor_name(client, &tensor.name),
-                kind: Kind::F32,
+                kind: NumberType::F32,
                 shape: tensor.shape.clone(),
             }));
         }
@@ -148,9 +148,9 @@ impl TensorFile {
         let name_of = |name: &String| {
             let info = self.metadata.info(name).expect("a name of its own");
             let kind = match info.dtype {
-                Dtype::F32 => Kind::F32,
-                Dtype::F64 => Kind::F64,
-                Dtype::U64 => Kind::U64,
+                Dtype::F32 => NumberType::F32,
+                Dtype::F64 => NumberType::F64,
+                Dtype::U64 => NumberType::U64,
                 other => return Err(self.wrong(format!("tensor '{name}' is {other:?}"))),
             };
             Ok(Entry {
@@ -203,7 +203,7 @@ pub fn read_one(path: &Path, layout: &Layout, client: &str) -> Result<Params> {
     for tensor in &layout.tensors {
         let bytes = file.read(&Entry {
             name: tensor_name(client, &tensor.name),
-            kind: Kind::F32,
+            kind: NumberType::F32,
             shape: tensor.shape.clone(),
         })?;
         let number = |b: &[u8]| f32::from_le_bytes(b.try_into().expect("four bytes"));

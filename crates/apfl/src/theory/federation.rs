@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::minimize::{Accuracy, Minimum, minimize};
 use super::objective::{Objective, axpy};
 use crate::data::{Dataset, Shard};
-use crate::engine::threads::Crew;
+use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
 use crate::model::Model;
 
@@ -14,7 +14,7 @@ pub struct Federation<'a> {
     model: &'a dyn Model,
     linear: bool,
     shards: Vec<Arc<Shard>>,
-    crew: Crew,
+    pool: WorkerPool,
 }
 
 impl<'a> Federation<'a> {
@@ -30,7 +30,7 @@ impl<'a> Federation<'a> {
             model,
             linear,
             shards: shards?,
-            crew: Crew::new(threads, 8 * model.layout().len())?,
+            pool: WorkerPool::new(threads, 8 * model.layout().len())?,
         })
     }
 
@@ -85,7 +85,7 @@ impl<'a> Federation<'a> {
         work: impl Fn(usize) -> Result<R> + Sync,
         mut sink: impl FnMut(usize, R) + Send,
     ) -> Result<()> {
-        self.crew.in_order(
+        self.pool.in_order(
             clients.len(),
             |k| self.shards[clients[k]].name.clone(),
             |k, _| work(clients[k]),
@@ -96,7 +96,7 @@ impl<'a> Federation<'a> {
         )
     }
 
-    /// F(x) = (1/n) Σ fᵢ(x) and its gradient, summed in client order. Gives F and the
+    /// F(x) = (1/n) Σ fᵢ(x) and its gradient, summed in client order. Returns F and the
     /// mean loss without the ℓ2 term.
     pub fn evaluate(&self, x: &[f64], grad: &mut [f64]) -> Result<(f64, f64)> {
         let share = 1.0 / self.clients() as f64;

@@ -64,7 +64,7 @@ impl<'a> Objective<'a> {
     }
 
     /// For z = x̃W: ∇ℓ = x̃ᵀδ with δ = ∂ℓ/∂z, so that ‖∇ℓ‖² = ‖x̃‖²·‖δ‖², where x̃ = (x, 1).
-    /// Gives the mean loss and the mean of ‖∇ℓ‖².
+    /// Returns the mean loss and the mean of ‖∇ℓ‖².
     fn linear_pass(&self, at: &[f64], grad: &mut [f64]) -> (f64, Option<f64>) {
         let m = self.examples.len();
         let (inputs, outputs) = (self.examples.width(), self.model.outputs());
@@ -128,7 +128,7 @@ pub(super) fn rows(examples: &Examples, start: usize, n: usize, x: &mut Vec<f64>
     }
 }
 
-/// z ← ∂ℓ/∂z of row `r`. Gives ℓ. The same losses as [`Loss`] has, in f64.
+/// z ← ∂ℓ/∂z of row `r`. Returns ℓ. The same losses as [`Loss`] has, in f64.
 fn differentiate(loss: Loss, z: &mut [f64], targets: &Labels<'_>, r: usize) -> f64 {
     let sign = |targets: &Labels<'_>| match targets {
         Labels::Classes(y) if y[r] == 1 => 1.0,

@@ -8,11 +8,11 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::algorithm::{Algorithm, Apply, Choice};
+use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
 use crate::clients::{Delivered, Keep};
 #[cfg(feature = "mpi")]
 use crate::engine::Mpi;
-use crate::engine::{Engine, Kind, Threads};
+use crate::engine::{Engine, EngineKind, Threads};
 use crate::error::Result;
 use crate::pack::{Arrays, Field};
 use crate::params::Params;
@@ -34,35 +34,35 @@ pub struct Training {
 
 impl Training {
     /// A run of one of the algorithms, before its first round.
-    pub fn new(setup: Setup, algorithm: &Choice) -> Result<Self> {
+    pub fn new(setup: Setup, algorithm: &AlgorithmSpec) -> Result<Self> {
         struct New(Setup);
-        impl Apply for New {
+        impl AlgorithmVisitor for New {
             type Out = Result<Training>;
-            fn to<A: Algorithm>(self, algorithm: A) -> Self::Out {
-                Training::of(self.0, algorithm)
+            fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
+                Training::with_algorithm(self.0, algorithm)
             }
         }
-        algorithm.clone().apply(New(setup))
+        algorithm.clone().accept(New(setup))
     }
 
     /// A run of any algorithm.
-    pub fn of<A: Algorithm>(setup: Setup, algorithm: A) -> Result<Self> {
+    pub fn with_algorithm<A: Algorithm>(setup: Setup, algorithm: A) -> Result<Self> {
         let algorithm = Arc::new(algorithm);
         let (world, own) = (setup.world.clone(), algorithm.clone());
         match setup.engine {
-            Kind::Threads => {
+            EngineKind::Threads => {
                 let engine = Threads::new(world, own, setup.threads, &setup.home)?;
-                Self::on(engine, setup, algorithm)
+                Self::with_engine(engine, setup, algorithm)
             }
             #[cfg(feature = "mpi")]
-            Kind::Mpi(cluster) => {
+            EngineKind::Mpi(cluster) => {
                 let engine = Mpi::new(cluster, world, own, setup.threads, &setup.home)?;
-                Self::on(engine, setup, algorithm)
+                Self::with_engine(engine, setup, algorithm)
             }
         }
     }
 
-    fn on<A: Algorithm>(
+    fn with_engine<A: Algorithm>(
         engine: impl Engine<A> + 'static,
         setup: Setup,
         algorithm: Arc<A>,
@@ -172,7 +172,7 @@ impl Training {
         self.rounds.restore_server(round, step, server)
     }
 
-    /// Gives some clients back their memories, out of a file.
+    /// Returns some clients back their memories, out of a file.
     pub fn restore_clients(&mut self, file: &Path, clients: &[usize]) -> Result<()> {
         self.rounds.restore_clients(file, clients)
     }
@@ -213,14 +213,18 @@ impl Training {
 /// Carries out the orders of a job's leader until there are no more; for ranks that do not
 /// lead.
 #[cfg(feature = "mpi")]
-pub fn serve(cluster: crate::engine::mpi::Cluster, setup: Setup, algorithm: &Choice) -> Result<()> {
+pub fn serve(
+    cluster: crate::engine::mpi::Cluster,
+    setup: Setup,
+    algorithm: &AlgorithmSpec,
+) -> Result<()> {
     struct Serve(crate::engine::mpi::Cluster, Setup);
-    impl Apply for Serve {
+    impl AlgorithmVisitor for Serve {
         type Out = Result<()>;
-        fn to<A: Algorithm>(self, algorithm: A) -> Self::Out {
+        fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
             let Setup { world, threads, .. } = self.1;
             crate::engine::mpi::serve(self.0, world, Arc::new(algorithm), threads)
         }
     }
-    algorithm.clone().apply(Serve(cluster, setup))
+    algorithm.clone().accept(Serve(cluster, setup))
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{Losses, Scores, Spread, Three};
+use crate::metrics::{ByModel, Losses, Scores, Spread};
 
 /// A line of `rounds.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,10 +20,10 @@ pub struct RoundRecord {
     pub seconds: f64,
     /// Scores over the cohort's honest clients, in evaluated rounds.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub scores: Option<Three<Scores>>,
+    pub scores: Option<ByModel<Scores>>,
     /// The highest loss of any client of the cohort, in evaluated rounds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub worst: Option<Three<Losses>>,
+    pub worst: Option<ByModel<Losses>>,
     /// αᵢ over the same clients after the round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,

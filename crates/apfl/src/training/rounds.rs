@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{RoundRecord, Setup, Weights};
-use crate::aggregation::{Aggregation, Parted};
+use crate::aggregation::{Aggregation, SplitUpdate};
 use crate::algorithm::{Algorithm, Sender};
 use crate::clients::{Delivered, Keep};
 use crate::digest::{digest_of, digest_of_pieces, hex};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::metrics::{Pool, Spread, Three};
+use crate::metrics::{ByModel, Pool, Spread};
 use crate::pack::{Arrays, Field, Pack};
 use crate::params::{Params, bytes_of};
 use crate::store::memory_files::Written;
@@ -102,7 +102,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
                     algorithm.fold(server, &mut fold, from, reply.update);
                     return;
                 }
-                match Parted::of(&reply.update) {
+                match SplitUpdate::of(&reply.update) {
                     Err(error) => problem = problem.take().or(Some(error)),
                     Ok(mut update) => {
                         if forged {
@@ -131,7 +131,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         if setup.aggregation != Aggregation::Mean {
             let enough = setup.aggregation.check(collected.len());
             enough.map_err(|e| Error::Data(format!("in round {round}: {e}")))?;
-            let take = |(_, update): &mut (_, Parted)| std::mem::take(&mut update.model);
+            let take = |(_, update): &mut (_, SplitUpdate)| std::mem::take(&mut update.model);
             let models: Vec<Params> = collected.iter_mut().map(take).collect();
             let combined = setup.aggregation.combine(&models);
             for (from, update) in collected {
@@ -161,7 +161,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
                 .score(round, model, &honest, &mut |_, tallies| {
                     shared.add(&tallies)
                 })?;
-            pools = Some(Three {
+            pools = Some(ByModel {
                 shared,
                 localized,
                 personal,

@@ -2,8 +2,8 @@
 
 use crate::aggregation::Aggregation;
 use crate::attack::Attackers;
-use crate::clients::{Home, World};
-use crate::engine::Kind;
+use crate::clients::{MemoryHome, World};
+use crate::engine::EngineKind;
 use crate::rng::{Purpose, stream};
 
 /// How updates are weighted in the mean.
@@ -48,13 +48,13 @@ pub struct Setup {
     /// Whether to keep the clients' models.
     pub keep_models: bool,
     /// Where clients live.
-    pub engine: Kind,
+    pub engine: EngineKind,
     /// Threads; 0: one per core.
     pub threads: usize,
     /// What a user should be told, such as numbers that were taken from the data.
     pub notes: Vec<String>,
     /// Where the clients' memories live.
-    pub home: Home,
+    pub home: MemoryHome,
 }
 
 impl Setup {

@@ -9,7 +9,7 @@ use apfl::pack::ModelOnly;
 use apfl::params::{Params, dot, mix};
 use apfl::rng::{Purpose, stream};
 use apfl::schedule::Schedule;
-use apfl::site::{Desk, LocalWork, Pace, Predictor, Site};
+use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};
 use rand::RngExt;
 
 use crate::close;
@@ -122,7 +122,7 @@ fn i07_with_the_shared_model_frozen_the_mixture_is_sgd_with_a_smaller_step() {
     let sent = ModelOnly { model: w.clone() };
     let (mut memory, mut plain) = (apfl.join(&w), LocalOnly.join(&w));
     let small = f64::from(alpha) * f64::from(alpha) * eta;
-    let mut desk = Desk::default();
+    let mut scratch = Scratch::default();
     for round in 1..=40 {
         let rng = || stream(1, Purpose::Batches, round, 0);
         let mut site = Site::new(
@@ -131,7 +131,7 @@ fn i07_with_the_shared_model_frozen_the_mixture_is_sgd_with_a_smaller_step() {
             site_pace(eta, 1),
             round,
             rng(),
-            &mut desk,
+            &mut scratch,
         );
         apfl.local_round(&sent, &mut memory, &mut site);
         let mut site = Site::new(
@@ -140,7 +140,7 @@ fn i07_with_the_shared_model_frozen_the_mixture_is_sgd_with_a_smaller_step() {
             site_pace(small, 1),
             round,
             rng(),
-            &mut desk,
+            &mut scratch,
         );
         LocalOnly.local_round(&(), &mut plain, &mut site);
         let v_bar = mixed(alpha, &memory.v, &w);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apfl::data::{Examples, Features, Targets};
 use apfl::model::Workspace;
 use apfl::rng::{Purpose, stream};
-use apfl::site::{Desk, Site};
+use apfl::site::{Scratch, Site};
 
 use crate::{
     FULL, LOGISTIC, MLP, SMALL, apfl, bits, close, finish, in_memory, spec, start, start_with,
@@ -21,7 +21,7 @@ fn i08_a_single_client_is_plain_sgd() {
             let world = training.setup().world.clone();
             let shard = world.dataset.shard(0).unwrap();
             let mut w = world.w0.to_vec();
-            let mut desk = Desk::default();
+            let mut scratch = Scratch::default();
             for round in 1..=6 {
                 training.next_round().unwrap().expect("six rounds");
                 let rng = stream(5, Purpose::Batches, round, 0);
@@ -31,7 +31,7 @@ fn i08_a_single_client_is_plain_sgd() {
                     world.pace,
                     round,
                     rng,
-                    &mut desk,
+                    &mut scratch,
                 );
                 for s in 0..4 {
                     site.next_batch();

@@ -1,6 +1,6 @@
 //! What attackers send and train on, and who is scored.
 
-use apfl::attack::{Attack, Attackers, Deed};
+use apfl::attack::{Attack, AttackKind, Attackers};
 use apfl::data::Targets;
 use apfl::training::Training;
 
@@ -10,14 +10,14 @@ use crate::{finish, plan};
 #[test]
 fn what_attackers_send() {
     let attackers = |deed, share| Attackers::draw(Some(Attack { deed, share }), 100, 9);
-    let flip = attackers(Deed::SignFlip { scale: 3.0 }, 0.29);
+    let flip = attackers(AttackKind::SignFlip { scale: 3.0 }, 0.29);
     assert_eq!(flip.count(), 29); // though 0.29·100 is 28.999999999999996
     let mut sent = vec![1.5, 2.0];
     flip.forge(0, 1, &[1.0, 2.0], &mut sent);
     assert_eq!(sent, [-0.5, 2.0]);
     // Noise of deviation 2 around w = 5, whatever was trained: mean and deviation of
     // 40,000 numbers within five standard errors, 2/200 and 2/√80000.
-    let noise = attackers(Deed::Gaussian { deviation: 2.0 }, 0.1);
+    let noise = attackers(AttackKind::Gaussian { deviation: 2.0 }, 0.1);
     let w = vec![5.0; 40_000];
     let forged = |round, client| {
         let mut sent = vec![-1e9; w.len()];
@@ -34,7 +34,7 @@ fn what_attackers_send() {
     // Another seed, other attackers.
     let who = |seed| {
         let attack = Some(Attack {
-            deed: Deed::LabelFlip,
+            deed: AttackKind::LabelFlip,
             share: 0.3,
         });
         let drawn = Attackers::draw(attack, 100, seed);

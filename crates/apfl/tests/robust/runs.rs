@@ -58,7 +58,7 @@ fn identical_clients_make_every_rule_the_mean() {
     let shared = |rule| {
         let mut setup = same.setup(small::full(2, 0.1), 3, 1.0, true);
         setup.aggregation = rule;
-        let mut training = Training::of(setup, FedAvg).unwrap();
+        let mut training = Training::with_algorithm(setup, FedAvg).unwrap();
         while training.next_round().unwrap().is_some() {}
         training.shared()
     };

@@ -65,7 +65,7 @@ fn what_does_not_go_together_is_refused() {
     // From the library, an algorithm that sends no model.
     let mut setup = plan(&[]).setup().unwrap();
     setup.aggregation = Aggregation::Median;
-    let mut training = Training::of(setup, LocalOnly).unwrap();
+    let mut training = Training::with_algorithm(setup, LocalOnly).unwrap();
     let error = training.next_round().unwrap_err().to_string();
     assert!(error.contains("update has none"), "{error}");
 }

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use apfl::algorithm::{Algorithm, Sender};
-use apfl::clients::{Home, World};
+use apfl::clients::{MemoryHome, World};
 use apfl::data::{Examples, Features, InMemory, Normalization, Schema, Shard, Targets, Task};
 use apfl::model::mlp::Mlp;
 use apfl::model::{Loss, Model};
 use apfl::rng::{Purpose, stream};
 use apfl::schedule::{Per, Schedule};
-use apfl::site::{Desk, LocalWork, Pace, Predictor, Site};
+use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};
 use apfl::spec::Spec;
 use apfl::training::{DeliverTo, Setup, Training, Weights};
 use rand::{Rng, RngExt};
@@ -120,9 +120,9 @@ impl Small {
             evaluate_every: 1,
             deliver_to: DeliverTo::All,
             keep_models: true,
-            engine: apfl::engine::Kind::Threads,
+            engine: apfl::engine::EngineKind::Threads,
             threads: 1,
-            home: Home::Ram,
+            home: MemoryHome::Ram,
             notes: Vec::new(),
         }
     }
@@ -133,9 +133,9 @@ pub struct Hand<A: Algorithm> {
     pub algorithm: A,
     pub setup: Setup,
     pub server: A::Server,
-    pub locals: Vec<A::Local>,
+    pub locals: Vec<A::Memory>,
     pub round: u64,
-    desk: Desk,
+    scratch: Scratch,
 }
 
 /// A client's part of a round, seen from outside.
@@ -154,7 +154,7 @@ impl<A: Algorithm> Hand<A> {
             algorithm,
             setup,
             round: 0,
-            desk: Desk::default(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -180,7 +180,14 @@ impl<A: Algorithm> Hand<A> {
         for &client in cohort {
             let shard = dataset.shard(client).unwrap();
             let rng = stream(seed, Purpose::Batches, self.round, client as u64);
-            let mut site = Site::new(&*model, &shard.train, pace, self.round, rng, &mut self.desk);
+            let mut site = Site::new(
+                &*model,
+                &shard.train,
+                pace,
+                self.round,
+                rng,
+                &mut self.scratch,
+            );
             let local = &mut self.locals[client];
             let update = self.algorithm.local_round(&sent, local, &mut site);
             assert_eq!(site.trouble(), None);

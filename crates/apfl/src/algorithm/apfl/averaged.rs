@@ -133,7 +133,7 @@ impl Averaged {
 impl Algorithm for Averaged {
     type Server = Server;
     type Broadcast = ModelOnly;
-    type Local = Local;
+    type Memory = Local;
     type Update = Update;
     type Fold = (Mean, Mean, f64);
 

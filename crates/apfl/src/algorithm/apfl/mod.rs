@@ -190,7 +190,7 @@ fn read_mixing(s: &mut Section<'_>) -> Mixing {
 impl Algorithm for Apfl {
     type Server = ModelOnly;
     type Broadcast = ModelOnly;
-    type Local = Memory;
+    type Memory = Memory;
     type Update = ModelOnly;
     type Fold = Mean;
 

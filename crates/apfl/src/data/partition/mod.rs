@@ -93,7 +93,7 @@ impl Partition {
     /// Reads `data.partition` and `data.clients`.
     pub fn read(s: &mut Section<'_>, default: &str) -> Self {
         #[derive(Clone, Copy, PartialEq)]
-        enum Kind {
+        enum PartitionKind {
             Stripe,
             Shards,
             Dirichlet,
@@ -101,31 +101,31 @@ impl Partition {
             File,
         }
         let kinds = [
-            ("stripe", Kind::Stripe),
-            ("shards", Kind::Shards),
-            ("dirichlet", Kind::Dirichlet),
-            ("iid", Kind::Iid),
-            ("file", Kind::File),
+            ("stripe", PartitionKind::Stripe),
+            ("shards", PartitionKind::Shards),
+            ("dirichlet", PartitionKind::Dirichlet),
+            ("iid", PartitionKind::Iid),
+            ("file", PartitionKind::File),
         ];
         // `partition = "iid"` is short for `partition = { kind = "iid" }`.
         s.expand_kind("partition");
         let mut partition = s.section("partition", |s| {
             let clients = 0; // stands in [data], read below
             match s.choice("kind", default, &kinds) {
-                Kind::Stripe => Partition::Stripe {
+                PartitionKind::Stripe => Partition::Stripe {
                     classes: read_classes(s),
                     clients,
                 },
-                Kind::Shards => Partition::Shards {
+                PartitionKind::Shards => Partition::Shards {
                     classes: read_classes(s),
                     clients,
                 },
-                Kind::Dirichlet => Partition::Dirichlet {
+                PartitionKind::Dirichlet => Partition::Dirichlet {
                     concentration: s.float("concentration", 0.1, 1e-6..=1e6, "1e-6 to 1e6"),
                     clients,
                 },
-                Kind::Iid => Partition::Iid { clients },
-                Kind::File => {
+                PartitionKind::Iid => Partition::Iid { clients },
+                PartitionKind::File => {
                     if !s.has("path") {
                         s.problem(
                             "path",

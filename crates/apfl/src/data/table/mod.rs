@@ -12,7 +12,7 @@ use records::Records;
 use split::{Part, in_order, index_of};
 
 use super::partition::{Dealing, Partition, digest_of_labels};
-use super::rows::{Rows, open};
+use super::rows::{RowReader, open};
 use super::scales::{scale_warning, standardize};
 use super::{Common, Examples, Features, InMemory, Normalization, Schema, Shard, SourceFile};
 use crate::digest::sha256_of_file;
@@ -105,7 +105,7 @@ impl Table {
     }
 
     /// The data set that those rows make.
-    pub fn take(&self, rows: &mut dyn Rows, mut files: Vec<SourceFile>) -> Result<InMemory> {
+    pub fn take(&self, rows: &mut dyn RowReader, mut files: Vec<SourceFile>) -> Result<InMemory> {
         let columns = self.columns(rows.header())?;
         let mut records = self.records(rows, &columns)?;
         if records.numbers.is_empty() {

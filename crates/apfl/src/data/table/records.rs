@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Table;
-use crate::data::rows::Rows;
+use crate::data::rows::RowReader;
 use crate::error::Result;
 
 /// The most bytes of a client's name or a label.
@@ -110,7 +110,7 @@ impl Table {
         })
     }
 
-    pub(super) fn records(&self, rows: &mut dyn Rows, columns: &Columns) -> Result<Records> {
+    pub(super) fn records(&self, rows: &mut dyn RowReader, columns: &Columns) -> Result<Records> {
         let mut records = Records {
             unit: rows.unit(),
             ..Records::default()

@@ -133,7 +133,7 @@ impl Cluster {
         }
     }
 
-    /// Gives every rank the leader's bytes; all know how many they are.
+    /// Returns every rank the leader's bytes; all know how many they are.
     pub(super) fn broadcast(&self, bytes: &mut [u8]) {
         let world = SimpleCommunicator::world();
         for piece in bytes.chunks_mut(PIECE) {

@@ -10,38 +10,37 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Engine;
-use super::threads::Crew;
+use super::threads::WorkerPool;
 use crate::algorithm::Algorithm;
-use crate::clients::{Clients, Delivered, Home, Keep, Reply, World};
+use crate::clients::{Clients, Delivered, Keep, MemoryHome, Reply, World};
+use crate::data::roster::keep_own;
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
 use crate::pack::Pack;
 use crate::params::bytes_of;
-use crate::site::Desk;
+use crate::site::Scratch;
 use crate::store::memory_files::Written;
 
-mod agree;
-mod ahead;
+mod agreement;
+mod background;
 mod cluster;
-mod message;
-mod own;
+mod mailbox;
 mod placement;
-mod post;
+mod rank_files;
 mod serve;
-mod share;
 
-pub use agree::{Facts, Lead};
+use super::message::{Order, ReplyTail, decode, parted, unpacked};
+pub use agreement::{Facts, Leader};
 pub use cluster::{Cluster, Membership};
-use message::{Order, ReplyTail, decode, parted, unpacked};
+use mailbox::Mailbox;
 pub use placement::Placement;
-use post::Post;
 pub use serve::serve;
 
 impl World {
     /// Lets go of the data of clients that live on other ranks.
     pub fn on(mut self, cluster: Cluster) -> Result<Self> {
         let placement = Placement::new(&*self.dataset, &self.pace, cluster.ranks);
-        self.dataset = own::own(self.dataset, |k| placement.rank(k) == cluster.rank)?;
+        self.dataset = keep_own(self.dataset, |k| placement.rank(k) == cluster.rank)?;
         Ok(self)
     }
 }
@@ -50,8 +49,8 @@ impl World {
 pub struct Mpi<A: Algorithm> {
     placement: Placement,
     clients: Clients<A>,
-    crew: Crew,
-    post: Post,
+    pool: WorkerPool,
+    mailbox: Mailbox,
 }
 
 impl<A: Algorithm> Mpi<A> {
@@ -62,24 +61,24 @@ impl<A: Algorithm> Mpi<A> {
         world: World,
         algorithm: Arc<A>,
         threads: usize,
-        home: &Home,
+        home: &MemoryHome,
     ) -> Result<Self> {
         let disk = match home {
-            Home::Ram => None,
-            Home::Disk { file, budget } => Some((file.clone(), *budget)),
+            MemoryHome::Ram => None,
+            MemoryHome::Disk { file, budget } => Some((file.clone(), *budget)),
         };
         let placement = Placement::new(&*world.dataset, &world.pace, cluster.ranks);
-        let crew = Crew::new(threads, 4 * world.w0.len())?;
-        share::clear(home);
-        let mut post = Post::new(cluster);
-        post.order(Order::Begin { disk }, Vec::new());
-        let clients = Clients::new(world, algorithm, &share::home_of(home, cluster));
-        let ready = post.finish();
+        let pool = WorkerPool::new(threads, 4 * world.w0.len())?;
+        rank_files::clear(home);
+        let mut mailbox = Mailbox::new(cluster);
+        mailbox.order(Order::Begin { disk }, Vec::new());
+        let clients = Clients::new(world, algorithm, &rank_files::home_of(home, cluster));
+        let ready = mailbox.finish();
         Ok(Self {
             placement,
             clients: ready.and(clients)?,
-            crew,
-            post,
+            pool,
+            mailbox,
         })
     }
 
@@ -89,31 +88,31 @@ impl<A: Algorithm> Mpi<A> {
         &mut self,
         (order, bytes): (Order, Vec<u8>),
         list: &[usize],
-        own: impl Fn(&Clients<A>, usize, &mut Desk) -> Result<R> + Send + Sync,
+        own: impl Fn(&Clients<A>, usize, &mut Scratch) -> Result<R> + Send + Sync,
         read: impl Fn(&[u8]) -> Result<R>,
         mut each: impl FnMut(usize, R) -> Result<()>,
     ) -> Result<()> {
-        self.post.order(order, bytes);
-        let (placement, clients, post) = (&self.placement, &self.clients, &mut self.post);
+        self.mailbox.order(order, bytes);
+        let (placement, clients, mailbox) = (&self.placement, &self.clients, &mut self.mailbox);
         let mine = placement.places(0, list);
-        let result = self.crew.ahead(
+        let result = self.pool.ahead(
             mine.len(),
             |k| clients.world().dataset.name(list[mine[k]]),
-            |k, desk| own(clients, mine[k], desk),
+            |k, scratch| own(clients, mine[k], scratch),
             |results| {
                 (0..list.len()).try_for_each(|place| {
                     let result = match placement.rank(list[place]) {
                         0 => results.next().expect("one for each of ours")?,
-                        rank => read(post.item(rank)?)?,
+                        rank => read(mailbox.item(rank)?)?,
                     };
                     each(place, result)
                 })
             },
         );
         if result.is_err() {
-            self.post.leave();
+            self.mailbox.leave();
         }
-        let rest = self.post.finish();
+        let rest = self.mailbox.finish();
         result.and(rest)
     }
 }
@@ -136,7 +135,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
         self.in_order(
             (order, sent.to_bytes()),
             cohort,
-            |clients, k, desk| clients.train(cohort[k], round, sent, score, desk),
+            |clients, k, scratch| clients.train(cohort[k], round, sent, score, scratch),
             |bytes| {
                 let (body, tail): (_, Option<ReplyTail>) = parted(bytes)?;
                 let reply = tail.map(|tail| {
@@ -170,7 +169,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
         self.in_order(
             (order, bytes_of(shared)),
             cohort,
-            |clients, k, desk| clients.score(cohort[k], shared, round, desk),
+            |clients, k, scratch| clients.score(cohort[k], shared, round, scratch),
             decode,
             |k, tallies| {
                 each(cohort[k], tallies);
@@ -210,7 +209,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
         self.in_order(
             (order, bytes),
             list,
-            |clients, k, desk| clients.deliver((k, list[k]), round, sent, shared, keep, desk),
+            |clients, k, scratch| clients.deliver((k, list[k]), round, sent, shared, keep, scratch),
             decode,
             |_, delivered: Option<Delivered>| delivered.map_or(Ok(()), &mut *each),
         )
@@ -243,8 +242,8 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             stem: stem.to_owned(),
             clients: clients.to_vec(),
         };
-        self.post.order(order, Vec::new());
-        let own = share::save(
+        self.mailbox.order(order, Vec::new());
+        let own = rank_files::save(
             &self.clients,
             &self.placement,
             0,
@@ -254,15 +253,15 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
         let mut files = Vec::new();
         let collect = || {
             files.extend(own?);
-            for rank in self.post.cluster.others() {
+            for rank in self.mailbox.cluster.others() {
                 files.extend(decode::<Option<(Written, Vec<usize>)>>(
-                    self.post.item(rank)?,
+                    self.mailbox.item(rank)?,
                 )?);
             }
             Ok(files)
         };
         let files = collect();
-        let rest = self.post.finish();
+        let rest = self.mailbox.finish();
         rest.and(files)
     }
 
@@ -271,9 +270,9 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             file: file.to_owned(),
             clients: clients.to_vec(),
         };
-        self.post.order(order, Vec::new());
-        let own = share::restore(&self.clients, &self.placement, 0, file, clients);
-        let rest = self.post.finish();
+        self.mailbox.order(order, Vec::new());
+        let own = rank_files::restore(&self.clients, &self.placement, 0, file, clients);
+        let rest = self.mailbox.finish();
         own.and(rest)
     }
 }

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::ahead::Results;
+use super::background::Results;
 use super::cluster::Cluster;
-use super::message::{
+use super::placement::Placement;
+use super::rank_files::{home_of, restore, save};
+use crate::algorithm::Algorithm;
+use crate::clients::{Clients, Keep, MemoryHome, ModelFiles, World};
+use crate::engine::message::{
     Envelope, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined, unpacked,
 };
-use super::placement::Placement;
-use super::share::{home_of, restore, save};
-use crate::algorithm::Algorithm;
-use crate::clients::{Clients, Home, Keep, ModelFiles, World};
-use crate::engine::threads::Crew;
+use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
-use crate::pack::{Field, Kind, Pack};
+use crate::pack::{Field, NumberType, Pack};
 use crate::params::Params;
-use crate::site::Desk;
+use crate::site::Scratch;
 use crate::store::slots::Slots;
 
 /// A parcel is sent when it has this many bytes or nothing more is ready.
@@ -30,7 +30,7 @@ pub fn serve<A: Algorithm>(
 ) -> Result<()> {
     let placement = Placement::new(&*world.dataset, &world.pace, cluster.ranks);
     let params = world.w0.len();
-    let mut crew = None;
+    let mut pool = None;
     let mut clients = None;
     loop {
         let Envelope { order, bytes } = decode(&cluster.receive(0))?;
@@ -41,11 +41,11 @@ pub fn serve<A: Algorithm>(
             Order::Leave => {} // it was done already
             Order::Begin { disk } => {
                 let home = match disk {
-                    None => Home::Ram,
-                    Some((file, budget)) => Home::Disk { file, budget },
+                    None => MemoryHome::Ram,
+                    Some((file, budget)) => MemoryHome::Disk { file, budget },
                 };
-                let made = Crew::new(threads, 4 * params).and_then(|made| {
-                    crew = Some(made);
+                let made = WorkerPool::new(threads, 4 * params).and_then(|made| {
+                    pool = Some(made);
                     let home = home_of(&home, cluster);
                     clients = Some(Clients::new(world.clone(), algorithm.clone(), &home)?);
                     Ok(())
@@ -57,7 +57,7 @@ pub fn serve<A: Algorithm>(
                 let here = Here {
                     cluster,
                     placement: &placement,
-                    crew: crew.as_ref().ok_or_else(missing)?,
+                    pool: pool.as_ref().ok_or_else(missing)?,
                     clients: clients.as_ref().ok_or_else(missing)?,
                 };
                 if let Err(error) = here.carry_out(order, &payload) {
@@ -72,7 +72,7 @@ pub fn serve<A: Algorithm>(
 struct Here<'a, A: Algorithm> {
     cluster: Cluster,
     placement: &'a Placement,
-    crew: &'a Crew,
+    pool: &'a WorkerPool,
     clients: &'a Clients<A>,
 }
 
@@ -89,8 +89,10 @@ impl<A: Algorithm> Here<'_, A> {
                 score,
             } => {
                 let sent: A::Broadcast = unpacked(&sent, payload)?;
-                self.each(&cohort, |k, desk| {
-                    let reply = self.clients.train(cohort[k], round, &sent, score, desk)?;
+                self.each(&cohort, |k, scratch| {
+                    let reply = self
+                        .clients
+                        .train(cohort[k], round, &sent, score, scratch)?;
                     Ok(match reply {
                         None => joined(Vec::new(), &None::<ReplyTail>),
                         Some(reply) => {
@@ -107,8 +109,8 @@ impl<A: Algorithm> Here<'_, A> {
             }
             Order::Score { round, cohort } => {
                 let shared = params_of(params, payload)?;
-                self.each(&cohort, |k, desk| {
-                    let tallies = self.clients.score(cohort[k], &shared, round, desk)?;
+                self.each(&cohort, |k, scratch| {
+                    let tallies = self.clients.score(cohort[k], &shared, round, scratch)?;
                     Ok(encode(&tallies))
                 });
             }
@@ -130,11 +132,11 @@ impl<A: Algorithm> Here<'_, A> {
                 };
                 self.each_then(
                     &clients,
-                    |k, desk| {
+                    |k, scratch| {
                         let client = (k, clients[k]);
                         let delivered = self
                             .clients
-                            .deliver(client, round, &sent, &shared, keep, desk)?;
+                            .deliver(client, round, &sent, &shared, keep, scratch)?;
                         Ok(encode(&delivered))
                     },
                     synced,
@@ -167,7 +169,7 @@ impl<A: Algorithm> Here<'_, A> {
     fn each(
         &self,
         list: &[usize],
-        work: impl Fn(usize, &mut Desk) -> Result<Vec<u8>> + Send + Sync,
+        work: impl Fn(usize, &mut Scratch) -> Result<Vec<u8>> + Send + Sync,
     ) {
         self.each_then(list, work, || Ok(()));
     }
@@ -177,14 +179,14 @@ impl<A: Algorithm> Here<'_, A> {
     fn each_then(
         &self,
         list: &[usize],
-        work: impl Fn(usize, &mut Desk) -> Result<Vec<u8>> + Send + Sync,
+        work: impl Fn(usize, &mut Scratch) -> Result<Vec<u8>> + Send + Sync,
         last: impl Fn() -> Result<()>,
     ) {
         let mine = self.placement.places(self.cluster.rank, list);
-        self.crew.ahead(
+        self.pool.ahead(
             mine.len(),
             |k| self.clients.world().dataset.name(list[mine[k]]),
-            |k, desk| work(mine[k], desk),
+            |k, scratch| work(mine[k], scratch),
             |results| while !self.parcel(&results, &last) {},
         );
     }
@@ -263,7 +265,7 @@ fn open([personal, local]: [SlotPlace; 2]) -> Result<ModelFiles> {
 fn params_of(length: usize, bytes: &[u8]) -> Result<Params> {
     let field = Field {
         name: "model".into(),
-        kind: Kind::F32,
+        kind: NumberType::F32,
         len: length,
     };
     let one: crate::pack::ModelOnly = unpacked(&[field], bytes)?;

@@ -8,7 +8,7 @@ use super::both::{self, Points, UpdateBoth};
 use super::point::{Place, Point};
 use super::product;
 use super::propagate::Propagate;
-use super::rows::Rows;
+use super::rows::LayerRows;
 use super::sparse::{self, WIDE};
 use super::update::Update;
 use crate::model::Step;
@@ -48,7 +48,7 @@ impl Dense {
     pub fn forward(
         &self,
         at: Point<'_>,
-        rows: Rows<'_>,
+        rows: LayerRows<'_>,
         n: usize,
         scratch: &mut Vec<f32>,
         y: &mut Vec<f32>,
@@ -125,7 +125,7 @@ impl Dense {
         place: Place<'_>,
         into: &mut [f32],
         step: Step,
-        rows: Rows<'_>,
+        rows: LayerRows<'_>,
         delta: &[f32],
         scratch: &mut Vec<f32>,
     ) {
@@ -191,7 +191,7 @@ impl Dense {
         &self,
         alpha: f32,
         (v, w): (&[f32], &[f32]),
-        rows: Rows<'_>,
+        rows: LayerRows<'_>,
         n: usize,
         [own, mixed]: [&mut Vec<f32>; 2],
     ) {
@@ -225,7 +225,7 @@ impl Dense {
         alpha: f32,
         (v, w): (&mut [f32], &mut [f32]),
         steps: [Step; 2],
-        rows: Rows<'_>,
+        rows: LayerRows<'_>,
         delta: [&[f32]; 2],
         scratch: &mut Vec<f32>,
     ) {
@@ -245,7 +245,7 @@ impl Dense {
         self.move_bias(Place::Here, w, steps[0], delta[0], scratch);
     }
 
-    fn update_narrow(&self, weight: &mut [f32], scale: f32, rows: Rows<'_>, delta: &[f32]) {
+    fn update_narrow(&self, weight: &mut [f32], scale: f32, rows: LayerRows<'_>, delta: &[f32]) {
         for o in 0..self.outputs {
             let of_this = || delta.iter().skip(o).step_by(self.outputs);
             let total: f32 = of_this().sum();

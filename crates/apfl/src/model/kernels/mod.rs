@@ -29,8 +29,8 @@ pub use dense::Dense;
 use point::Place;
 pub use rows::numbers;
 
-/// The vectors that kernels use on this CPU. Others give other last bits.
-pub fn vectors() -> &'static str {
+/// How many numbers the vectors of this CPU hold: other widths give other last bits.
+pub fn lanes() -> usize {
     struct Lanes;
     impl pulp::WithSimd for Lanes {
         type Output = usize;
@@ -38,7 +38,12 @@ pub fn vectors() -> &'static str {
             S::F32_LANES
         }
     }
-    match pulp::Arch::new().dispatch(Lanes) {
+    pulp::Arch::new().dispatch(Lanes)
+}
+
+/// The same in words.
+pub fn vectors() -> &'static str {
+    match lanes() {
         16 => "of 16 numbers (AVX-512)",
         8 => "of 8 numbers (AVX2)",
         4 => "of 4 numbers",

@@ -3,13 +3,13 @@
 
 use super::compact::compact;
 use super::sparse::{Sparse, find};
-use crate::data::{Batch, Rows as Features, Scaling};
+use crate::data::{Batch, FeatureView as Features, Scaling};
 
 /// Rows of numbers that belong to some of a layer's inputs; the other inputs are the
 /// same in all rows. Half of MNIST's pixels are so within a batch: they enter a product
 /// as a term of rank one.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
+pub struct LayerRows<'a> {
     /// The numbers that vary, row by row.
     pub x: &'a [f32],
     /// The inputs they belong to, ascending.
@@ -22,7 +22,7 @@ pub struct Rows<'a> {
     pub sparse: Option<Sparse<'a>>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> LayerRows<'a> {
     /// Rows whose numbers all vary; `inputs` are 0, 1, ….
     pub fn dense(x: &'a [f32], inputs: &'a [u32]) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A batch as [`Rows`], kept as long as the same number is asked for: APFL takes every
+/// A batch as [`LayerRows`], kept as long as the same number is asked for: APFL takes every
 /// batch twice, at w and at v̄.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
@@ -93,10 +93,10 @@ impl Input {
     }
 
     /// The batch that was taken in last.
-    pub fn rows<'a>(&'a self, batch: &Batch<'a>) -> Rows<'a> {
+    pub fn rows<'a>(&'a self, batch: &Batch<'a>) -> LayerRows<'a> {
         match batch.rows {
-            Features::Floats(x) => Rows::dense(x, &self.all[..batch.width]),
-            Features::Bytes(bytes, scaling) if self.sparse => Rows {
+            Features::Floats(x) => LayerRows::dense(x, &self.all[..batch.width]),
+            Features::Bytes(bytes, scaling) if self.sparse => LayerRows {
                 sparse: Some(Sparse {
                     bytes,
                     masks: &self.masks,
@@ -104,9 +104,9 @@ impl Input {
                     scaling,
                     width: batch.width,
                 }),
-                ..Rows::dense(&[], &[])
+                ..LayerRows::dense(&[], &[])
             },
-            Features::Bytes(..) => Rows {
+            Features::Bytes(..) => LayerRows {
                 x: &self.columns.x,
                 varied: &self.columns.varied,
                 constants: &self.columns.constants,

@@ -37,7 +37,7 @@ pub struct Sparse<'a> {
     pub(super) width: usize,
 }
 
-/// masks ← for every group of rows and every column, which rows are not zero. Gives how
+/// masks ← for every group of rows and every column, which rows are not zero. Returns how
 /// many bytes are not.
 pub(super) fn find(bytes: &[u8], width: usize, masks: &mut Vec<u32>) -> usize {
     masks.clear();

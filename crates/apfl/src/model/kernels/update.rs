@@ -3,7 +3,7 @@
 use pulp::{MemMask, Simd, WithSimd};
 
 use super::point::Place;
-use super::rows::Rows;
+use super::rows::LayerRows;
 use super::tile::{aligned, check, prefetch, strips};
 use crate::model::Step;
 
@@ -17,7 +17,7 @@ pub(super) struct Update<'a> {
     pub(super) outputs: usize,
     pub(super) inputs: usize,
     pub(super) step: Step,
-    pub(super) rows: Rows<'a>,
+    pub(super) rows: LayerRows<'a>,
     pub(super) delta: &'a [f32],
     pub(super) scratch: &'a mut Vec<f32>,
 }

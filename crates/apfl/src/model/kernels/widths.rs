@@ -5,10 +5,10 @@ use pulp::{Scalar, Simd, WithSimd};
 use super::add::Add;
 use super::point::{Place, Point};
 use super::propagate::Propagate;
-use super::rows::{Input, Rows};
+use super::rows::{Input, LayerRows};
 use super::sparse;
 use super::update::Update;
-use crate::data::{Batch, Labels, Rows as Features, Scaling};
+use crate::data::{Batch, FeatureView as Features, Labels, Scaling};
 use crate::model::Step;
 
 /// Does `work` on single numbers, and on the vectors of x86's versions 3 and 4.
@@ -157,7 +157,7 @@ fn dense_passes_are_plain_sums_on_every_width() {
                 outputs,
                 inputs,
                 step: STEP,
-                rows: Rows::dense(&x, &columns),
+                rows: LayerRows::dense(&x, &columns),
                 delta: &delta,
                 scratch: &mut Vec::new(),
             }));

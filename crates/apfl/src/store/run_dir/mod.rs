@@ -6,7 +6,7 @@ mod write;
 use serde::{Deserialize, Serialize};
 
 use crate::data::SourceFile;
-use crate::metrics::{OverClients, Scores, Spread, Three};
+use crate::metrics::{ByModel, OverClients, Scores, Spread};
 
 pub use read::{FinishedRun, InterruptedRun, read_clients, read_rounds};
 pub use write::RunDir;
@@ -56,7 +56,7 @@ pub struct ClientRecord {
     pub majority: Option<f64>,
     /// The scores.
     #[serde(flatten)]
-    pub scores: Three<Scores>,
+    pub scores: ByModel<Scores>,
 }
 
 /// Training and validation examples.
@@ -85,7 +85,7 @@ pub struct Summary {
     pub skipped: Vec<String>,
     /// The three models over those clients; absent where there are none.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub models: Option<Three<OverClients>>,
+    pub models: Option<ByModel<OverClients>>,
     /// Validation accuracy of always answering a client's commonest training class, pooled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub majority: Option<f64>,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{ClientRecord, Counts, Environment, Summary};
 use crate::clients::{Delivered, Keep, ModelFiles};
 use crate::error::{Error, Result, at};
-use crate::metrics::{OverClients, Spread, Tallies, Three};
+use crate::metrics::{ByModel, OverClients, Spread, Tallies};
 use crate::spec::Plan;
 use crate::store::atomic::{AtomicFile, write_atomically};
 use crate::store::tensors::{self, ModelsFile};
@@ -151,7 +151,7 @@ impl RunDir {
             .as_ref()
             .map_or(Keep::Nothing, |kept| Keep::In(&kept.files));
         let mut lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
-        let mut tallies: Vec<Three<Tallies>> = Vec::new();
+        let mut tallies: Vec<ByModel<Tallies>> = Vec::new();
         let (mut mixing, mut majority) = (Vec::new(), Vec::new());
         let mut reached = 0;
         training.deliver_to(&receivers, keep, &mut |delivered| {
@@ -176,7 +176,7 @@ impl RunDir {
             kept.commit()?;
         }
         lines.commit()?;
-        let over = |pick: fn(&Three<Tallies>) -> Tallies| {
+        let over = |pick: fn(&ByModel<Tallies>) -> Tallies| {
             let each: Vec<Tallies> = tallies.iter().map(pick).collect();
             OverClients::of(&each, regression)
         };
@@ -186,7 +186,7 @@ impl RunDir {
             skipped: skipped.iter().map(name).collect(),
             attackers: receivers.len() - tallies.len(),
             fingerprint: training.fingerprint()?,
-            models: over(|t| t.shared).map(|shared| Three {
+            models: over(|t| t.shared).map(|shared| ByModel {
                 shared,
                 localized: over(|t| t.localized).expect("as many as shared"),
                 personal: over(|t| t.personal).expect("as many as shared"),

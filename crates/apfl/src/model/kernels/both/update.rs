@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::super::rows::Rows;
+use super::super::rows::LayerRows;
 use super::super::tile::{aligned, ask, check};
 use super::{LANES, fits, mixed, within};
 use crate::model::Step;
@@ -16,7 +16,7 @@ pub(in super::super) struct UpdateBoth<'a> {
     pub(in super::super) w: &'a mut [f32],
     pub(in super::super) inputs: usize,
     pub(in super::super) outputs: usize,
-    pub(in super::super) rows: Rows<'a>,
+    pub(in super::super) rows: LayerRows<'a>,
     /// Of w, of v.
     pub(in super::super) steps: [Step; 2],
     pub(in super::super) delta: [&'a [f32]; 2],
@@ -105,7 +105,7 @@ unsafe fn update_columns(both: Moved, x: &[f32], columns: &[u32], delta: &[f32])
     }
 }
 
-/// One tile of [`update_columns`]: `I` rows of both. Gives `I`.
+/// One tile of [`update_columns`]: `I` rows of both. Returns `I`.
 ///
 /// # Safety
 /// The CPU has AVX-512. There are `I` columns; `x` has n rows at the stride `width` with a

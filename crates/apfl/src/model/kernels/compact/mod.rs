@@ -43,7 +43,7 @@ fn plain(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) {
     split(bytes, width, scaling, to, varied);
 }
 
-/// Per column, the bits in which some row differs from the first. Gives how many columns
+/// Per column, the bits in which some row differs from the first. Returns how many columns
 /// have any. Not a closure, which would be compiled for the narrowest vectors where it is
 /// not inlined.
 struct Differences<'a> {

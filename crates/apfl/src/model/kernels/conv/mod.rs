@@ -7,7 +7,7 @@
 
 use pulp::Arch;
 
-use crate::data::{Batch, Rows};
+use crate::data::{Batch, FeatureView};
 
 mod backward;
 mod forward;
@@ -179,7 +179,7 @@ pub fn images(batch: &Batch<'_>, channels: usize, out: &mut Vec<f32>) {
     out.resize(Conv::padded(cells), 0.0);
     let out = out[..cells].chunks_exact_mut(batch.width);
     match batch.rows {
-        Rows::Floats(x) => {
+        FeatureView::Floats(x) => {
             for (x, out) in x.chunks_exact(batch.width).zip(out) {
                 for (k, x) in x.chunks_exact(plane).enumerate() {
                     let out = out[k..].iter_mut().step_by(channels);
@@ -187,7 +187,7 @@ pub fn images(batch: &Batch<'_>, channels: usize, out: &mut Vec<f32>) {
                 }
             }
         }
-        Rows::Bytes(x, scaling) => {
+        FeatureView::Bytes(x, scaling) => {
             for (x, out) in x.chunks_exact(batch.width).zip(out) {
                 for (k, x) in x.chunks_exact(plane).enumerate() {
                     // One pair for every channel, or one for all.

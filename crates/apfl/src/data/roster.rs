@@ -1,20 +1,23 @@
-//! The data of one rank's clients; of the others only names and sizes.
+//! The roster: names and sizes of all clients, and the data of those that live here.
 
 use std::sync::Arc;
 
-use crate::data::partition::Dealing;
-use crate::data::{Dataset, Schema, Shard, SourceFile};
+use super::partition::Dealing;
+use super::{Dataset, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 
-/// The data without what lives elsewhere. Data that is generated is left as it is:
-/// nothing of it is in memory before it is asked for.
-pub fn own(dataset: Arc<dyn Dataset>, mine: impl Fn(usize) -> bool) -> Result<Arc<dyn Dataset>> {
+/// The data without the shards of clients that live elsewhere. Data that is generated is
+/// left as it is: nothing of it is in memory before it is asked for.
+pub fn keep_own(
+    dataset: Arc<dyn Dataset>,
+    mine: impl Fn(usize) -> bool,
+) -> Result<Arc<dyn Dataset>> {
     if dataset.is_generated() {
         return Ok(dataset);
     }
     let clients = 0..dataset.clients();
     let shard = |client| mine(client).then(|| dataset.shard(client)).transpose();
-    Ok(Arc::new(Own {
+    Ok(Arc::new(Roster {
         names: clients.clone().map(|k| dataset.name(k)).collect(),
         sizes: clients.clone().map(|k| dataset.sizes(k)).collect(),
         shards: clients.map(shard).collect::<Result<_>>()?,
@@ -25,7 +28,7 @@ pub fn own(dataset: Arc<dyn Dataset>, mine: impl Fn(usize) -> bool) -> Result<Ar
     }))
 }
 
-struct Own {
+struct Roster {
     names: Vec<String>,
     sizes: Vec<(usize, usize)>,
     shards: Vec<Option<Arc<Shard>>>,
@@ -35,7 +38,7 @@ struct Own {
     notes: Vec<String>,
 }
 
-impl Dataset for Own {
+impl Dataset for Roster {
     fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -51,7 +54,9 @@ impl Dataset for Own {
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
         let elsewhere = || {
             let name = &self.names[client];
-            Error::Data(format!("the data of client '{name}' is on another rank"))
+            Error::Data(format!(
+                "the data of client '{name}' is not in this process"
+            ))
         };
         self.shards[client].clone().ok_or_else(elsewhere)
     }

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use super::cluster::Cluster;
 use super::placement::Placement;
 use crate::algorithm::Algorithm;
-use crate::clients::{Clients, Home};
+use crate::clients::{Clients, MemoryHome};
 use crate::error::{Result, at};
 use crate::store::memory_files::Written;
 
 /// A rank's own scratch file.
-pub fn home_of(home: &Home, cluster: Cluster) -> Home {
+pub fn home_of(home: &MemoryHome, cluster: Cluster) -> MemoryHome {
     match home {
-        Home::Ram => Home::Ram,
-        Home::Disk { file, budget } => {
+        MemoryHome::Ram => MemoryHome::Ram,
+        MemoryHome::Disk { file, budget } => {
             let mut name = file.clone().into_os_string();
             name.push(format!("-rank-{}", cluster.rank));
-            Home::Disk {
+            MemoryHome::Disk {
                 file: PathBuf::from(name),
                 budget: *budget,
             }
@@ -25,8 +25,8 @@ pub fn home_of(home: &Home, cluster: Cluster) -> Home {
 }
 
 /// Removes the scratch files that a job left that was killed, with as many ranks as it had.
-pub fn clear(home: &Home) {
-    let Home::Disk { file, .. } = home else {
+pub fn clear(home: &MemoryHome) {
+    let MemoryHome::Disk { file, .. } = home else {
         return;
     };
     let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else {
@@ -59,7 +59,7 @@ pub fn save<A: Algorithm>(
     Ok(Some((file, mine)))
 }
 
-/// Gives a rank's own clients of a list their memories out of a file.
+/// Returns a rank's own clients of a list their memories out of a file.
 pub fn restore<A: Algorithm>(
     clients: &Clients<A>,
     placement: &Placement,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::cluster::Cluster;
-use super::message::{Envelope, Order, decode, encode};
+use crate::engine::message::{Envelope, Order, decode, encode};
 use crate::error::{Error, Result};
 
 /// Names and values of what must be the same everywhere.
@@ -50,16 +50,16 @@ impl Cluster {
         verdict.map(|()| true)
     }
 
-    /// Gives orders from now on; when it is dropped, all others are told that it is over.
-    pub fn lead(&self) -> Lead {
-        Lead(*self)
+    /// Returns orders from now on; when it is dropped, all others are told that it is over.
+    pub fn lead(&self) -> Leader {
+        Leader(*self)
     }
 }
 
 /// Leadership.
-pub struct Lead(Cluster);
+pub struct Leader(Cluster);
 
-impl Drop for Lead {
+impl Drop for Leader {
     fn drop(&mut self) {
         if std::thread::panicking() {
             return; // the whole job is about to end

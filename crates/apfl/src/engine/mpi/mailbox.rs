@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::cluster::Cluster;
-use super::message::{Envelope, Order, ParcelTail, encode, parted};
+use crate::engine::message::{Envelope, Order, ParcelTail, encode, parted};
 use crate::error::{Error, Result};
 
 /// What has come from the other ranks.
-pub struct Post {
+pub struct Mailbox {
     pub cluster: Cluster,
     boxes: Vec<Inbox>,
 }
@@ -22,7 +22,7 @@ struct Inbox {
     last: Option<Option<String>>,
 }
 
-impl Post {
+impl Mailbox {
     /// Nothing said yet.
     pub fn new(cluster: Cluster) -> Self {
         let boxes = std::iter::repeat_with(Inbox::default);
@@ -32,7 +32,7 @@ impl Post {
         }
     }
 
-    /// Gives an order to all other ranks, and the bytes that go with it.
+    /// Returns an order to all other ranks, and the bytes that go with it.
     pub fn order(&mut self, order: Order, mut bytes: Vec<u8>) {
         let envelope = encode(&Envelope {
             order,

@@ -3,9 +3,9 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use crate::engine::threads::Crew;
+use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
-use crate::site::Desk;
+use crate::site::Scratch;
 
 /// The results of a crew, in order; a failure is the last of them.
 pub struct Results<R>(Receiver<Result<R>>);
@@ -36,13 +36,13 @@ impl<R> Results<R> {
     }
 }
 
-impl Crew {
+impl WorkerPool {
     /// Does `work` for 0 … `count` in parallel while `take` takes the results.
     pub(super) fn ahead<R: Send, T>(
         &self,
         count: usize,
         name: impl Fn(usize) -> String + Send + Sync,
-        work: impl Fn(usize, &mut Desk) -> Result<R> + Send + Sync,
+        work: impl Fn(usize, &mut Scratch) -> Result<R> + Send + Sync,
         take: impl FnOnce(Results<R>) -> T,
     ) -> T {
         std::thread::scope(|scope| {

@@ -1,0 +1,82 @@
+//! The fingerprint of a small run of every algorithm, per width of the CPU's vectors: a
+//! change of bits is a decision, made in the commit that changes `tests/pinned/`.
+//!
+//! Where a change is meant, `APFL_PIN=1 cargo test -p apfl pinned` writes the file of this
+//! CPU's width anew; `scripts/pin.sh` does it for the narrower ones too.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use apfl::algorithm::every_algorithm;
+use apfl::model::kernels::lanes;
+use apfl::spec::Spec;
+use apfl::training::Training;
+
+const MODELS: [&str; 2] = ["logistic", "mlp"];
+
+/// Twelve of twenty clients a round on synthetic(1, 1), four rounds.
+fn spec(model: &str, algorithm: &str) -> String {
+    let model = match model {
+        "mlp" => "{ kind = 'mlp', hidden = [17] }",
+        _ => "{ kind = 'logistic' }",
+    };
+    format!(
+        "data = {{ kind = 'synthetic', clients = 20, max_examples = 120 }}
+         model = {model}
+         algorithm = {algorithm}
+         federation = {{ participation = 0.6 }}
+         training = {{ rounds = 4, local_steps = 5, batch = 16 }}
+         evaluation = {{ every = 4 }}"
+    )
+}
+
+fn fingerprint(text: &str) -> String {
+    let plan = Spec::parse(text).unwrap().plan().unwrap();
+    let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
+    while training.next_round().unwrap().is_some() {}
+    training.fingerprint().unwrap()
+}
+
+#[test]
+fn every_algorithm_has_the_bits_it_had() {
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pinned/{}-lanes.txt", lanes()));
+    let mut now = BTreeMap::new();
+    for algorithm in every_algorithm() {
+        for model in MODELS {
+            let name = format!("{model} {algorithm}");
+            now.insert(name, fingerprint(&spec(model, algorithm)));
+        }
+    }
+    if std::env::var_os("APFL_PIN").is_some() {
+        let lines = now.iter().fold(String::new(), |mut text, (name, bits)| {
+            writeln!(text, "{bits} {name}").unwrap();
+            text
+        });
+        std::fs::write(&file, lines).unwrap();
+        return;
+    }
+    let Ok(text) = std::fs::read_to_string(&file) else {
+        println!(
+            "SKIPPED: no fingerprints are pinned for vectors of {} numbers",
+            lanes()
+        );
+        return;
+    };
+    let pinned: BTreeMap<String, String> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(bits, name)| (name.to_string(), bits.to_string()))
+        .collect();
+    for (name, bits) in &now {
+        assert_eq!(
+            pinned.get(name),
+            Some(bits),
+            "{name}: other bits than pinned in {}; where that is meant, write it anew with \
+             APFL_PIN=1",
+            file.display()
+        );
+    }
+    assert_eq!(now.len(), pinned.len(), "an algorithm is gone");
+}
