@@ -41,7 +41,7 @@ pub fn refuse_many() -> Result<()> {
 
 /// An error for what runs on threads only.
 pub fn refuse_ranks(plan: &Plan) -> Result<()> {
-    match plan.mpi {
+    match plan.engine.mpi {
         false => Ok(()),
         true => Err(Error::Request(
             "engine.kind: found \"mpi\", which is for apfl run; use \"threads\" here".into(),
@@ -74,6 +74,7 @@ mod ranks {
     use apfl::engine::mpi::{Cluster, Facts, Membership};
     use apfl::model::kernels::vectors;
     use apfl::params::bytes_of;
+    use apfl::spec::Resources;
     use apfl::training::{self, Setup};
 
     use super::{Error, Prepared, Result, args};
@@ -103,12 +104,24 @@ mod ranks {
         }
         let spec = prepared.plan.to_toml();
         let facts = vec![("the run directory".to_string(), directory)];
-        let Some(setup) = agreed(cluster, facts, &spec, prepared.plan.setup())? else {
+        // The leader's directory is the only one that is asked for: it makes a new one.
+        let out = match cluster.leads() {
+            true => Some(prepared.directory(args)?),
+            false => None,
+        };
+        let on = Resources {
+            engine: EngineKind::Mpi(cluster),
+            directory: out.as_deref(),
+            ..Resources::default()
+        };
+        let dataset = prepared.plan.data.load();
+        let setup = dataset.and_then(|dataset| prepared.plan.setup_with(dataset, on));
+        let Some(setup) = agreed(cluster, facts, &spec, setup)? else {
             return Ok(ExitCode::SUCCESS); // the leader says why, and fails
         };
-        if cluster.leads() {
-            let _lead = cluster.lead();
-            return prepared.train(args, setup);
+        if let Some(out) = out {
+            let _leader = cluster.lead();
+            return prepared.train(args, setup, &out);
         }
         ignore_signals();
         serve(cluster, setup, &prepared.plan.algorithm);
@@ -120,7 +133,7 @@ mod ranks {
         let (membership, cluster) = Cluster::join()?;
         let launched = super::launched();
         if launched > 1 && cluster.ranks == 1 {
-            return Err(Error::Data(format!(
+            return Err(Error::data(format!(
                 "{launched} of this program were started together, but each finds itself alone: \
                  the launcher is not that of the MPI library the program was built with; use its \
                  mpirun"
@@ -154,12 +167,7 @@ mod ranks {
             Err(error) => (Err(error), None),
         };
         let go = cluster.agree(facts)?;
-        let Some(mut setup) = setup.filter(|_| go) else {
-            return Ok(None);
-        };
-        setup.world = setup.world.on(cluster)?;
-        setup.engine = EngineKind::Mpi(cluster);
-        Ok(Some(setup))
+        Ok(setup.filter(|_| go))
     }
 
     /// What must be the same on all ranks: the program, the spec, the start, the data.

@@ -1,6 +1,7 @@
 //! Many runs: shared out over the cores, and not run again where they are finished.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,13 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use apfl::data::{Dataset, SourceFile};
 use apfl::digest::sha256_of_file;
 use apfl::error::{Error, Result};
-use apfl::spec::{Plan, Spec};
+use apfl::run::{Ended, Event, Run};
+use apfl::spec::{Plan, Resources, Spec};
 use apfl::store::run_dir::{InterruptedRun, Summary, read_rounds};
 use apfl::training::RoundRecord;
 
-use crate::job::{Ended, Event, Job};
 use crate::progress::Progress;
-use crate::resume::{Begun, agree};
+use crate::resume::agree;
+use crate::run::program;
 
 /// One run of a grid.
 #[derive(Clone)]
@@ -132,11 +134,7 @@ impl Grid<'_> {
         shared.progress.clear();
         let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (k, result) in results {
-            match result {
-                // Told below, for the grid instead of the run.
-                Err(Error::Interrupted(_)) => {}
-                result => outcomes[k] = Some(result?),
-            }
+            outcomes[k] = Some(result?);
         }
         if self.stopped() || outcomes.iter().any(Option::is_none) {
             return Err(Error::Interrupted(
@@ -197,7 +195,7 @@ impl Grid<'_> {
         };
         match now == then.sha256 {
             true => Ok(()),
-            false => Err(Error::Data(format!(
+            false => Err(Error::data(format!(
                 "{}: the file has changed since {} was run; put the old file back, or give another \
                  --out",
                 then.path,
@@ -207,7 +205,7 @@ impl Grid<'_> {
     }
 
     /// What is begun there; a run that another version of the program began is begun again.
-    fn begun(&self, cell: &Cell, out: &Path) -> Result<Option<Begun>> {
+    fn begun(&self, out: &Path) -> Result<Option<InterruptedRun>> {
         let Some(run) = InterruptedRun::open(out)? else {
             return Ok(None);
         };
@@ -227,47 +225,53 @@ impl Grid<'_> {
             })?;
             return Ok(None);
         }
-        Ok(Some(Begun {
-            plan: cell.plan.clone(),
-            out: out.into(),
-            finished: None,
-            environment: run.environment,
-        }))
+        Ok(Some(run))
     }
 
     /// Runs one cell; an error of its own is an outcome, one of the machine ends the grid.
     fn one(&self, cell: &Cell, threads: usize, shared: &Shared) -> Result<Outcome> {
         let out = self.dir(cell);
-        let begun = self.begun(cell, &out)?;
+        let begun = self.begun(&out)?;
+        let on = Resources {
+            threads: Some(threads),
+            directory: Some(&out),
+            ..Resources::default()
+        };
         let dataset = shared.dataset(&cell.plan);
-        let mut setup = match dataset.and_then(|dataset| cell.plan.setup_with(dataset)) {
+        let setup = match dataset.and_then(|dataset| cell.plan.setup_with(dataset, on)) {
             Ok(setup) => setup,
             Err(error) => return Ok(Err(format!("{}: {error}", cell.name))),
         };
-        setup.threads = threads;
-        let job = Job {
-            plan: cell.plan.clone(),
-            setup,
-            out: out.clone(),
-            begun,
-            force: false,
+        let run = Run::new(&cell.plan, setup).by(program());
+        let run = match begun {
+            None => run.in_directory(&out),
+            Some(begun) => run.resuming(begun),
         };
-        let ended = job.run(self.stop, &mut |event| match event {
-            Event::Begun(round) => shared.advance(round),
-            Event::Round(_) => shared.advance(1),
-            _ => {}
+        let ended = run.watch(&mut |event| {
+            match event {
+                Event::Begun(round) => shared.advance(round),
+                Event::Round(_) => shared.advance(1),
+                _ => {}
+            }
+            match self.stopped() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
         });
         match ended {
-            Ok(Ended::Finished(summary)) => Ok(Ok(Done {
+            Ok(Ended::Finished(finished)) => Ok(Ok(Done {
                 rounds: read_rounds(&out)?,
-                summary: *summary,
+                summary: finished.summary.clone(),
                 dir: out,
                 commit: env!("APFL_COMMIT").into(),
             })),
             Ok(Ended::Stopped(_)) => Ok(Err("stopped".into())),
-            Err(error @ (Error::NonFinite { .. } | Error::Data(_) | Error::Request(_))) => {
-                Ok(Err(format!("{}: {error}", cell.name)))
-            }
+            Err(
+                error @ (Error::NonFinite { .. }
+                | Error::Data(_)
+                | Error::Panic { .. }
+                | Error::Request(_)),
+            ) => Ok(Err(format!("{}: {error}", cell.name))),
             Err(error) => Err(error),
         }
     }

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
+use apfl::WhichModel;
 use apfl::algorithm::AlgorithmSpec;
 use apfl::algorithm::apfl::Mixing;
 use apfl::data::{Shard, Source, newcomer};
 use apfl::error::{Error, Result};
 use apfl::join::{Epoch, Joined, Joining, join};
 use apfl::metrics::Score;
-use apfl::schedule::Schedule;
-use apfl::site::Pace;
 use apfl::store::run_dir::{Counts, FinishedRun};
 use apfl::store::{tensors, write_atomically};
 use serde::Serialize;
@@ -31,26 +30,18 @@ struct Document<'a> {
 pub fn run(args: &args::Join) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
     let model = run.plan.architecture.build(&run.schema)?;
-    let shared = run.path.join("models").join("shared.safetensors");
-    let shared = tensors::read_one(&shared, model.layout(), "")?;
+    let shared = run.model(WhichModel::Shared, "")?;
     let shard = data(&run, &args.data)?;
     let joining = Joining {
         mixing: mixing(args.mixing.as_deref(), &run.plan.algorithm)?,
         epochs: args.epochs,
         running: args.running,
-        pace: Pace {
-            // A theorem's schedule is for the run's own steps: a newcomer keeps the rate.
-            schedule: match run.plan.theory {
-                Some(_) => Schedule::Constant,
-                None => run.plan.pace.schedule,
-            },
-            ..run.plan.pace
-        },
+        pace: run.plan.pace.of_newcomer(),
         seed: run.plan.seed,
         number: 0,
     };
     let regression = run.schema.task.classes() == 0;
-    let joined = join(&*model, &shared, &shard, &joining, regression)?;
+    let joined = join(&*model, shared.params(), &shard, &joining, regression)?;
     let document = Document {
         client: &shard.name,
         examples: Counts {

@@ -9,7 +9,6 @@ mod data;
 mod export;
 mod grid;
 mod init;
-mod job;
 mod join;
 mod output;
 mod predict;
@@ -36,17 +35,17 @@ fn main() -> ExitCode {
     match dispatch(args) {
         Ok(code) => code,
         Err(error) => {
-            let code = error.exit_code();
             match cluster::launched_rank() {
-                None | Some(0) => output::tell(format!("error: {error}")),
+                None | Some(0) => output::tell(format!("error: {}", output::told(&error))),
                 Some(rank) => {
                     // What is wrong for all is said by the first: it ends at once, and the
                     // launcher ends the others before they have said it too.
                     std::thread::sleep(std::time::Duration::from_secs(1));
-                    output::tell(format!("error on rank {rank}: {error}"));
+                    output::tell(format!("error on rank {rank}: {}", output::told(&error)));
                 }
             }
-            ExitCode::from(code)
+            // 2: the request was wrong; 1: it could not be done.
+            ExitCode::from(if error.is_request() { 2 } else { 1 })
         }
     }
 }

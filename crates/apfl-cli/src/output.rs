@@ -105,3 +105,11 @@ mod tests {
         assert_eq!(counted(1, "client"), "1 client");
     }
 }
+
+/// What a user is told of an error: the library's words, and this program's way out.
+pub fn told(error: &Error) -> String {
+    match error {
+        Error::OtherProgram { .. } => format!("{error}; --force goes on all the same"),
+        _ => error.to_string(),
+    }
+}

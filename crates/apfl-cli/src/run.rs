@@ -1,5 +1,6 @@
 //! `apfl run`
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,34 +8,53 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use apfl::aggregation::Aggregation;
 use apfl::error::{Error, Result};
+use apfl::run::{Ended, Event, Program, Run};
 use apfl::spec::Plan;
+use apfl::spec::Resources;
 use apfl::store::RunDir;
 use apfl::store::checkpoint::Found;
-use apfl::store::run_dir::Summary;
+use apfl::store::run_dir::{InterruptedRun, Summary};
 use apfl::training::Setup;
 use serde::Serialize;
 
 use crate::args::{self, read_spec};
 use crate::cluster;
-use crate::job::{Ended, Event, Job};
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
 use crate::report;
-use crate::resume::{self, Begun};
+use crate::resume;
 use crate::summary;
 
 /// Trains, delivers and shows the result.
 pub fn run(args: &args::Run) -> Result<ExitCode> {
     let prepared = Prepared::new(args)?;
-    if prepared.plan.mpi {
+    if prepared.plan.engine.mpi {
         return cluster::run(args, prepared);
     }
     cluster::refuse_many()?;
     if prepared.finished() {
         return prepared.show_finished(args);
     }
-    let setup = prepared.plan.setup()?;
-    prepared.train(args, setup)
+    let dataset = prepared.plan.data.load()?;
+    let out = prepared.directory(args)?;
+    let on = Resources {
+        directory: Some(&out),
+        ..Resources::default()
+    };
+    let setup = prepared.plan.setup_with(dataset, on);
+    if setup.is_err() && prepared.out.is_none() {
+        let _ = std::fs::remove_dir(&out); // made a moment ago, and still empty
+    }
+    let setup = setup?;
+    prepared.train(args, setup, &out)
+}
+
+/// This program, as `environment.json` names it.
+pub fn program() -> Program {
+    Program {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: env!("APFL_COMMIT").into(),
+    }
 }
 
 /// A run that was asked for, before its data is read.
@@ -44,7 +64,7 @@ pub struct Prepared {
     /// Where, if that was said.
     pub out: Option<PathBuf>,
     /// What is there already.
-    pub begun: Option<Begun>,
+    pub begun: Option<InterruptedRun>,
 }
 
 impl Prepared {
@@ -53,73 +73,78 @@ impl Prepared {
             true => resume::begun(args)?,
             false => None,
         };
-        if let Some(Begun { plan, out, .. }) = &begun {
+        if let Some((plan, begun)) = begun {
             return Ok(Self {
-                plan: plan.clone(),
-                out: Some(out.clone()),
-                begun,
+                plan,
+                out: Some(begun.path.clone()),
+                begun: Some(begun),
             });
         }
         let mut spec = read_spec(args.spec.as_ref(), &args.overrides)?;
         if let Some(threads) = args.threads {
             spec.set(&format!("engine.threads={threads}"))?;
         }
-        if let Some(out) = &args.out {
-            RunDir::require_empty(out)?;
+        if let Some(out) = &args.out
+            && RunDir::require_empty(out).is_err()
+        {
+            return Err(Error::Request(format!(
+                "--out {}: the directory is there already and not empty; give another one, or \
+                 continue that run with --resume",
+                out.display()
+            )));
         }
         Ok(Self {
             plan: spec.plan()?,
             out: args.out.clone(),
-            begun,
+            begun: None,
         })
     }
 
     /// Whether there is nothing left to do.
     pub fn finished(&self) -> bool {
-        self.begun.as_ref().is_some_and(|b| b.finished.is_some())
+        self.begun.as_ref().is_some_and(|b| b.summary.is_some())
     }
 
     /// Shows the result of a run that is finished.
     pub fn show_finished(&self, args: &args::Run) -> Result<ExitCode> {
-        if let Some(Begun {
-            finished: Some(summary),
-            out,
+        if let Some(InterruptedRun {
+            summary: Some(summary),
+            path,
             ..
         }) = &self.begun
         {
             if !args.quiet {
-                crate::output::tell(format!("{}: the run is finished already", out.display()));
+                crate::output::tell(format!("{}: the run is finished already", path.display()));
             }
-            show(args, None, summary, out)?;
+            show(args, None, summary, path)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Trains, delivers and shows the result.
-    pub fn train(self, args: &args::Run, setup: Setup) -> Result<ExitCode> {
-        let Self { plan, out, begun } = self;
-        let out = match out {
-            Some(out) => out,
-            None => {
-                let name = match args.spec.as_deref().and_then(Path::file_stem) {
-                    Some(stem) => stem.to_string_lossy().into_owned(),
-                    None => format!("{}-{}", plan.algorithm.kind(), plan.data.kind()),
-                };
-                new_directory(&name)?
-            }
+    /// The run directory: the one that was said, or a new one.
+    pub fn directory(&self, args: &args::Run) -> Result<PathBuf> {
+        if let Some(out) = &self.out {
+            return Ok(out.clone());
+        }
+        let name = match args.spec.as_deref().and_then(Path::file_stem) {
+            Some(stem) => stem.to_string_lossy().into_owned(),
+            None => format!("{}-{}", self.plan.algorithm.kind(), self.plan.data.kind()),
         };
-        let headline = headline(&plan, &setup);
+        new_directory(&name)
+    }
+
+    /// Trains, delivers and shows the result.
+    pub fn train(self, args: &args::Run, setup: Setup, out: &Path) -> Result<ExitCode> {
+        let headline = headline(&self.plan, &setup);
         let (rounds, notes) = (setup.rounds, setup.notes.clone());
-        let job = Job {
-            plan,
-            setup,
-            out,
-            begun,
-            force: args.force,
+        let run = Run::new(&self.plan, setup).by(program()).force(args.force);
+        let run = match self.begun {
+            None => run.in_directory(out),
+            Some(begun) => run.resuming(begun),
         };
         let stop = stop_on_signal()?;
         let mut progress = None;
-        let ended = job.run(&stop, &mut |event| {
+        let ended = run.watch(&mut |event| {
             let begin = || Progress::rounds(rounds, 0, args.quiet);
             match event {
                 Event::Begun(round) => {
@@ -129,7 +154,7 @@ impl Prepared {
                     }
                     progress = Some(bar);
                 }
-                Event::Found(found) => tell(found, &job.out, args.quiet),
+                Event::Found(found) => tell(found, out, args.quiet),
                 Event::Round(record) => {
                     let bar = progress.get_or_insert_with(begin);
                     bar.round(record);
@@ -146,26 +171,35 @@ impl Prepared {
                     progress = Some(Progress::deliveries(clients, args.quiet));
                 }
                 Event::Delivered(clients) => progress.iter().for_each(|bar| bar.delivered(clients)),
+                _ => {}
+            }
+            match stop.load(Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
             }
         });
         progress.iter().for_each(Progress::clear);
         match ended? {
-            Ended::Finished(summary) => {
+            Ended::Finished(finished) => {
+                let summary = &finished.summary;
                 if !summary.skipped.is_empty() {
                     crate::output::tell(format!(
                         "delivery: left out, because their loss is not finite: {}",
                         summary.skipped.join(", ")
                     ));
                 }
-                report::write(std::slice::from_ref(&job.out), &job.out.join("report.html"))?;
-                show(args, Some(&headline), &summary, &job.out)?;
+                report::write(&[out.to_owned()], &out.join("report.html"))?;
+                show(args, Some(&headline), summary, out)?;
                 Ok(ExitCode::SUCCESS)
             }
             Ended::Stopped(round) => {
+                let when = match round == rounds {
+                    true => "stopped during delivery".to_string(),
+                    false => format!("stopped after round {round} of {rounds}"),
+                };
                 crate::output::tell(format!(
-                    "stopped after round {round} of {rounds}; continue with: \
-                     apfl run --resume --out {}",
-                    job.out.display()
+                    "{when}; continue with: apfl run --resume --out {}",
+                    out.display()
                 ));
                 Ok(ExitCode::FAILURE)
             }
@@ -276,6 +310,6 @@ pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
         }
         crate::output::tell("\nstopping as soon as it can be continued; once more to stop at once");
     })
-    .map_err(|e| Error::Data(format!("cannot listen for Ctrl-C: {e}")))?;
+    .map_err(|e| Error::data(format!("cannot listen for Ctrl-C: {e}")))?;
     Ok(stop)
 }

@@ -1,6 +1,6 @@
 //! The clients that live in this process: their shards and their memories.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::pack::{Arrays, Field, Pack};
 use crate::params::{Params, bytes_of};
 use crate::rng::{Purpose, stream};
 use crate::site::{Pace, Predictor, Scratch, Site};
-use crate::store::memory_files::{self, Written};
+use crate::store::archive::{MemoryArchive, Written};
 use crate::store::slots::Slots;
 
 /// What every client is given: the same on every thread and every machine.
@@ -35,6 +35,17 @@ pub struct World {
     /// Whether a client whose loss is not finite is left out of the round, its memory as
     /// before, instead of ending the run.
     pub skip_nonfinite: bool,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World")
+            .field("seed", &self.seed)
+            .field("clients", &self.dataset.clients())
+            .field("parameters", &self.w0.len())
+            .field("pace", &self.pace)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A client's answer to a round.
@@ -66,22 +77,23 @@ pub struct Delivered {
     pub majority: Option<f64>,
     /// The scores.
     pub tallies: ByModel<Tallies>,
-    /// Its models, where they are to be kept. They do not travel.
-    #[serde(skip)]
+    /// Its models, where they are to be handed over.
     pub models: Option<ClientModels>,
 }
 
 /// The models a client ends with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientModels {
-    /// The model it serves, as [`Predictor::flat`] gives it.
+    /// The model it serves, as [`Predictor::flat`] returns it.
     pub personal: Params,
-    /// vᵢ where there is one, else its copy of the shared model.
+    /// Its copy of the shared model after its local steps.
+    pub localized: Params,
+    /// vᵢ where there is one, else the localized model.
     pub local: Params,
 }
 
 /// What becomes of the models that delivery makes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum Keep<'a> {
     /// Nothing: scores only.
     Nothing,
@@ -92,18 +104,29 @@ pub enum Keep<'a> {
 }
 
 /// Files with a slot for every client that is delivered to.
+#[derive(Debug)]
 pub struct ModelFiles {
     /// The models they serve.
     pub personal: Slots,
+    /// Their copies of the shared model.
+    pub localized: Slots,
     /// Their own.
     pub local: Slots,
 }
 
 impl ModelFiles {
     fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
-        self.personal
-            .write(place as u64, &bytes_of(&models.personal))?;
-        self.local.write(place as u64, &bytes_of(&models.local))
+        let place = place as u64;
+        self.personal.write(place, &bytes_of(&models.personal))?;
+        self.localized.write(place, &bytes_of(&models.localized))?;
+        self.local.write(place, &bytes_of(&models.local))
+    }
+
+    /// Makes what was written durable.
+    pub fn sync(&self) -> Result<()> {
+        self.personal.sync()?;
+        self.localized.sync()?;
+        self.local.sync()
     }
 }
 
@@ -368,6 +391,7 @@ impl<A: Algorithm> Clients<A> {
         let majority = majority_accuracy(&classes, &shard.valid);
         let models = keep.then(|| ClientModels {
             personal: personal.flat(),
+            localized: algorithm.localized(&local, &update).to_vec(),
             local: algorithm.own(&local, &update).to_vec(),
         });
         Ok(Delivered {
@@ -382,17 +406,27 @@ impl<A: Algorithm> Clients<A> {
         })
     }
 
-    /// Writes the memories of some clients, all of them drawn before, into a file.
-    pub fn save(&self, directory: &Path, name: String, clients: &[usize]) -> Result<Written> {
-        memory_files::write(directory, name, &self.fields(), clients, |client| {
+    /// Streams the memories of some clients, all of them drawn before, into an archive.
+    pub fn save(
+        &self,
+        archive: &dyn MemoryArchive,
+        name: &str,
+        clients: &[usize],
+    ) -> Result<Written> {
+        archive.write(name, &self.fields(), clients, &mut |client| {
             let memory = self.memories.look(client, Pack::to_bytes)?;
             Ok(memory.unwrap_or_else(|| self.algorithm.join(&self.world.w0).to_bytes()))
         })
     }
 
-    /// Returns some clients the memories of a file.
-    pub fn restore_all(&self, file: &Path, clients: &[usize]) -> Result<()> {
-        memory_files::read(file, &self.fields(), clients, |client, arrays| {
+    /// Gives some clients the memories of a part of an archive.
+    pub fn restore_all(
+        &self,
+        archive: &dyn MemoryArchive,
+        part: &str,
+        clients: &[usize],
+    ) -> Result<()> {
+        archive.read(part, &self.fields(), clients, &mut |client, arrays| {
             self.restore(client, arrays)
         })
     }
@@ -408,12 +442,12 @@ impl<A: Algorithm> Clients<A> {
         Ok(digest.unwrap_or_else(|| digest_of(&self.algorithm.join(&self.world.w0))))
     }
 
-    /// Returns a client the memory of those arrays, which must have the fields of any
+    /// Gives a client the memory of those arrays, which must have the fields of any
     /// memory of this run.
     fn restore(&self, client: usize, mut arrays: Arrays) -> Result<()> {
         let wrong = |problem: String| {
             let name = self.world.dataset.name(client);
-            Error::Data(format!("the memory of client '{name}': {problem}"))
+            Error::Checkpoint(format!("the memory of client '{name}': {problem}"))
         };
         let local = A::Memory::unpack(&mut arrays).map_err(|e| wrong(e.to_string()))?;
         if local.fields() != self.fields() {

@@ -1,11 +1,13 @@
 //! What can go wrong, in words a user can act on.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::settings::Problems;
 
-/// The library's error.
+/// The library's error: a variant for each kind of failure.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The request itself is wrong: nothing was done.
     #[error("{0}")]
@@ -15,7 +17,7 @@ pub enum Error {
     Request(String),
     /// The content of a file, or of what is in memory, is wrong.
     #[error("{0}")]
-    Data(String),
+    Data(DataError),
     /// A client's loss is not a finite number any more.
     #[error(
         "the loss of client '{client}' became {loss} {place}; a smaller training.learning_rate \
@@ -29,6 +31,31 @@ pub enum Error {
         /// The loss itself: inf or NaN.
         loss: f64,
     },
+    /// The work of one client panicked: a defect of a model or an algorithm.
+    #[error("the work of client '{client}' panicked: {message}")]
+    Panic {
+        /// The client's name.
+        client: String,
+        /// What the panic said.
+        message: String,
+    },
+    /// A run directory or its checkpoints do not allow what was asked of them.
+    #[error("{0}")]
+    Checkpoint(String),
+    /// A run that another program began: the result may differ in the last bits.
+    #[error(
+        "the run was begun by version {then}, this is {now}: the result may differ in the last \
+         bits"
+    )]
+    OtherProgram {
+        /// The program that began it.
+        then: String,
+        /// This one.
+        now: String,
+    },
+    /// An engine failed: threads, another rank, a message that cannot be read.
+    #[error("{0}")]
+    Engine(String),
     /// Asked to stop, in one sentence that says how to go on.
     #[error("{0}")]
     Interrupted(String),
@@ -44,16 +71,63 @@ pub enum Error {
     },
 }
 
+/// What is wrong with some data, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataError {
+    /// The file, where it is in one.
+    pub path: Option<PathBuf>,
+    /// Client, line, column or row, where that is known.
+    pub place: Option<String>,
+    /// What is wrong, and the way out.
+    pub problem: String,
+}
+
+impl fmt::Display for DataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        f.write_str(&self.problem)
+    }
+}
+
 /// A result with the library's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// 2 where the request was wrong, 1 where it could not be done.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Error::Spec(_) | Error::Request(_) => 2,
-            _ => 1,
-        }
+    /// Data that is wrong, in one sentence.
+    pub fn data(problem: impl Into<String>) -> Self {
+        Error::Data(DataError {
+            path: None,
+            place: None,
+            problem: problem.into(),
+        })
+    }
+
+    /// A file whose content is wrong.
+    pub fn in_file(path: &Path, problem: impl fmt::Display) -> Self {
+        Error::Data(DataError {
+            path: Some(path.into()),
+            place: None,
+            problem: problem.to_string(),
+        })
+    }
+
+    /// Data of a client, or in another place that can be named, that is wrong.
+    pub fn at_place(place: impl fmt::Display, problem: impl fmt::Display) -> Self {
+        Error::Data(DataError {
+            path: None,
+            place: Some(place.to_string()),
+            problem: problem.to_string(),
+        })
+    }
+
+    /// Whether the request was wrong, so that nothing was done.
+    pub fn is_request(&self) -> bool {
+        matches!(self, Error::Spec(_) | Error::Request(_))
     }
 }
 

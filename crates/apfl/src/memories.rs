@@ -149,7 +149,7 @@ impl<L: Pack + Clone> DiskMemories<L> {
     fn read(&self, slot: u64) -> Result<L> {
         arrays_of(&self.fields, &self.file.read(slot)?)
             .and_then(|mut arrays| L::unpack(&mut arrays))
-            .map_err(|e| Error::Data(format!("{}: slot {slot}: {e}", self.file.path().display())))
+            .map_err(|e| Error::in_file(self.file.path(), format!("slot {slot}: {e}")))
     }
 
     fn write(&self, slot: u64, memory: &L) -> Result<()> {

@@ -379,7 +379,7 @@ impl<'a> Site<'a> {
         spare
     }
 
-    /// Returns a borrowed vector back.
+    /// Gives a borrowed vector back.
     pub fn give_back(&mut self, spare: Params) {
         self.scratch.spare.push(spare);
     }

@@ -1,29 +1,27 @@
 //! Spec (what was written) → Plan (what can run).
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
 
 use toml::{Table, Value};
 
 use crate::aggregation::Aggregation;
 use crate::algorithm::AlgorithmSpec;
-use crate::attack::{Attack, Attackers};
-use crate::clients::{MemoryHome, World};
-use crate::data::{Dataset, Source};
-use crate::engine::EngineKind;
+use crate::attack::Attack;
+use crate::data::Source;
 use crate::error::{Error, Result};
-use crate::model::{Architecture, Model};
-use crate::params::Params;
-use crate::rng::{Purpose, stream};
-use crate::schedule::{Per, Schedule, Theory};
+use crate::model::Architecture;
+use crate::schedule::{Per, Schedule};
 use crate::settings::{Problems, Section, shown};
-use crate::site::{LocalWork, Pace};
-use crate::store::tensors;
-use crate::training::{DeliverTo, Setup, Weights};
+use crate::site::LocalWork;
+use crate::training::{DeliverTo, Weights};
 
+mod differences;
+mod plan;
 mod robust;
 mod theory;
+
+pub use differences::differences;
+pub use plan::{Plan, PlannedEngine, PlannedPace, PlannedSchedule, Resources};
 
 /// A spec as it was written, with overrides applied.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,7 +48,7 @@ impl Spec {
     pub fn set(&mut self, assignment: &str) -> Result<()> {
         let (key, text) = assignment.split_once('=').ok_or_else(|| {
             Error::Request(format!(
-                "--set {assignment}: expected key=value, such as training.rounds=5"
+                "{assignment}: expected key=value, such as training.rounds=5"
             ))
         })?;
         let (key, text) = (key.trim(), text.trim());
@@ -60,9 +58,7 @@ impl Spec {
         };
         let path: Vec<&str> = key.split('.').collect();
         if path.iter().any(|part| part.is_empty()) {
-            return Err(Error::Request(format!(
-                "--set {assignment}: the key is empty"
-            )));
+            return Err(Error::Request(format!("{assignment}: the key is empty")));
         }
         let (last, parents) = path.split_last().expect("a split is never empty");
         let mut table = &mut self.table;
@@ -92,6 +88,27 @@ impl Spec {
         }
         self.set.push(key.to_string());
         Ok(())
+    }
+
+    /// Sets the value of a key such as `training.rounds`.
+    pub(crate) fn put(&mut self, key: &str, value: Value) {
+        let mut path: Vec<&str> = key.split('.').collect();
+        let last = path.pop().unwrap_or_default();
+        let mut table = &mut self.table;
+        for part in path {
+            let inner = table
+                .entry(part.to_string())
+                .or_insert_with(|| Value::Table(Table::new()));
+            table = inner
+                .as_table_mut()
+                .expect("only tables are put in between");
+        }
+        table.insert(last.into(), value);
+    }
+
+    /// The table as it was written.
+    pub fn table(&self) -> &Table {
+        &self.table
     }
 
     /// Checks every key and spells out every default. Touches no file.
@@ -153,7 +170,7 @@ impl Spec {
                 self.read_attack(s),
             )
         });
-        let (rounds, (pace, theory), skip_nonfinite) = s.section("training", |s| {
+        let (rounds, pace, skip_nonfinite) = s.section("training", |s| {
             let rounds = s.integer("rounds", 100, 1..=most, "at least 1");
             let pace = self.read_pace(s, &algorithm);
             let skip = [("stop", false), ("skip", true)];
@@ -173,13 +190,17 @@ impl Spec {
         let checkpoint_every = s.section("checkpoint", |s| {
             s.integer("every", 10, 0..=most, "a whole number ≥ 0")
         });
-        let (mpi, threads, memory_budget) = s.section("engine", |s| {
+        let engine = s.section("engine", |s| {
             let mpi = s.choice("kind", "threads", &[("threads", false), ("mpi", true)]);
             let threads = s.integer("threads", 0, 0..=4096, "0 (all cores) to 4096") as usize;
             let on_disk = s.choice("memory", "ram", &[("ram", false), ("disk", true)]);
             let megabytes =
                 on_disk.then(|| s.integer("budget_mb", 1000, 1..=1 << 30, "at least 1"));
-            (mpi, threads, megabytes.map(|mb| mb as usize * 1_000_000))
+            PlannedEngine {
+                mpi,
+                threads,
+                memory_budget: megabytes.map(|mb| mb as usize * 1_000_000),
+            }
         });
         let plan = Plan {
             resolved: Table::new(),
@@ -193,15 +214,12 @@ impl Spec {
             attack,
             rounds,
             pace,
-            theory,
             skip_nonfinite,
             evaluate_every,
             deliver_to,
             keep_models,
             checkpoint_every,
-            mpi,
-            threads,
-            memory_budget,
+            engine,
         };
         theory::check(&plan, s);
         robust::check(&plan, s);
@@ -224,7 +242,7 @@ impl Spec {
         s.section("attack", Attack::read)
     }
 
-    fn read_pace(&self, s: &mut Section<'_>, algorithm: &AlgorithmSpec) -> (Pace, Option<Theory>) {
+    fn read_pace(&self, s: &mut Section<'_>, algorithm: &AlgorithmSpec) -> PlannedPace {
         let most = 1u64 << 40;
         let work = if s.has("local_epochs") {
             if s.has("local_steps") {
@@ -241,21 +259,15 @@ impl Spec {
         let batch = read_batch(s);
         let positive = f64::MIN_POSITIVE..;
         let learning_rate = s.float("learning_rate", 0.1, positive, "a number above 0");
-        let (schedule, theory) = self.read_schedule(s, algorithm.usual_decay());
-        let pace = Pace {
+        PlannedPace {
             work,
             batch,
             learning_rate,
-            schedule,
-        };
-        (pace, theory)
+            schedule: self.read_schedule(s, algorithm.usual_decay()),
+        }
     }
 
-    fn read_schedule(
-        &self,
-        s: &mut Section<'_>,
-        (factor, per): (f64, &str),
-    ) -> (Schedule, Option<Theory>) {
+    fn read_schedule(&self, s: &mut Section<'_>, (factor, per): (f64, &str)) -> PlannedSchedule {
         #[derive(Clone, Copy)]
         enum ScheduleKind {
             Constant,
@@ -272,10 +284,10 @@ impl Spec {
                 ("theory", ScheduleKind::Theory),
             ];
             let kind = s.choice("kind", "geometric", &kinds);
-            let theory = matches!(kind, ScheduleKind::Theory).then(|| theory::read(s));
-            let schedule = match kind {
-                ScheduleKind::Constant | ScheduleKind::Theory => Schedule::Constant,
-                ScheduleKind::Geometric => Schedule::Geometric {
+            match kind {
+                ScheduleKind::Theory => PlannedSchedule::Theory(theory::read(s)),
+                ScheduleKind::Constant => PlannedSchedule::Known(Schedule::Constant),
+                ScheduleKind::Geometric => PlannedSchedule::Known(Schedule::Geometric {
                     factor: s.float(
                         "factor",
                         factor,
@@ -291,9 +303,8 @@ impl Spec {
                             ("step", Per::Step),
                         ],
                     ),
-                },
-            };
-            (schedule, theory)
+                }),
+            }
         })
     }
 }
@@ -320,136 +331,5 @@ fn read_batch(s: &mut Section<'_>) -> Option<usize> {
             );
             None
         }
-    }
-}
-
-/// A spec that was checked: everything a run needs but the data itself.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The spec with every default spelled out; it runs again to the same result.
-    pub resolved: Table,
-    /// Everything random.
-    pub seed: u64,
-    /// Where the data comes from.
-    pub data: Source,
-    /// The model, before the data's width is known.
-    pub architecture: Architecture,
-    /// The algorithm.
-    pub algorithm: AlgorithmSpec,
-    /// K/n
-    pub participation: f64,
-    /// How updates are weighted.
-    pub weights: Weights,
-    /// How updates become one model.
-    pub aggregation: Aggregation,
-    /// What some clients do to the shared model.
-    pub attack: Option<Attack>,
-    /// Rounds to train.
-    pub rounds: u64,
-    /// How clients train.
-    pub pace: Pace,
-    /// A theorem's schedule, which takes the place of the pace's once the data is there.
-    pub theory: Option<Theory>,
-    /// Whether a client whose loss is not finite is left out of the round instead of
-    /// ending the run.
-    pub skip_nonfinite: bool,
-    /// Rounds between evaluations.
-    pub evaluate_every: u64,
-    /// Who gets a model at the end.
-    pub deliver_to: DeliverTo,
-    /// Whether to keep the clients' models.
-    pub keep_models: bool,
-    /// Rounds between checkpoints; 0: only at the end and on a signal.
-    pub checkpoint_every: u64,
-    /// Whether clients are to live on the ranks of an MPI job.
-    pub mpi: bool,
-    /// Threads; 0: one per core.
-    pub threads: usize,
-    /// Bytes of client memories that stay in RAM while the others live on disk; `None`:
-    /// all in RAM.
-    pub memory_budget: Option<usize>,
-}
-
-impl Plan {
-    /// Loads the data and builds the model.
-    pub fn setup(&self) -> Result<Setup> {
-        self.setup_with(self.data.load()?)
-    }
-
-    /// The same with data of the caller's own, whatever `[data]` says.
-    pub fn setup_with(&self, dataset: Arc<dyn Dataset>) -> Result<Setup> {
-        let attackers = Attackers::draw(self.attack, dataset.clients(), self.seed);
-        let dataset = attackers.poison(dataset)?;
-        let model = self.architecture.build(dataset.schema())?;
-        let w0 = self.initial(&*model)?;
-        let mut pace = self.pace;
-        let mut notes = dataset.notes();
-        notes.extend(attackers.note(dataset.clients()));
-        if let Some(theory) = &self.theory {
-            let (schedule, said) = theory::resolve(self, theory, &*dataset, &*model, &w0)?;
-            pace.schedule = schedule;
-            notes.push(said);
-        }
-        let mut setup = Setup {
-            world: World {
-                seed: self.seed,
-                model: Arc::from(model),
-                w0: Arc::new(w0),
-                pace,
-                skip_nonfinite: self.skip_nonfinite,
-                dataset,
-            },
-            rounds: self.rounds,
-            participation: self.participation,
-            weights: self.weights,
-            aggregation: self.aggregation,
-            attackers,
-            evaluate_every: self.evaluate_every,
-            deliver_to: self.deliver_to,
-            keep_models: self.keep_models,
-            engine: EngineKind::Threads,
-            threads: self.threads,
-            notes,
-            home: MemoryHome::Ram,
-        };
-        let k = setup.cohort_size();
-        setup.aggregation.check(k)?;
-        setup.notes.extend(setup.aggregation.note(k));
-        Ok(setup)
-    }
-
-    /// w⁰
-    fn initial(&self, model: &dyn Model) -> Result<Params> {
-        Ok(match self.architecture.init.as_str() {
-            "zeros" => model.layout().zeros(),
-            "uniform" => model
-                .layout()
-                .uniform(&mut stream(self.seed, Purpose::Init, 0, 0)),
-            path => {
-                let params = tensors::read_one(path.as_ref(), model.layout(), "")?;
-                if let Some(x) = params.iter().find(|x| !x.is_finite()) {
-                    return Err(Error::Data(format!(
-                        "{path}: holds {x}; no start for a model"
-                    )));
-                }
-                params
-            }
-        })
-    }
-
-    /// Where the clients' memories live in a run whose directory is `run`.
-    pub fn home(&self, run: &Path) -> MemoryHome {
-        match self.memory_budget {
-            None => MemoryHome::Ram,
-            Some(budget) => MemoryHome::Disk {
-                file: run.join("memories.scratch"),
-                budget,
-            },
-        }
-    }
-
-    /// The resolved spec as TOML.
-    pub fn to_toml(&self) -> String {
-        toml::to_string(&self.resolved).expect("a table of plain values is TOML")
     }
 }

@@ -19,7 +19,7 @@ pub use models::{Export, Join, Predict, Which};
 pub use report::Report;
 pub use reproduce::Reproduce;
 pub use run::Run;
-pub use spec::{Check, Init, Overrides, read_spec};
+pub use spec::{Check, Init, Overrides, read_spec, set};
 pub use sweep::Sweep;
 pub use theory::Theory;
 

@@ -9,10 +9,23 @@ use clap::ValueEnum;
 pub enum Which {
     /// The server's model
     Shared,
+    /// The client's copy of it after its last local steps
+    Localized,
     /// The client's local model v (where the algorithm has none: its copy of the shared one)
     Local,
     /// The model the client serves
     Personal,
+}
+
+impl From<Which> for apfl::WhichModel {
+    fn from(which: Which) -> Self {
+        match which {
+            Which::Shared => apfl::WhichModel::Shared,
+            Which::Localized => apfl::WhichModel::Localized,
+            Which::Local => apfl::WhichModel::Local,
+            Which::Personal => apfl::WhichModel::Personal,
+        }
+    }
 }
 
 /// `apfl export`

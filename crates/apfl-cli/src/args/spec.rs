@@ -29,8 +29,17 @@ pub fn read_spec(path: Option<&PathBuf>, overrides: &Overrides) -> Result<Spec> 
         }
         (e, _) => e,
     })?;
-    overrides.set.iter().try_for_each(|pair| spec.set(pair))?;
+    let pairs = &overrides.set;
+    pairs.iter().try_for_each(|pair| set(&mut spec, pair))?;
     Ok(spec)
+}
+
+/// Applies a `--set`.
+pub fn set(spec: &mut Spec, pair: &str) -> Result<()> {
+    spec.set(pair).map_err(|e| match e {
+        Error::Request(message) => Error::Request(format!("--set {message}")),
+        e => e,
+    })
 }
 
 /// `apfl init`

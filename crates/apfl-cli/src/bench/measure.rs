@@ -6,6 +6,7 @@ use apfl::algorithm::AlgorithmSpec;
 use apfl::error::Result;
 use apfl::model::Workspace;
 use apfl::model::kernels::peak::peak_flops;
+use apfl::spec::Resources;
 use apfl::training::{Setup, Training};
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +48,7 @@ pub struct Measurement {
 /// Runs a work for that long, after a warm-up.
 pub fn measure(work: &Work, batch: usize, threads: usize, seconds: f64) -> Result<Measurement> {
     let (plan, dataset, data) = work.plan(batch, threads)?;
-    let setup = plan.setup_with(dataset)?;
+    let setup = plan.setup_with(dataset, Resources::default())?;
     measure_with(
         work,
         (batch, threads, seconds),

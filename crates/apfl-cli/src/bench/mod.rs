@@ -92,7 +92,7 @@ fn threads(asked: &[usize]) -> Vec<usize> {
 
 /// One measurement in a process of its own, so that its memory is its own.
 fn in_a_process(args: &args::Bench, work: &Work, threads: usize) -> Result<Measurement> {
-    let failed = |why: String| Error::Data(format!("measuring {}: {why}", work.name()));
+    let failed = |why: String| Error::data(format!("measuring {}: {why}", work.name()));
     let program = std::env::current_exe().map_err(|e| failed(e.to_string()))?;
     let output = Command::new(program)
         .args(["bench", &work.name(), "--quiet", "--json"])

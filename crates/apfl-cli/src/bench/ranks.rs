@@ -1,6 +1,8 @@
 //! Measurements on all ranks of an MPI job.
 
+use apfl::engine::EngineKind;
 use apfl::error::{Error, Result};
+use apfl::spec::Resources;
 
 use super::measure::{Measurement, measure_with};
 use super::work::Work;
@@ -23,7 +25,11 @@ pub fn measure_all(
     for work in rounds() {
         for threads in threads {
             let (plan, dataset, data) = work.plan(args.batch, *threads)?;
-            let setup = plan.setup_with(dataset);
+            let on = Resources {
+                engine: EngineKind::Mpi(cluster),
+                ..Resources::default()
+            };
+            let setup = plan.setup_with(dataset, on);
             let Some(setup) = agreed(cluster, Vec::new(), &work.name(), setup)? else {
                 return Ok(None); // the leader says why, and fails
             };

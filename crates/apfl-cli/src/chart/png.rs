@@ -11,7 +11,7 @@ const SCALE: f32 = 2.0;
 /// Rasterizes an SVG. The type is DejaVu Sans, carried by the program, so that the picture
 /// is the same on a machine without fonts.
 pub fn png(svg: &str) -> Result<Vec<u8>> {
-    let wrong = |e: String| Error::Data(format!("the picture cannot be rasterized: {e}"));
+    let wrong = |e: String| Error::data(format!("the picture cannot be rasterized: {e}"));
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_data(dejavu::sans::regular().to_vec());
     let options = usvg::Options {

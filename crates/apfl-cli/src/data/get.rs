@@ -18,7 +18,7 @@ pub fn get(args: &args::Get) -> Result<()> {
     let entry = Entry::named(&args.name).ok_or_else(|| unknown(&args.name))?;
     let folder = data_directory().join(entry.name);
     if entry.files.is_empty() || (entry.ways.is_empty() && args.from.is_none()) {
-        return Err(Error::Data(format!(
+        return Err(Error::data(format!(
             "{}: {} ({})",
             entry.name,
             entry.otherwise,
@@ -59,7 +59,7 @@ pub fn get(args: &args::Get) -> Result<()> {
         }
     }
     progress.clear();
-    Err(Error::Data(format!(
+    Err(Error::data(format!(
         "{} could not be fetched; nothing half-written was left.\n  {}\n  \
          --from DIR copies it from a folder",
         entry.name,

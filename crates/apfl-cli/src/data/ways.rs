@@ -218,7 +218,7 @@ fn copy_one(
 /// Copies from a folder: the files themselves, or an archive or package that lies there.
 pub fn from_folder(from: &Path, entry: &Entry, folder: &Path, progress: &Progress) -> Outcome {
     if !from.is_dir() {
-        return Err(Error::Data(format!(
+        return Err(Error::data(format!(
             "--from {}: there is no such folder",
             from.display()
         )));

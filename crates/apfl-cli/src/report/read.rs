@@ -43,7 +43,7 @@ impl Run {
     pub fn open(path: &Path) -> Result<Self> {
         let spec_file = path.join("spec.toml");
         let missing = |what: &str| {
-            Error::Data(format!(
+            Error::data(format!(
                 "{}: {what}; give the directory of a run, as `apfl run` printed it",
                 path.display()
             ))
@@ -54,9 +54,9 @@ impl Run {
         let Some(spec_text) = text(&spec_file)? else {
             return Err(missing("there is no spec.toml in it"));
         };
-        let spec = spec_text.parse().map_err(|e: toml::de::Error| {
-            Error::Data(format!("{}: {}", spec_file.display(), e.message()))
-        })?;
+        let spec = spec_text
+            .parse()
+            .map_err(|e: toml::de::Error| Error::in_file(&spec_file, e.message()))?;
         let summary: Option<Summary> = json(&path.join("summary.json"))?;
         let schema: Option<Schema> = json(&path.join("schema.json"))?;
         let finished = summary.is_some();
@@ -147,9 +147,7 @@ fn text(path: &Path) -> Result<Option<String>> {
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let parse = |text: String| {
-        serde_json::from_str(&text).map_err(|e| Error::Data(format!("{}: {e}", path.display())))
-    };
+    let parse = |text: String| serde_json::from_str(&text).map_err(|e| Error::in_file(path, e));
     text(path)?.map(parse).transpose()
 }
 
@@ -185,7 +183,7 @@ fn lines<T: DeserializeOwned>(
             read => read.map_err(|e| e.to_string()),
         }
         .and_then(|(value, record)| check(&value, &record).map(|()| (value, record)))
-        .map_err(|e| Error::Data(format!("{}: line {number}: {e}", path.display())))?;
+        .map_err(|e| Error::in_file(path, format!("line {number}: {e}")))?;
         drop(value);
         records.push(record);
     }

@@ -74,7 +74,7 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
     let shared = run.path.join("models").join("shared.safetensors");
     let shared = tensors::read_one(&shared, model.layout(), "")?;
     let Source::Synthetic(settings) = &run.plan.data else {
-        return Err(Error::Data(format!(
+        return Err(Error::data(format!(
             "{}: not synthetic data",
             run.path.display()
         )));
@@ -88,7 +88,7 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
                 mixing,
                 epochs: EPOCHS,
                 running,
-                pace: run.plan.pace,
+                pace: run.plan.pace.of_newcomer(),
                 seed: run.plan.seed,
                 number,
             };

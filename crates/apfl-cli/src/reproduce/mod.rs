@@ -328,7 +328,7 @@ fn collect<'a>(
     let outcomes = grid.run(cells)?;
     for (name, outcomes) in names.zip(outcomes.chunks(seeds as usize)) {
         let runs: std::result::Result<Vec<Done>, String> = outcomes.iter().cloned().collect();
-        results.insert(name, runs.map_err(Error::Data)?);
+        results.insert(name, runs.map_err(Error::data)?);
     }
     Ok(())
 }

@@ -86,8 +86,7 @@ fn check_replay(directory: &std::path::Path, replayed: &str) -> Result<()> {
         action: "read",
         source,
     })?;
-    let summary: Summary =
-        serde_json::from_str(&text).map_err(|e| Error::Data(format!("{}: {e}", path.display())))?;
+    let summary: Summary = serde_json::from_str(&text).map_err(|e| Error::in_file(&path, e))?;
     if summary.fingerprint != replayed {
         crate::output::tell(
             "warning: the replay's fingerprint is not the run's: it was made by another version, \

@@ -39,7 +39,7 @@ pub struct Sender {
 }
 
 /// A federated algorithm.
-pub trait Algorithm: Send + Sync + 'static {
+pub trait Algorithm: std::fmt::Debug + Send + Sync + 'static {
     /// What the server remembers.
     type Server: Pack + Send + Sync;
     /// What travels down.

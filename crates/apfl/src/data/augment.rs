@@ -37,7 +37,7 @@ impl Augmentation {
 
     /// Changes every example, each in its own way.
     pub fn apply(&mut self, examples: &mut Examples) {
-        let width = examples.width;
+        let width = examples.width();
         assert_eq!(
             width,
             self.shape.iter().product::<usize>(),

@@ -102,7 +102,7 @@ pub(super) fn by_owner(
         ));
     }
     if parts.is_empty() {
-        return Err(Error::Data(format!(
+        return Err(Error::data(format!(
             "data: not one of {count} clients is left: {}",
             notes.join("; ")
         )));
@@ -130,7 +130,7 @@ pub(super) fn by_partition(
         }
         let (train, valid) = split(rows, common, client);
         if train.is_empty() || valid.is_empty() {
-            return Err(Error::Data(format!(
+            return Err(Error::data(format!(
                 "client '{name}' gets {} of {} examples, {} to train on and {} to hold out; \
                  fewer data.clients, another data.validation, or data.min_examples to leave such \
                  clients out",
@@ -149,7 +149,7 @@ pub(super) fn by_partition(
     let mut notes = dealing.notes.clone();
     notes.extend(too_small(small, dealing.clients.len(), common));
     if parts.is_empty() {
-        return Err(Error::Data(format!(
+        return Err(Error::data(format!(
             "data.min_examples: no client has {} examples or more",
             common.min_examples
         )));

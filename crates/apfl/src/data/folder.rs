@@ -54,7 +54,7 @@ pub(super) fn find(dir: &Path, name: &str, kind: &str) -> Result<PathBuf> {
         .map(|name| dir.join(name))
         .find(|path| path.is_file())
         .ok_or_else(|| {
-            Error::Data(format!(
+            Error::data(format!(
                 "{}: there is neither {name} nor {gzipped} in it; `apfl data get {kind}` fetches \
                  the data, data.dir names another folder",
                 dir.display()
@@ -74,7 +74,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<u8>, SourceFile)> {
 
 /// An error about a file's content.
 pub(super) fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
-    Error::Data(format!("{}: {message}", path.display()))
+    Error::in_file(path, message)
 }
 
 /// Whether the bytes are gzipped.

@@ -201,7 +201,7 @@ impl Leaf {
             .classes
             .unwrap_or_else(|| largest.map_or(0, |label| label as usize + 1));
         if let Some((label, _)) = rows().find(|(label, _)| **label as usize >= classes) {
-            return Err(Error::Data(format!(
+            return Err(Error::data(format!(
                 "{}: a label is {label}, allowed is 0 to {}: {}",
                 self.dir.display(),
                 classes.saturating_sub(1),

@@ -54,7 +54,7 @@ impl Dataset for Roster {
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
         let elsewhere = || {
             let name = &self.names[client];
-            Error::Data(format!(
+            Error::data(format!(
                 "the data of client '{name}' is not in this process"
             ))
         };

@@ -84,7 +84,7 @@ impl Synthetic {
         let kept: Option<Vec<u64>> = (self.min_examples > 50 || self.examples.is_some())
             .then(|| all.filter(|k| self.size(*k) >= self.min_examples).collect());
         if kept.as_ref().is_some_and(Vec::is_empty) {
-            return Err(Error::Data(format!(
+            return Err(Error::data(format!(
                 "data.min_examples: no client has {} examples or more",
                 self.min_examples
             )));

@@ -1,8 +1,9 @@
-//! What ranks say to each other.
+//! What processes say to each other: orders and answers as bytes.
 //!
 //! Down go orders and, with them, what the algorithm broadcasts. Back come parcels: for
 //! every client what its update declares, its scores and α as a number; and a word at the
-//! end. No example and no memory is in any of them.
+//! end. No example and no memory is in any of them; a personal model only where a caller
+//! within one trust domain asks for it to be handed over at delivery.
 
 use std::path::PathBuf;
 
@@ -32,22 +33,37 @@ pub enum Order {
         round: u64,
         sent: Vec<Field>,
         clients: Vec<usize>,
-        keep: Option<[SlotPlace; 2]>,
+        keep: KeepOrder,
     },
     /// Digest memories.
     Digests { clients: Vec<usize> },
-    /// Write memories.
+    /// Stream memories into the archive of that directory.
     Save {
-        directory: PathBuf,
-        stem: String,
+        archive: PathBuf,
+        name: String,
         clients: Vec<usize>,
     },
-    /// Read memories.
-    Restore { file: PathBuf, clients: Vec<usize> },
+    /// Take memories out of a part of the archive of that directory.
+    Restore {
+        archive: PathBuf,
+        part: String,
+        clients: Vec<usize>,
+    },
     /// Leave the order that is being carried out; nothing if it is done already.
     Leave,
     /// No more orders.
     End,
+}
+
+/// What becomes of the models that delivery makes.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum KeepOrder {
+    /// Nothing.
+    Nothing,
+    /// They come back with the scores: for one trust domain only.
+    HandOver,
+    /// They go into these files: personal, localized, local.
+    In([SlotPlace; 3]),
 }
 
 /// Path, head and size of a slot of a file of slots.
@@ -113,7 +129,7 @@ pub fn unpacked<P: Pack>(fields: &[Field], bytes: &[u8]) -> Result<P> {
 }
 
 fn garbled(why: &str) -> Error {
-    Error::Data(format!(
+    Error::Engine(format!(
         "a message of another rank cannot be read ({why}); do all ranks run the same program?"
     ))
 }

@@ -3,16 +3,14 @@
 //! An engine moves values and does nothing to them. Replies come back in the order of
 //! the clients, so that equal results are true by construction.
 
-use std::path::Path;
-
 use crate::algorithm::Algorithm;
-use crate::clients::{Delivered, Keep, Reply};
+use crate::clients::{Delivered, Keep, Reply, World};
 use crate::error::Result;
 use crate::metrics::Tallies;
-use crate::store::memory_files::Written;
+use crate::store::archive::{MemoryArchive, Written};
 
 #[cfg(feature = "mpi")]
-pub mod message;
+mod message;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 pub mod threads;
@@ -22,9 +20,11 @@ pub use mpi::Mpi;
 pub use threads::Threads;
 
 /// Which engine a run is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EngineKind {
     /// All clients in this process.
+    #[default]
     Threads,
     /// Clients on all ranks of an MPI job.
     #[cfg(feature = "mpi")]
@@ -38,6 +38,15 @@ impl EngineKind {
             EngineKind::Threads => "threads",
             #[cfg(feature = "mpi")]
             EngineKind::Mpi(_) => "mpi",
+        }
+    }
+
+    /// What every client is given, without the data of clients that live elsewhere.
+    pub fn own(self, world: World) -> Result<World> {
+        match self {
+            EngineKind::Threads => Ok(world),
+            #[cfg(feature = "mpi")]
+            EngineKind::Mpi(cluster) => world.on(cluster),
         }
     }
 
@@ -88,15 +97,16 @@ pub trait Engine<A: Algorithm>: Send {
     /// The digests of the memories of some clients, in their order.
     fn digests(&mut self, clients: &[usize]) -> Result<Vec<[u8; 32]>>;
 
-    /// Writes the memories of some clients into files of a directory, whose names begin
-    /// with `stem`; every process writes its own clients. Says which file has whom.
+    /// Streams the memories of some clients into an archive, every process those of its own
+    /// clients. Returns which part has whom.
     fn save(
         &mut self,
-        directory: &Path,
-        stem: &str,
+        archive: &dyn MemoryArchive,
+        name: &str,
         clients: &[usize],
     ) -> Result<Vec<(Written, Vec<usize>)>>;
 
-    /// Returns some clients back their memories, out of a file.
-    fn restore(&mut self, file: &Path, clients: &[usize]) -> Result<()>;
+    /// Gives some clients back their memories, out of a part of an archive.
+    fn restore(&mut self, archive: &dyn MemoryArchive, part: &str, clients: &[usize])
+    -> Result<()>;
 }

@@ -8,7 +8,6 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -18,7 +17,7 @@ use crate::clients::{Clients, Delivered, Keep, MemoryHome, Reply, World};
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
 use crate::site::Scratch;
-use crate::store::memory_files::Written;
+use crate::store::archive::{MemoryArchive, Written};
 
 /// The thread engine.
 pub struct Threads<A: Algorithm> {
@@ -115,17 +114,21 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
 
     fn save(
         &mut self,
-        directory: &Path,
-        stem: &str,
+        archive: &dyn MemoryArchive,
+        name: &str,
         clients: &[usize],
     ) -> Result<Vec<(Written, Vec<usize>)>> {
-        let name = format!("{stem}.safetensors");
-        let file = self.clients.save(directory, name, clients)?;
-        Ok(vec![(file, clients.to_vec())])
+        let part = self.clients.save(archive, name, clients)?;
+        Ok(vec![(part, clients.to_vec())])
     }
 
-    fn restore(&mut self, file: &Path, clients: &[usize]) -> Result<()> {
-        self.clients.restore_all(file, clients)
+    fn restore(
+        &mut self,
+        archive: &dyn MemoryArchive,
+        part: &str,
+        clients: &[usize],
+    ) -> Result<()> {
+        self.clients.restore_all(archive, part, clients)
     }
 }
 
@@ -164,7 +167,7 @@ impl WorkerPool {
             .num_threads(threads)
             .thread_name(|k| format!("apfl-{k}"))
             .build()
-            .map_err(|e| Error::Data(format!("cannot start {threads} threads: {e}")))?;
+            .map_err(|e| Error::Engine(format!("cannot start {threads} threads: {e}")))?;
         Ok(Self {
             pool,
             scratches: (0..threads).map(|_| Mutex::default()).collect(),
@@ -264,12 +267,15 @@ impl<R, S: FnMut(usize, R) -> Result<()>> Queue<R, S> {
 }
 
 fn panicked(client: &str, panic: &(dyn Any + Send)) -> Error {
-    let why = panic
+    let message = panic
         .downcast_ref::<&str>()
         .map(|s| (*s).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".into());
-    Error::Data(format!("the work of client '{client}' panicked: {why}"))
+    Error::Panic {
+        client: client.into(),
+        message,
+    }
 }
 
 #[cfg(test)]
@@ -320,7 +326,7 @@ mod tests {
     fn the_failure_of_the_lowest_item_is_reported() {
         for _ in 0..20 {
             let pool = WorkerPool::new(3, 0).unwrap();
-            let fail = |k: usize| Err::<(), _>(Error::Data(format!("item {k}")));
+            let fail = |k: usize| Err::<(), _>(Error::Engine(format!("item {k}")));
             let error = pool
                 .in_order(
                     9,

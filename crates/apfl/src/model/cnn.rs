@@ -127,6 +127,11 @@ impl Model for Cnn {
         &self.layout
     }
 
+    fn inputs(&self) -> Option<usize> {
+        let first = &self.convs[0];
+        Some(first.inputs * first.height * first.width)
+    }
+
     fn outputs(&self) -> usize {
         self.last.outputs
     }

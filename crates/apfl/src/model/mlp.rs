@@ -52,6 +52,10 @@ impl Model for Mlp {
         &self.layout
     }
 
+    fn inputs(&self) -> Option<usize> {
+        Some(self.layers[0].inputs)
+    }
+
     fn outputs(&self) -> usize {
         self.layers[self.layers.len() - 1].outputs
     }

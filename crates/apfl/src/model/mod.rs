@@ -139,6 +139,11 @@ pub trait Model: Send + Sync {
     /// Names and shapes of the parameters.
     fn layout(&self) -> &Layout;
 
+    /// Features per example, where the model takes a fixed number of them.
+    fn inputs(&self) -> Option<usize> {
+        None
+    }
+
     /// Numbers put out per example.
     fn outputs(&self) -> usize;
 

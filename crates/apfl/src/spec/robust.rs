@@ -19,7 +19,7 @@ pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
         if plan.algorithm.agnostic() {
             problem("algorithm.agnostic weighs the clients by itself and needs the mean");
         }
-        if plan.theory.is_some() {
+        if plan.theory().is_some() {
             problem("the theorems of training.schedule are about the mean");
         }
         if plan.weights == Weights::Examples {

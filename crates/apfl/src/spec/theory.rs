@@ -34,7 +34,7 @@ pub(super) fn read(s: &mut Section<'_>) -> Theory {
 
 /// What the theory asks of the rest of a spec.
 pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
-    if let Some(theory) = &plan.theory {
+    if let Some(theory) = plan.theory() {
         check_schedule(plan, theory, s);
     }
     if let AlgorithmSpec::Averaged(averaged) = &plan.algorithm {
@@ -57,7 +57,7 @@ pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
         if matches!(plan.pace.work, LocalWork::Epochs(_)) {
             refuse("needs the same steps at every client; use training.local_steps");
         }
-        if averaged.shift.is_none() && !plan.theory.as_ref().is_some_and(Theory::convex) {
+        if averaged.shift.is_none() && !plan.theory().is_some_and(Theory::convex) {
             refuse(
                 "needs a of its weights (t+a)²; give algorithm.averaging_shift, or a theory \
                  schedule of Theorem 2, 3 or 4",
@@ -147,7 +147,7 @@ pub(super) fn resolve(
         && theory.a.is_none()
         && !(smoothness > 0.0 && smoothness.is_finite())
     {
-        return Err(Error::Data(format!(
+        return Err(Error::data(format!(
             "training.schedule: the smoothness L of the data came out as {smoothness}; \
              give training.schedule.smoothness"
         )));

@@ -8,6 +8,7 @@ use crate::error::{Result, at};
 
 /// A file that appears under its name, whole and synced, when it is committed, and
 /// vanishes when it is dropped before.
+#[derive(Debug)]
 pub struct AtomicFile {
     path: PathBuf,
     temporary: PathBuf,

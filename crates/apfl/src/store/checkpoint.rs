@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::archive::{ArchiveDirectory, HashedFile, Written, entry, read_arrays};
 use super::atomic::write_atomically;
-use super::memory_files::{HashedFile, Written, entry, read_arrays};
 use super::tensors::{Entry, TensorFile, head};
 use crate::digest::{hex, sha256_of_file};
 use crate::error::{Error, Result, at};
@@ -51,6 +51,7 @@ impl Manifest {
 }
 
 /// The checkpoints of a run.
+#[derive(Debug)]
 pub struct Checkpoints {
     directory: PathBuf,
     /// The newest two, oldest first.
@@ -60,6 +61,7 @@ pub struct Checkpoints {
 }
 
 /// What a run directory's checkpoints allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// There are none: start from round 1.
     None,
@@ -110,11 +112,11 @@ impl Checkpoints {
         if !fields.is_empty() {
             let mut clients = training.drawn_in(last + 1..=round);
             if self.wants_everybody(training, &fields, &clients, &memories) {
-                clients = training.drawn().into_keys().collect();
+                clients = training.drawn().into_iter().collect();
                 memories.clear();
             }
             let clients: Vec<usize> = clients.into_iter().collect();
-            let files = training.save(&self.directory, &format!("memories-{round}"), &clients)?;
+            let files = training.save(&self.archive(), &format!("memories-{round}"), &clients)?;
             for (file, clients) in files {
                 for client in clients {
                     self.home.insert(client, file.name.clone());
@@ -176,6 +178,10 @@ impl Checkpoints {
         write_atomically(&path, format!("{sum}\n{body}\n"))
     }
 
+    fn archive(&self) -> ArchiveDirectory {
+        ArchiveDirectory(self.directory.clone())
+    }
+
     fn manifest_path(&self, round: u64) -> PathBuf {
         self.directory.join(format!("checkpoint-{round}.manifest"))
     }
@@ -220,7 +226,7 @@ impl Checkpoints {
                 )),
             }
         }
-        Err(Error::Data(format!(
+        Err(Error::Checkpoint(format!(
             "{}: there are checkpoints but none of them is whole; nothing was touched\n  {}",
             checkpoints.directory.display(),
             notes.join("\n  ")
@@ -246,7 +252,7 @@ impl Checkpoints {
     /// A manifest whose own checksum and all of whose files are right.
     fn verified(&self, round: u64) -> Result<Manifest> {
         let path = self.manifest_path(round);
-        let wrong = |what: String| Error::Data(format!("{}: {what}", path.display()));
+        let wrong = |what: String| Error::Checkpoint(format!("{}: {what}", path.display()));
         let text = fs::read_to_string(&path).map_err(at(&path, "read"))?;
         let mut lines = text.lines();
         let (sum, body) = match (lines.next(), lines.next(), lines.next()) {
@@ -271,7 +277,7 @@ impl Checkpoints {
             let path = self.directory.join(&needed.name);
             let size = fs::metadata(&path).map_err(at(&path, "read"))?.len();
             if size != needed.bytes || sha256_of_file(&path)? != needed.sha256 {
-                return Err(Error::Data(format!(
+                return Err(Error::Checkpoint(format!(
                     "{}: its content is not what was written",
                     path.display()
                 )));
@@ -294,7 +300,7 @@ impl Checkpoints {
                 match index.filter(|k| *k < clients) {
                     Some(client) => self.home.insert(client, needed.name.clone()),
                     None => {
-                        return Err(Error::Data(format!(
+                        return Err(Error::Checkpoint(format!(
                             "{}: tensor '{}' belongs to no client of this run",
                             needed.name, entry.name
                         )));
@@ -305,7 +311,7 @@ impl Checkpoints {
         for needed in &manifest.memories {
             let here = self.home.iter().filter(|(_, home)| **home == needed.name);
             let clients: Vec<usize> = here.map(|(client, _)| *client).collect();
-            training.restore_clients(&self.directory.join(&needed.name), &clients)?;
+            training.restore_clients(&self.archive(), &needed.name, &clients)?;
         }
         Ok(())
     }

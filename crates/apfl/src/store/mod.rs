@@ -1,8 +1,8 @@
 //! Everything durable: the run directory, models, and one way to write a file.
 
+pub mod archive;
 pub mod atomic;
 pub mod checkpoint;
-pub mod memory_files;
 pub mod run_dir;
 pub mod slots;
 pub mod tensors;

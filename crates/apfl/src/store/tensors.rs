@@ -110,7 +110,7 @@ pub struct TensorFile {
 impl TensorFile {
     /// Reads and checks the head of a file.
     pub fn open(path: &Path) -> Result<Self> {
-        let wrong = |message: String| Error::Data(format!("{}: {message}", path.display()));
+        let wrong = |message: String| Error::in_file(path, message);
         let io = || at(path, "read");
         let mut file = File::open(path).map_err(io())?;
         let size = file.metadata().map_err(io())?.len();
@@ -140,7 +140,7 @@ impl TensorFile {
     }
 
     fn wrong(&self, message: impl std::fmt::Display) -> Error {
-        Error::Data(format!("{}: {message}", self.path.display()))
+        Error::in_file(&self.path, message)
     }
 
     /// The names, types and shapes of all tensors, in the order in which they lie.

@@ -155,7 +155,7 @@ impl<'a> Federation<'a> {
 fn finite(value: f64, whose: &str) -> Result<f64> {
     match value.is_nan() {
         false => Ok(value),
-        true => Err(Error::Data(format!(
+        true => Err(Error::data(format!(
             "the objective of {whose} is not a number at a point of the search; \
              are the features finite and of a sane scale (data.standardize)?"
         ))),

@@ -3,9 +3,8 @@
 //! [`Training`] is a run with its algorithm's type erased once. The caller owns the
 //! `while`: progress, storage and stopping early are statements there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
@@ -16,8 +15,9 @@ use crate::engine::{Engine, EngineKind, Threads};
 use crate::error::Result;
 use crate::pack::{Arrays, Field};
 use crate::params::Params;
-use crate::store::memory_files::Written;
+use crate::store::archive::{MemoryArchive, Written};
 
+mod aggregator;
 mod record;
 mod rounds;
 mod setup;
@@ -26,10 +26,20 @@ pub use record::RoundRecord;
 use rounds::{Rounds, Typed};
 pub use setup::{DeliverTo, Setup, Weights};
 
-/// A run.
+/// A run: rounds of one algorithm on one engine. Nothing of it is durable; a
+/// [`Run`](crate::run::Run) is.
 pub struct Training {
     setup: Arc<Setup>,
     rounds: Box<dyn Rounds>,
+}
+
+impl std::fmt::Debug for Training {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Training")
+            .field("round", &self.round())
+            .field("of", &self.setup.rounds)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Training {
@@ -68,15 +78,7 @@ impl Training {
         algorithm: Arc<A>,
     ) -> Result<Self> {
         let setup = Arc::new(setup);
-        let server = algorithm.start(&setup.world.w0, setup.world.dataset.clients());
-        let rounds = Typed {
-            setup: setup.clone(),
-            algorithm,
-            engine,
-            server,
-            round: 0,
-            step: 0,
-        };
+        let rounds = Typed::new(setup.clone(), algorithm, engine);
         Ok(Self {
             setup,
             rounds: Box::new(rounds),
@@ -92,7 +94,7 @@ impl Training {
     pub fn receivers(&self) -> Vec<usize> {
         match self.setup.deliver_to {
             DeliverTo::All => (0..self.setup.world.dataset.clients()).collect(),
-            DeliverTo::Drawn => self.drawn().into_keys().collect(),
+            DeliverTo::Drawn => self.drawn(),
             DeliverTo::None => Vec::new(),
         }
     }
@@ -121,15 +123,15 @@ impl Training {
         self.rounds.deliver(clients, keep, each)
     }
 
-    /// In how many rounds each client took part so far; those never drawn are absent.
-    pub fn drawn(&self) -> BTreeMap<usize, u64> {
-        let mut drawn = BTreeMap::new();
-        for round in 1..=self.rounds.round() {
-            for client in self.setup.cohort(round) {
-                *drawn.entry(client).or_default() += 1;
-            }
-        }
-        drawn
+    /// The clients that took part so far, in order.
+    pub fn drawn(&self) -> Vec<usize> {
+        let taken = self.rounds.rounds_of().iter().enumerate();
+        taken.filter(|(_, n)| **n > 0).map(|(k, _)| k).collect()
+    }
+
+    /// In how many rounds a client took part so far.
+    pub fn rounds_of(&self, client: usize) -> u64 {
+        u64::from(self.rounds.rounds_of()[client])
     }
 
     /// The clients drawn in some rounds.
@@ -157,14 +159,15 @@ impl Training {
         self.rounds.client_fields()
     }
 
-    /// Writes the memories of some clients into files of a directory; says which has whom.
+    /// Streams the memories of some clients into an archive, every process those of its own
+    /// clients; says which part of it has whom.
     pub fn save(
         &mut self,
-        directory: &Path,
-        stem: &str,
+        archive: &dyn MemoryArchive,
+        name: &str,
         clients: &[usize],
     ) -> Result<Vec<(Written, Vec<usize>)>> {
-        self.rounds.save(directory, stem, clients)
+        self.rounds.save(archive, name, clients)
     }
 
     /// Puts the server back to what it was after `round`.
@@ -172,9 +175,14 @@ impl Training {
         self.rounds.restore_server(round, step, server)
     }
 
-    /// Returns some clients back their memories, out of a file.
-    pub fn restore_clients(&mut self, file: &Path, clients: &[usize]) -> Result<()> {
-        self.rounds.restore_clients(file, clients)
+    /// Gives some clients back their memories, out of a part of an archive.
+    pub fn restore_clients(
+        &mut self,
+        archive: &dyn MemoryArchive,
+        part: &str,
+        clients: &[usize],
+    ) -> Result<()> {
+        self.rounds.restore_clients(archive, part, clients)
     }
 
     /// The shared model.
@@ -195,7 +203,7 @@ impl Training {
     /// A hash of the shared model, of what the server remembers and of every client's
     /// memory. Equal fingerprints mean equal bits.
     pub fn fingerprint(&mut self) -> Result<String> {
-        let drawn: Vec<usize> = self.drawn().into_keys().collect();
+        let drawn = self.drawn();
         self.rounds.fingerprint(&drawn)
     }
 

@@ -1,12 +1,11 @@
 //! The rounds of one algorithm on one engine.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{RoundRecord, Setup, Weights};
-use crate::aggregation::{Aggregation, SplitUpdate};
-use crate::algorithm::{Algorithm, Sender};
+use super::aggregator::Aggregator;
+use super::{RoundRecord, Setup};
+use crate::algorithm::Algorithm;
 use crate::clients::{Delivered, Keep};
 use crate::digest::{digest_of, digest_of_pieces, hex};
 use crate::engine::Engine;
@@ -14,11 +13,14 @@ use crate::error::{Error, Result};
 use crate::metrics::{ByModel, Pool, Spread};
 use crate::pack::{Arrays, Field, Pack};
 use crate::params::{Params, bytes_of};
-use crate::store::memory_files::Written;
+use crate::store::archive::{MemoryArchive, Written};
 
 /// A run whose algorithm nobody needs to know.
 pub(super) trait Rounds: Send {
     fn round(&self) -> u64;
+    fn step(&self) -> u64;
+    /// In how many rounds each client took part so far.
+    fn rounds_of(&self) -> &[u32];
     fn next_round(&mut self) -> Result<Option<RoundRecord>>;
     fn deliver(
         &mut self,
@@ -29,63 +31,79 @@ pub(super) trait Rounds: Send {
     fn shared(&self) -> Params;
     fn output(&self) -> Params;
     fn mixes_outputs(&self) -> bool;
-    fn step(&self) -> u64;
     fn server_bytes(&self) -> (Vec<Field>, Vec<u8>);
     fn client_fields(&self) -> Vec<Field>;
     fn save(
         &mut self,
-        directory: &Path,
-        stem: &str,
+        archive: &dyn MemoryArchive,
+        name: &str,
         clients: &[usize],
     ) -> Result<Vec<(Written, Vec<usize>)>>;
     fn restore_server(&mut self, round: u64, step: u64, server: Arrays) -> Result<()>;
-    fn restore_clients(&mut self, file: &Path, clients: &[usize]) -> Result<()>;
+    fn restore_clients(
+        &mut self,
+        archive: &dyn MemoryArchive,
+        name: &str,
+        clients: &[usize],
+    ) -> Result<()>;
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String>;
 }
 
 pub(super) struct Typed<A: Algorithm, E> {
-    pub(super) setup: Arc<Setup>,
-    pub(super) algorithm: Arc<A>,
-    pub(super) engine: E,
-    pub(super) server: A::Server,
-    pub(super) round: u64,
-    pub(super) step: u64,
+    setup: Arc<Setup>,
+    algorithm: Arc<A>,
+    engine: E,
+    server: A::Server,
+    round: u64,
+    step: u64,
+    rounds_of: Vec<u32>,
 }
 
-impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
-    fn round(&self) -> u64 {
-        self.round
+/// What a cohort's local rounds gave.
+struct Trained<A: Algorithm> {
+    /// Everybody's updates, added up.
+    fold: A::Fold,
+    /// Those drawn whose loss stayed finite.
+    cohort: Vec<usize>,
+    /// Those of them that do not attack: scores are theirs.
+    honest: Vec<usize>,
+    /// Those drawn that were left out.
+    skipped: Vec<usize>,
+    localized: Pool,
+    personal: Pool,
+    mixing: Vec<f64>,
+    steps: u64,
+    bytes_up: u64,
+}
+
+impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
+    pub(super) fn new(setup: Arc<Setup>, algorithm: Arc<A>, engine: E) -> Self {
+        let clients = setup.world.dataset.clients();
+        Self {
+            server: algorithm.start(&setup.world.w0, clients),
+            setup,
+            algorithm,
+            engine,
+            round: 0,
+            step: 0,
+            rounds_of: vec![0; clients],
+        }
     }
 
-    fn next_round(&mut self) -> Result<Option<RoundRecord>> {
-        if self.round == self.setup.rounds {
-            return Ok(None);
-        }
-        let round = self.round + 1;
-        let started = Instant::now();
+    /// The local rounds of a cohort, and what comes back of them.
+    fn train(&mut self, round: u64, sent: &A::Broadcast) -> Result<Trained<A>> {
         let setup = &*self.setup;
-        let cohort = setup.cohort(round);
+        let mut cohort = setup.cohort(round);
         let score = setup.evaluates(round);
-
-        let sent = self.algorithm.broadcast(&self.server);
-        let mut fold = A::Fold::default();
         let (mut localized, mut personal) = (Pool::default(), Pool::default());
-        let mut mixing = Vec::new();
-        let mut bytes_up = 0;
-        let mut steps = 0;
-        let mut skipped = Vec::new();
-        let mut collected = Vec::new();
-        let mut problem = None;
-        let (algorithm, server) = (&*self.algorithm, &self.server);
+        let (mut mixing, mut skipped) = (Vec::new(), Vec::new());
+        let (mut steps, mut bytes_up) = (0, 0);
+        let mut updates = Aggregator::new(setup, &*self.algorithm, &self.server, round);
         self.engine
-            .train(round, &sent, &cohort, score, &mut |client, reply| {
+            .train(round, sent, &cohort, score, &mut |client, reply| {
                 let Some(reply) = reply else {
                     skipped.push(client);
                     return;
-                };
-                let weight = match setup.weights {
-                    Weights::Uniform => 1.0,
-                    Weights::Examples => setup.world.dataset.sizes(client).0 as f64,
                 };
                 if !setup.attackers.has(client) {
                     if let Some((l, p)) = &reply.tallies {
@@ -96,31 +114,8 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
                 }
                 bytes_up += reply.update.bytes() as u64;
                 steps = steps.max(reply.steps);
-                let from = Sender { client, weight };
-                let (forged, rule) = (setup.attackers.forges(client), setup.aggregation);
-                if !forged && rule == Aggregation::Mean {
-                    algorithm.fold(server, &mut fold, from, reply.update);
-                    return;
-                }
-                match SplitUpdate::of(&reply.update) {
-                    Err(error) => problem = problem.take().or(Some(error)),
-                    Ok(mut update) => {
-                        if forged {
-                            let w = algorithm.shared(server);
-                            setup.attackers.forge(client, round, w, &mut update.model);
-                        }
-                        match rule {
-                            Aggregation::Mean => {
-                                algorithm.fold(server, &mut fold, from, update.joined());
-                            }
-                            _ => collected.push((from, update)),
-                        }
-                    }
-                }
+                updates.add(client, reply.update);
             })?;
-        if let Some(problem) = problem {
-            return Err(problem);
-        }
         if skipped.len() == cohort.len() {
             return Err(Error::NonFinite {
                 client: setup.world.dataset.name(cohort[0]),
@@ -128,62 +123,103 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
                 loss: f64::NAN,
             });
         }
-        if setup.aggregation != Aggregation::Mean {
-            let enough = setup.aggregation.check(collected.len());
-            enough.map_err(|e| Error::Data(format!("in round {round}: {e}")))?;
-            let take = |(_, update): &mut (_, SplitUpdate)| std::mem::take(&mut update.model);
-            let models: Vec<Params> = collected.iter_mut().map(take).collect();
-            let combined = setup.aggregation.combine(&models);
-            for (from, update) in collected {
-                let update = update.with(combined.clone());
-                self.algorithm.fold(&self.server, &mut fold, from, update);
-            }
-        }
-        self.algorithm.finish(&mut self.server, fold);
-        let cohort: Vec<usize> = match skipped.is_empty() {
-            true => cohort,
-            false => cohort
-                .into_iter()
-                .filter(|c| !skipped.contains(c))
-                .collect(),
-        };
+        let fold = updates.finish()?;
+        cohort.retain(|client| skipped.binary_search(client).is_err());
+        let honest = |client: &usize| !setup.attackers.has(*client);
+        Ok(Trained {
+            fold,
+            honest: cohort.iter().copied().filter(honest).collect(),
+            cohort,
+            skipped,
+            localized,
+            personal,
+            mixing,
+            steps,
+            bytes_up,
+        })
+    }
 
-        let honest: Vec<usize> = cohort
-            .iter()
-            .copied()
-            .filter(|client| !setup.attackers.has(*client))
-            .collect();
-        let mut pools = None;
-        if score && !honest.is_empty() {
-            let mut shared = Pool::default();
-            let model = self.algorithm.shared(&self.server);
-            self.engine
-                .score(round, model, &honest, &mut |_, tallies| {
-                    shared.add(&tallies)
-                })?;
-            pools = Some(ByModel {
-                shared,
-                localized,
-                personal,
-            });
+    /// The scores of the shared model after a round; `None` where there is nobody to score
+    /// it or the round is not evaluated.
+    fn score(&mut self, round: u64, clients: &[usize]) -> Result<Option<Pool>> {
+        if clients.is_empty() || !self.setup.evaluates(round) {
+            return Ok(None);
         }
-        self.round = round;
-        self.step += steps;
-        Ok(Some(RoundRecord {
-            round,
+        let mut shared = Pool::default();
+        let model = self.algorithm.shared(&self.server);
+        self.engine
+            .score(round, model, clients, &mut |_, tallies| {
+                shared.add(&tallies)
+            })?;
+        Ok(Some(shared))
+    }
+
+    /// What is written down of a round.
+    fn record(&self, trained: Trained<A>, shared: Option<Pool>) -> RoundRecord {
+        let setup = &*self.setup;
+        let pools = shared.map(|shared| ByModel {
+            shared,
+            localized: trained.localized,
+            personal: trained.personal,
+        });
+        let name = |client: &usize| setup.world.dataset.name(*client);
+        RoundRecord {
+            round: self.round,
             step: self.step,
-            cohort: cohort.len(),
-            attackers: cohort.len() - honest.len(),
-            seconds: started.elapsed().as_secs_f64(),
+            cohort: trained.cohort.len(),
+            attackers: trained.cohort.len() - trained.honest.len(),
+            seconds: 0.0,
             scores: pools.map(|pools| pools.map(|p| p.sum.scores(setup.regression()))),
             worst: pools.map(|pools| pools.map(|p| p.worst)),
-            mixing: Spread::of(&mixing),
-            skipped: skipped
-                .into_iter()
-                .map(|c| setup.world.dataset.name(c))
-                .collect(),
-            bytes_up,
-            bytes_down: sent.bytes() as u64 * cohort.len() as u64,
+            mixing: Spread::of(&trained.mixing),
+            skipped: trained.skipped.iter().map(name).collect(),
+            bytes_up: trained.bytes_up,
+            bytes_down: 0,
+        }
+    }
+
+    /// Notes who took part in some rounds.
+    fn count(&mut self, rounds: std::ops::RangeInclusive<u64>) {
+        for round in rounds {
+            for client in self.setup.cohort(round) {
+                self.rounds_of[client] += 1;
+            }
+        }
+    }
+}
+
+impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
+    fn round(&self) -> u64 {
+        self.round
+    }
+
+    fn step(&self) -> u64 {
+        self.step
+    }
+
+    fn rounds_of(&self) -> &[u32] {
+        &self.rounds_of
+    }
+
+    fn next_round(&mut self) -> Result<Option<RoundRecord>> {
+        if self.round >= self.setup.rounds {
+            return Ok(None);
+        }
+        let round = self.round + 1;
+        let started = Instant::now();
+        let sent = self.algorithm.broadcast(&self.server);
+        let mut trained = self.train(round, &sent)?;
+        let fold = std::mem::take(&mut trained.fold);
+        self.algorithm.finish(&mut self.server, fold);
+        let shared = self.score(round, &trained.honest)?;
+        self.round = round;
+        self.step += trained.steps;
+        self.count(round..=round);
+        let bytes_down = sent.bytes() as u64 * trained.cohort.len() as u64;
+        Ok(Some(RoundRecord {
+            bytes_down,
+            seconds: started.elapsed().as_secs_f64(),
+            ..self.record(trained, shared)
         }))
     }
 
@@ -213,10 +249,6 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         self.algorithm.mixes_outputs()
     }
 
-    fn step(&self) -> u64 {
-        self.step
-    }
-
     fn server_bytes(&self) -> (Vec<Field>, Vec<u8>) {
         (self.server.fields(), self.server.to_bytes())
     }
@@ -227,22 +259,29 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
 
     fn save(
         &mut self,
-        directory: &Path,
-        stem: &str,
+        archive: &dyn MemoryArchive,
+        name: &str,
         clients: &[usize],
     ) -> Result<Vec<(Written, Vec<usize>)>> {
-        self.engine.save(directory, stem, clients)
+        self.engine.save(archive, name, clients)
     }
 
     fn restore_server(&mut self, round: u64, step: u64, mut server: Arrays) -> Result<()> {
         self.server = A::Server::unpack(&mut server)
-            .map_err(|e| Error::Data(format!("what the server remembers: {e}")))?;
+            .map_err(|e| Error::Checkpoint(format!("what the server remembers: {e}")))?;
         (self.round, self.step) = (round, step);
+        self.rounds_of.fill(0);
+        self.count(1..=round);
         Ok(())
     }
 
-    fn restore_clients(&mut self, file: &Path, clients: &[usize]) -> Result<()> {
-        self.engine.restore(file, clients)
+    fn restore_clients(
+        &mut self,
+        archive: &dyn MemoryArchive,
+        name: &str,
+        clients: &[usize],
+    ) -> Result<()> {
+        self.engine.restore(archive, name, clients)
     }
 
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String> {

@@ -4,6 +4,7 @@ use crate::aggregation::Aggregation;
 use crate::attack::Attackers;
 use crate::clients::{MemoryHome, World};
 use crate::engine::EngineKind;
+use crate::error::Result;
 use crate::rng::{Purpose, stream};
 
 /// How updates are weighted in the mean.
@@ -27,7 +28,7 @@ pub enum DeliverTo {
 }
 
 /// What a run is, apart from its algorithm.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Setup {
     /// Data, model, pace and seed.
     pub world: World,
@@ -80,6 +81,15 @@ impl Setup {
     /// Whether a round is evaluated; the last one always is.
     pub fn evaluates(&self, round: u64) -> bool {
         round.is_multiple_of(self.evaluate_every) || round == self.rounds
+    }
+
+    /// The same, if what it asks for can be done: an aggregation rule may need more clients
+    /// than a round has.
+    pub fn checked(mut self) -> Result<Self> {
+        let k = self.cohort_size();
+        self.aggregation.check(k)?;
+        self.notes.extend(self.aggregation.note(k));
+        Ok(self)
     }
 
     /// Whether numbers are predicted, not classes.

@@ -38,6 +38,32 @@ pub struct Apfl {
     pub options: Options,
 }
 
+impl Apfl {
+    /// The paper's, with one αᵢ for all that stays.
+    ///
+    /// # Panics
+    /// Where α is not within 0 … 1.
+    pub fn fixed(alpha: f32) -> Self {
+        assert!((0.0..=1.0).contains(&alpha), "α is within 0 … 1");
+        Self {
+            mixing: Mixing::Fixed(alpha),
+            options: Options::PAPER,
+        }
+    }
+
+    /// The paper's, with αᵢ learned from α⁰.
+    ///
+    /// # Panics
+    /// Where α⁰ is not within 0 … 1.
+    pub fn adaptive(alpha: f32) -> Self {
+        assert!((0.0..=1.0).contains(&alpha), "α⁰ is within 0 … 1");
+        Self {
+            mixing: Mixing::Adaptive(alpha),
+            options: Options::PAPER,
+        }
+    }
+}
+
 /// What client i remembers: vᵢ and αᵢ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
@@ -85,7 +111,7 @@ impl Apfl {
         }
     }
 
-    fn adaptive(&self) -> bool {
+    fn learns(&self) -> bool {
         matches!(self.mixing, Mixing::Adaptive(_))
     }
 
@@ -126,7 +152,7 @@ impl Apfl {
         for s in 0..site.steps() {
             let eta = site.rate(s);
             site.next_batch();
-            if self.adaptive() && s == 0 {
+            if self.learns() && s == 0 {
                 mix(&mut v_bar, *alpha, v, w);
                 site.gradient(&v_bar, &mut g);
                 let slope = dot_difference(v, w, &g);

@@ -178,7 +178,7 @@ pub(super) fn round(
         let eta = site.rate(s);
         let eta_v = options.v_rate.at(eta, site);
         let eta_alpha = options.alpha_rate.at(eta, site);
-        let learns = apfl.adaptive() && (s == 0 || options.alpha_every == Every::Step);
+        let learns = apfl.learns() && (s == 0 || options.alpha_every == Every::Step);
         site.next_batch();
         if sequential {
             options.move_w(w, eta, site);

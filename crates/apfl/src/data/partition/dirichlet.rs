@@ -30,7 +30,7 @@ pub(super) fn deal(
 ) -> Result<Dealing> {
     let least = LEAST.min(labels.len() / (2 * clients)).max(2);
     if labels.len() < least * clients {
-        return Err(Error::Data(format!(
+        return Err(Error::data(format!(
             "{} examples are too few for {clients} clients (data.clients) with {least} each",
             labels.len()
         )));

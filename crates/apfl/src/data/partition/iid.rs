@@ -9,7 +9,7 @@ use crate::rng::{Purpose, stream};
 /// Random parts; the first `rows % clients` have one example more.
 pub(super) fn deal(rows: usize, clients: usize, seed: u64) -> Result<Dealing> {
     if clients > rows {
-        return Err(Error::Data(format!(
+        return Err(Error::data(format!(
             "{rows} examples cannot be dealt to {clients} clients (data.clients)"
         )));
     }

@@ -12,7 +12,7 @@ pub(super) fn deal(labels: &[u32], classes: usize, clients: usize, seed: u64) ->
     let sorted = sorted_by_label(labels);
     let size = labels.len() / (clients * classes);
     if size == 0 {
-        return Err(Error::Data(format!(
+        return Err(Error::data(format!(
             "{} examples are too few for {clients} clients (data.clients) with {classes} shards \
              each (data.partition.classes)",
             labels.len()

@@ -11,7 +11,7 @@ pub(super) fn deal(labels: &[u32], classes: usize, clients: usize) -> Result<Dea
     let block = labels.len() / classes;
     let slice = block / clients;
     if slice == 0 {
-        return Err(Error::Data(format!(
+        return Err(Error::data(format!(
             "{} examples are too few for {clients} clients (data.clients) with a slice of each \
              of {classes} blocks (data.partition.classes)",
             labels.len()

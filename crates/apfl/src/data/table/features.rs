@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// Reads the feature columns of a new table, in the schema's order and scale; other
 /// columns are ignored.
 pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
-    let error = |message: String| Error::Data(format!("{}: {message}", path.display()));
+    let error = |message: String| Error::in_file(path, message);
     let mut rows = open(path)?;
     let header = rows.header().to_vec();
     let mut columns = Vec::with_capacity(schema.features.len());

@@ -41,7 +41,7 @@ impl Cluster {
                     Ok(facts) => difference(&mine, &facts),
                 };
                 trouble.map_or(Ok(()), |trouble| {
-                    Err(Error::Data(format!("rank {rank} on {host}: {trouble}")))
+                    Err(Error::Engine(format!("rank {rank} on {host}: {trouble}")))
                 })
             })
         });
@@ -50,7 +50,7 @@ impl Cluster {
         verdict.map(|()| true)
     }
 
-    /// Returns orders from now on; when it is dropped, all others are told that it is over.
+    /// Gives orders from now on; when it is dropped, all others are told that it is over.
     pub fn lead(&self) -> Leader {
         Leader(*self)
     }

@@ -23,7 +23,7 @@ impl<R> Results<R> {
                 Ok(result) => return Some(result),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) if leave() => {
-                    return Some(Err(Error::Data("left undone".into())));
+                    return Some(Err(Error::Engine("left undone".into())));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -48,7 +48,7 @@ impl WorkerPool {
         std::thread::scope(|scope| {
             let (send, receive) = sync_channel(self.look_ahead);
             scope.spawn(move || {
-                let gone = |_| Error::Data("nobody takes the results any more".into());
+                let gone = |_| Error::Engine("nobody takes the results any more".into());
                 let hand_on = |_, result| send.send(Ok(result)).map_err(gone);
                 if let Err(error) = self.in_order(count, name, work, hand_on) {
                     let _ = send.send(Err(error)); // whoever has gone does not want to know

@@ -46,7 +46,7 @@ impl Drop for Membership {
 impl Cluster {
     /// Joins the job that this process was started in; alone where there is none.
     pub fn join() -> Result<(Membership, Self)> {
-        let no = |why| Error::Data(format!("engine.kind = \"mpi\": {why}"));
+        let no = |why| Error::Engine(format!("engine.kind = \"mpi\": {why}"));
         let (universe, level) = mpi::initialize_with_threading(Threading::Funneled)
             .ok_or_else(|| no("MPI was started before"))?;
         if level < Threading::Funneled {
@@ -133,7 +133,7 @@ impl Cluster {
         }
     }
 
-    /// Returns every rank the leader's bytes; all know how many they are.
+    /// Gives every rank the leader's bytes; all know how many they are.
     pub(super) fn broadcast(&self, bytes: &mut [u8]) {
         let world = SimpleCommunicator::world();
         for piece in bytes.chunks_mut(PIECE) {

@@ -32,7 +32,7 @@ impl Mailbox {
         }
     }
 
-    /// Returns an order to all other ranks, and the bytes that go with it.
+    /// Gives an order to all other ranks, and the bytes that go with it.
     pub fn order(&mut self, order: Order, mut bytes: Vec<u8>) {
         let envelope = encode(&Envelope {
             order,
@@ -49,10 +49,10 @@ impl Mailbox {
     pub fn item(&mut self, rank: usize) -> Result<&[u8]> {
         while self.boxes[rank].items.is_empty() {
             match &self.boxes[rank].last {
-                Some(Some(trouble)) => return Err(Error::Data(trouble.clone())),
+                Some(Some(trouble)) => return Err(Error::Engine(trouble.clone())),
                 Some(None) => {
                     let problem = format!("rank {rank} sent less than it was asked for");
-                    return Err(Error::Data(problem));
+                    return Err(Error::Engine(problem));
                 }
                 None => self.fetch(rank)?,
             }
@@ -70,7 +70,7 @@ impl Mailbox {
         for length in tail.items {
             let end = start.checked_add(length).filter(|end| *end <= body.len());
             let end =
-                end.ok_or_else(|| Error::Data(format!("a parcel of rank {rank} is too short")))?;
+                end.ok_or_else(|| Error::Engine(format!("a parcel of rank {rank} is too short")))?;
             items.push_back(start..end);
             start = end;
         }
@@ -107,6 +107,6 @@ impl Mailbox {
                 trouble.get_or_insert_with(|| problem.clone());
             }
         }
-        trouble.map_or(Ok(()), |problem| Err(Error::Data(problem)))
+        trouble.map_or(Ok(()), |problem| Err(Error::Engine(problem)))
     }
 }

@@ -6,7 +6,7 @@
 //! handed on one by one, so that a sum over clients has the bits it has in one process. (A
 //! reduction by MPI adds in an order of its own.)
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Engine;
@@ -19,7 +19,7 @@ use crate::metrics::Tallies;
 use crate::pack::Pack;
 use crate::params::bytes_of;
 use crate::site::Scratch;
-use crate::store::memory_files::Written;
+use crate::store::archive::{MemoryArchive, Written};
 
 mod agreement;
 mod background;
@@ -29,7 +29,7 @@ mod placement;
 mod rank_files;
 mod serve;
 
-use super::message::{Order, ReplyTail, decode, parted, unpacked};
+use super::message::{KeepOrder, Order, ReplyTail, decode, parted, unpacked};
 pub use agreement::{Facts, Leader};
 pub use cluster::{Cluster, Membership};
 use mailbox::Mailbox;
@@ -196,11 +196,10 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             sent: sent.fields(),
             clients: list.to_vec(),
             keep: match keep {
-                Keep::Nothing => None,
-                Keep::In(files) => Some([place(&files.personal), place(&files.local)]),
-                Keep::HandOver => {
-                    let problem = "on several ranks, personal models stay where they are made";
-                    return Err(Error::Request(problem.into()));
+                Keep::Nothing => KeepOrder::Nothing,
+                Keep::HandOver => KeepOrder::HandOver,
+                Keep::In(files) => {
+                    KeepOrder::In([&files.personal, &files.localized, &files.local].map(place))
                 }
             },
         };
@@ -233,46 +232,52 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
 
     fn save(
         &mut self,
-        directory: &Path,
-        stem: &str,
+        archive: &dyn MemoryArchive,
+        name: &str,
         clients: &[usize],
     ) -> Result<Vec<(Written, Vec<usize>)>> {
         let order = Order::Save {
-            directory: directory.to_owned(),
-            stem: stem.to_owned(),
+            archive: shared_directory(archive)?,
+            name: name.to_owned(),
             clients: clients.to_vec(),
         };
         self.mailbox.order(order, Vec::new());
-        let own = rank_files::save(
-            &self.clients,
-            &self.placement,
-            0,
-            (directory, stem),
-            clients,
-        );
-        let mut files = Vec::new();
+        let own = rank_files::save(&self.clients, &self.placement, 0, (archive, name), clients);
+        let mut parts = Vec::new();
         let collect = || {
-            files.extend(own?);
+            parts.extend(own?);
             for rank in self.mailbox.cluster.others() {
-                files.extend(decode::<Option<(Written, Vec<usize>)>>(
+                parts.extend(decode::<Option<(Written, Vec<usize>)>>(
                     self.mailbox.item(rank)?,
                 )?);
             }
-            Ok(files)
+            Ok(parts)
         };
-        let files = collect();
+        let parts = collect();
         let rest = self.mailbox.finish();
-        rest.and(files)
+        rest.and(parts)
     }
 
-    fn restore(&mut self, file: &Path, clients: &[usize]) -> Result<()> {
+    fn restore(
+        &mut self,
+        archive: &dyn MemoryArchive,
+        part: &str,
+        clients: &[usize],
+    ) -> Result<()> {
         let order = Order::Restore {
-            file: file.to_owned(),
+            archive: shared_directory(archive)?,
+            part: part.to_owned(),
             clients: clients.to_vec(),
         };
         self.mailbox.order(order, Vec::new());
-        let own = rank_files::restore(&self.clients, &self.placement, 0, file, clients);
+        let own = rank_files::restore(&self.clients, &self.placement, 0, (archive, part), clients);
         let rest = self.mailbox.finish();
         own.and(rest)
     }
+}
+
+/// The directory by which other ranks open an archive: each streams its own clients.
+fn shared_directory(archive: &dyn MemoryArchive) -> Result<PathBuf> {
+    let none = || Error::Engine("on several ranks an archive must be a directory all see".into());
+    archive.directory().map(Path::to_owned).ok_or_else(none)
 }

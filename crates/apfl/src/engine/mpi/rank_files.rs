@@ -1,13 +1,14 @@
-//! A rank's share of what concerns all clients: what leader and others do alike.
+//! A rank's own files, and its share of what is streamed to and from archives: what leader
+//! and others do alike.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::cluster::Cluster;
 use super::placement::Placement;
 use crate::algorithm::Algorithm;
 use crate::clients::{Clients, MemoryHome};
 use crate::error::{Result, at};
-use crate::store::memory_files::Written;
+use crate::store::archive::{MemoryArchive, Written};
 
 /// A rank's own scratch file.
 pub fn home_of(home: &MemoryHome, cluster: Cluster) -> MemoryHome {
@@ -45,31 +46,32 @@ pub fn save<A: Algorithm>(
     clients: &Clients<A>,
     placement: &Placement,
     rank: usize,
-    (directory, stem): (&Path, &str),
+    (archive, name): (&dyn MemoryArchive, &str),
     list: &[usize],
 ) -> Result<Option<(Written, Vec<usize>)>> {
     let mine = own_of(placement, rank, list);
     if mine.is_empty() {
         return Ok(None);
     }
-    // A file system over a network may not show yet what another machine has made.
-    std::fs::create_dir_all(directory).map_err(at(directory, "create"))?;
-    let name = format!("{stem}-rank-{rank}.safetensors");
-    let file = clients.save(directory, name, &mine)?;
-    Ok(Some((file, mine)))
+    if let Some(directory) = archive.directory() {
+        // A file system over a network may not show yet what another machine has made.
+        std::fs::create_dir_all(directory).map_err(at(directory, "create"))?;
+    }
+    let part = clients.save(archive, &format!("{name}-rank-{rank}"), &mine)?;
+    Ok(Some((part, mine)))
 }
 
-/// Returns a rank's own clients of a list their memories out of a file.
+/// Gives a rank's own clients of a list their memories out of an archive.
 pub fn restore<A: Algorithm>(
     clients: &Clients<A>,
     placement: &Placement,
     rank: usize,
-    file: &Path,
+    (archive, part): (&dyn MemoryArchive, &str),
     list: &[usize],
 ) -> Result<()> {
     match &own_of(placement, rank, list)[..] {
         [] => Ok(()),
-        mine => clients.restore_all(file, mine),
+        mine => clients.restore_all(archive, part, mine),
     }
 }
 

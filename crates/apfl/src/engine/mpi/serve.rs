@@ -9,13 +9,14 @@ use super::rank_files::{home_of, restore, save};
 use crate::algorithm::Algorithm;
 use crate::clients::{Clients, Keep, MemoryHome, ModelFiles, World};
 use crate::engine::message::{
-    Envelope, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined, unpacked,
+    Envelope, KeepOrder, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined, unpacked,
 };
 use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
 use crate::pack::{Field, NumberType, Pack};
 use crate::params::Params;
 use crate::site::Scratch;
+use crate::store::archive::{ArchiveDirectory, MemoryArchive};
 use crate::store::slots::Slots;
 
 /// A parcel is sent when it has this many bytes or nothing more is ready.
@@ -53,7 +54,7 @@ pub fn serve<A: Algorithm>(
                 conclude(cluster, Vec::new(), made.err());
             }
             order => {
-                let missing = || Error::Data("an order came before the first".into());
+                let missing = || Error::Engine("an order came before the first".into());
                 let here = Here {
                     cluster,
                     placement: &placement,
@@ -124,12 +125,13 @@ impl<A: Algorithm> Here<'_, A> {
                 let (broadcast, shared) = payload.split_at(length);
                 let sent: A::Broadcast = unpacked(&sent, broadcast)?;
                 let shared = params_of(params, shared)?;
-                let files = keep.map(open).transpose()?;
-                let keep = files.as_ref().map_or(Keep::Nothing, Keep::In);
-                let synced = || match &files {
-                    None => Ok(()),
-                    Some(files) => files.personal.sync().and(files.local.sync()),
+                let (hand_over, files) = match keep {
+                    KeepOrder::Nothing => (Keep::Nothing, None),
+                    KeepOrder::HandOver => (Keep::HandOver, None),
+                    KeepOrder::In(places) => (Keep::Nothing, Some(open(places)?)),
                 };
+                let keep = files.as_ref().map_or(hand_over, Keep::In);
+                let synced = || files.as_ref().map_or(Ok(()), ModelFiles::sync);
                 self.each_then(
                     &clients,
                     |k, scratch| {
@@ -148,18 +150,23 @@ impl<A: Algorithm> Here<'_, A> {
                 });
             }
             Order::Save {
-                directory,
-                stem,
+                archive,
+                name,
                 clients,
             } => {
-                let rank = self.cluster.rank;
-                let place = (&*directory, &*stem);
-                let file = save(self.clients, self.placement, rank, place, &clients)?;
-                conclude(self.cluster, encode(&file), None);
+                let (rank, archive) = (self.cluster.rank, ArchiveDirectory(archive));
+                let place: (&dyn MemoryArchive, &str) = (&archive, &name);
+                let part = save(self.clients, self.placement, rank, place, &clients)?;
+                conclude(self.cluster, encode(&part), None);
             }
-            Order::Restore { file, clients } => {
-                let rank = self.cluster.rank;
-                restore(self.clients, self.placement, rank, &file, &clients)?;
+            Order::Restore {
+                archive,
+                part,
+                clients,
+            } => {
+                let (rank, archive) = (self.cluster.rank, ArchiveDirectory(archive));
+                let place: (&dyn MemoryArchive, &str) = (&archive, &part);
+                restore(self.clients, self.placement, rank, place, &clients)?;
                 conclude(self.cluster, Vec::new(), None);
             }
         }
@@ -254,10 +261,11 @@ fn conclude(cluster: Cluster, item: Vec<u8>, error: Option<Error>) {
     cluster.send(0, &joined(parcel.body, &parcel.tail));
 }
 
-fn open([personal, local]: [SlotPlace; 2]) -> Result<ModelFiles> {
+fn open([personal, localized, local]: [SlotPlace; 3]) -> Result<ModelFiles> {
     let open = |(path, start, bytes): SlotPlace| Slots::open(&path, start, bytes);
     Ok(ModelFiles {
         personal: open(personal)?,
+        localized: open(localized)?,
         local: open(local)?,
     })
 }

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::data::SourceFile;
 use crate::metrics::{ByModel, OverClients, Scores, Spread};
 
+pub(crate) use read::read_model;
 pub use read::{FinishedRun, InterruptedRun, read_clients, read_rounds};
-pub use write::RunDir;
+pub use write::{ClientLines, DeliveryFiles, RunDir};
 
 /// `environment.json`: where and by what a run was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,19 +2,26 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 
 use super::{ClientRecord, Environment, Summary};
 use crate::data::Schema;
 use crate::error::{Error, Result, at};
-use crate::model::Layout;
+use crate::model::{Layout, Model};
+use crate::params::Params;
+use crate::predict::{TrainedModel, WhichModel};
 use crate::settings::nearest;
 use crate::spec::{Plan, Spec};
+use crate::store::tensors;
 use crate::training::RoundRecord;
 
-/// A run that was interrupted, or is finished: what `--resume` finds in its directory.
+/// A run that was interrupted, or is finished: what is found in its directory.
+#[derive(Clone, Debug)]
 pub struct InterruptedRun {
+    /// Where it is.
+    pub path: PathBuf,
     /// Its resolved spec.
     pub spec: Spec,
     /// Where and by what it was made; absent if it was killed before that was written.
@@ -36,7 +43,7 @@ impl InterruptedRun {
             }
         };
         let wrong = |name: &str, e: serde_json::Error| {
-            Error::Data(format!("{}/{name}: {e}", path.display()))
+            Error::data(format!("{}/{name}: {e}", path.display()))
         };
         let Some(spec) = read("spec.toml")? else {
             return Ok(None);
@@ -48,6 +55,7 @@ impl InterruptedRun {
             .map(|text| serde_json::from_str(&text).map_err(|e| wrong("summary.json", e)))
             .transpose()?;
         Ok(Some(Self {
+            path: path.into(),
             spec: Spec::parse(&spec)?,
             environment,
             summary,
@@ -56,6 +64,7 @@ impl InterruptedRun {
 }
 
 /// A finished run that is being read.
+#[derive(Clone, Debug)]
 pub struct FinishedRun {
     /// Where it is.
     pub path: PathBuf,
@@ -71,17 +80,17 @@ impl FinishedRun {
         let text = |name: &str| {
             let file = path.join(name);
             fs::read_to_string(&file).map_err(|source| match source.kind() {
-                std::io::ErrorKind::NotFound if path.is_dir() => Error::Data(format!(
-                    "{}: there is no {name} in it; is it the directory of a finished run?",
-                    path.display()
-                )),
+                std::io::ErrorKind::NotFound if path.is_dir() => Error::in_file(
+                    path,
+                    format!("there is no {name} in it; is it the directory of a finished run?"),
+                ),
                 _ => at(&file, "read")(source),
             })
         };
         let plan = Spec::parse(&text("spec.toml")?)?.plan()?;
         let schema = text("schema.json")?;
         let schema = serde_json::from_str(&schema)
-            .map_err(|e| Error::Data(format!("{}/schema.json: {e}", path.display())))?;
+            .map_err(|e| Error::data(format!("{}/schema.json: {e}", path.display())))?;
         text("summary.json")?;
         Ok(Self {
             path: path.into(),
@@ -90,13 +99,15 @@ impl FinishedRun {
         })
     }
 
-    /// The tensors of a personal model, where `layout` is the model's; a vector of them is
-    /// what [`Predictor::of_flat`](crate::site::Predictor::of_flat) takes.
-    pub fn personal_layout(&self, layout: &Layout) -> Layout {
-        match self.plan.algorithm.mixes_outputs() {
-            true => layout.mixture(),
-            false => layout.clone(),
+    /// A model of the run, for whom it was made; `client` is not asked for the shared one.
+    pub fn model(&self, which: WhichModel, client: &str) -> Result<TrainedModel> {
+        let model: Arc<dyn Model> = Arc::from(self.plan.architecture.build(&self.schema)?);
+        if which != WhichModel::Shared {
+            self.require_client(client)?;
         }
+        let mixes = self.plan.algorithm.mixes_outputs();
+        let params = read_model(&self.path, model.layout(), mixes, which, client)?;
+        TrainedModel::new(model, params, self.schema.clone())
     }
 
     /// The clients that delivery reached.
@@ -110,7 +121,7 @@ impl FinishedRun {
         let name = |(k, line): (usize, &str)| {
             serde_json::from_str(line)
                 .map(|Named { client }| client)
-                .map_err(|e| Error::Data(format!("{}: line {}: {e}", file.display(), k + 1)))
+                .map_err(|e| Error::in_file(&file, format!("line {}: {e}", k + 1)))
         };
         text.lines().enumerate().map(name).collect()
     }
@@ -126,11 +137,41 @@ impl FinishedRun {
         let few: Vec<&str> = clients.iter().take(10).map(String::as_str).collect();
         let more = if clients.len() > 10 { ", …" } else { "" };
         Err(Error::Request(format!(
-            "--client {client}: the run delivered to no client of that name{near}; \
-             there are {} of them: {}{more}",
+            "client '{client}': the run delivered to no client of that name{near}; there are {} \
+             of them: {}{more}",
             clients.len(),
             few.join(", ")
         )))
+    }
+}
+
+/// The parameters of a model of a finished run, as `layout` has them; where personal models
+/// mix outputs, theirs are as [`Layout::mixture`] has them.
+pub(crate) fn read_model(
+    run: &Path,
+    layout: &Layout,
+    mixes_outputs: bool,
+    which: WhichModel,
+    client: &str,
+) -> Result<Params> {
+    let file = run.join("models").join(which.file());
+    let client = match which {
+        WhichModel::Shared => "",
+        _ => client,
+    };
+    if which != WhichModel::Shared && !file.exists() {
+        return Err(Error::in_file(
+            run,
+            format!(
+                "the clients' models were not kept (delivery.keep = false): there is no models/{}",
+                which.file()
+            ),
+        ));
+    }
+    let mixed = mixes_outputs && which == WhichModel::Personal;
+    match mixed {
+        true => tensors::read_one(&file, &layout.mixture(), client),
+        false => tensors::read_one(&file, layout, client),
     }
 }
 
@@ -149,7 +190,7 @@ fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     let line = |(k, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|e| {
             let (path, k) = (path.display(), k + 1);
-            Error::Data(format!("{path}: line {k} is not a record of a run: {e}"))
+            Error::data(format!("{path}: line {k} is not a record of a run: {e}"))
         })
     };
     text.lines().enumerate().map(line).collect()

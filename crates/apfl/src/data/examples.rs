@@ -1,0 +1,313 @@
+//! Examples and batches of them: features and targets, row by row.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// How bytes become numbers: x·scale + shift, one pair per channel. A row holds its
+/// channels one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    /// (scale, shift) of every channel.
+    pub channels: Vec<(f32, f32)>,
+}
+
+impl Scaling {
+    /// (x/255 − mean)/deviation for every channel.
+    pub fn normalized(channels: &[(f64, f64)]) -> Self {
+        let pair = |&(mean, deviation): &(f64, f64)| {
+            (
+                (1.0 / (255.0 * deviation)) as f32,
+                (-mean / deviation) as f32,
+            )
+        };
+        Self {
+            channels: channels.iter().map(pair).collect(),
+        }
+    }
+
+    /// Writes the numbers of `rows` bytes rows of `width` into `out`.
+    #[inline(always)]
+    pub fn apply(&self, bytes: &[u8], width: usize, out: &mut [f32]) {
+        assert_eq!(bytes.len(), out.len());
+        let plane = width / self.channels.len();
+        for (row, out) in bytes.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+            for (k, &(scale, shift)) in self.channels.iter().enumerate() {
+                let at = k * plane..(k + 1) * plane;
+                for (out, byte) in out[at.clone()].iter_mut().zip(&row[at]) {
+                    *out = f32::from(*byte) * scale + shift;
+                }
+            }
+        }
+    }
+}
+
+/// Rows of features, all of one width.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Features {
+    /// Numbers.
+    Floats(Vec<f32>),
+    /// Bytes and how to read them.
+    Bytes(Vec<u8>, Arc<Scaling>),
+}
+
+/// What is to be predicted, one entry per row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Targets {
+    /// Class indices.
+    Classes(Vec<u32>),
+    /// Numbers (regression).
+    Values(Vec<f32>),
+}
+
+impl Targets {
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self {
+            Targets::Classes(c) => c.len(),
+            Targets::Values(v) => v.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Some examples: features and targets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Examples {
+    width: usize,
+    pub(super) features: Features,
+    targets: Targets,
+}
+
+impl Examples {
+    /// Examples of `width` features each.
+    ///
+    /// # Panics
+    /// Where the lengths do not fit each other.
+    pub fn new(width: usize, features: Features, targets: Targets) -> Self {
+        let cells = match &features {
+            Features::Floats(x) => x.len(),
+            Features::Bytes(x, _) => x.len(),
+        };
+        assert_eq!(cells, width * targets.len(), "features and targets agree");
+        Self {
+            width,
+            features,
+            targets,
+        }
+    }
+
+    /// Rows of `width` numbers, one after the other, and the class of each.
+    pub fn classes(width: usize, rows: Vec<f32>, classes: Vec<u32>) -> Result<Self> {
+        Self::checked(width, rows, Targets::Classes(classes))
+    }
+
+    /// Rows of `width` numbers, one after the other, and the number to be predicted of each.
+    pub fn values(width: usize, rows: Vec<f32>, values: Vec<f32>) -> Result<Self> {
+        Self::checked(width, rows, Targets::Values(values))
+    }
+
+    fn checked(width: usize, rows: Vec<f32>, targets: Targets) -> Result<Self> {
+        match rows.len() == width * targets.len() {
+            true => Ok(Self::new(width, Features::Floats(rows), targets)),
+            false => Err(Error::data(format!(
+                "{} numbers are no {} rows of {width} features",
+                rows.len(),
+                targets.len()
+            ))),
+        }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    /// Features per example.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The targets.
+    pub fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
+    /// The features.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// How often each class occurs (empty for regression).
+    pub fn class_counts(&self, classes: usize) -> Vec<u64> {
+        let Targets::Classes(labels) = &self.targets else {
+            return Vec::new();
+        };
+        let mut counts = vec![0; classes];
+        labels.iter().for_each(|c| counts[*c as usize] += 1);
+        counts
+    }
+
+    /// y ↦ C − 1 − y, where C is the number of classes.
+    pub fn flip_classes(&mut self, classes: usize) {
+        if let Targets::Classes(labels) = &mut self.targets {
+            labels.iter_mut().for_each(|y| *y = classes as u32 - 1 - *y);
+        }
+    }
+
+    /// The examples from `start`, at most `len` of them, as one batch.
+    pub fn batch(&self, start: usize, len: usize) -> Batch<'_> {
+        let end = (start + len).min(self.len());
+        let cells = start * self.width..end * self.width;
+        Batch {
+            number: 0,
+            width: self.width,
+            rows: match &self.features {
+                Features::Floats(x) => FeatureView::Floats(&x[cells]),
+                Features::Bytes(x, scaling) => FeatureView::Bytes(&x[cells], scaling),
+            },
+            targets: match &self.targets {
+                Targets::Classes(c) => Labels::Classes(&c[start..end]),
+                Targets::Values(v) => Labels::Values(&v[start..end]),
+            },
+        }
+    }
+
+    /// All examples as one batch.
+    pub fn all(&self) -> Batch<'_> {
+        self.batch(0, self.len())
+    }
+
+    /// An empty set of the same kind, to be filled by [`Examples::gather_into`].
+    pub fn empty_like(&self) -> Self {
+        Self {
+            width: self.width,
+            features: match &self.features {
+                Features::Floats(_) => Features::Floats(Vec::new()),
+                Features::Bytes(_, scaling) => Features::Bytes(Vec::new(), scaling.clone()),
+            },
+            targets: match &self.targets {
+                Targets::Classes(_) => Targets::Classes(Vec::new()),
+                Targets::Values(_) => Targets::Values(Vec::new()),
+            },
+        }
+    }
+
+    /// Replaces `out` by the rows of those indices. Reuses `out`'s memory where it is
+    /// of the same kind.
+    pub fn gather_into(&self, rows: &[u32], out: &mut Examples) {
+        let same_kind = matches!(
+            (&self.features, &out.features),
+            (Features::Floats(_), Features::Floats(_)) | (Features::Bytes(..), Features::Bytes(..))
+        ) && matches!(
+            (&self.targets, &out.targets),
+            (Targets::Classes(_), Targets::Classes(_)) | (Targets::Values(_), Targets::Values(_))
+        );
+        if !same_kind {
+            *out = self.empty_like();
+        }
+        out.width = self.width;
+        match (&self.features, &mut out.features) {
+            (Features::Floats(from), Features::Floats(to)) => {
+                gather(from, self.width, rows, to);
+            }
+            (Features::Bytes(from, scaling), Features::Bytes(to, old)) => {
+                gather(from, self.width, rows, to);
+                if !Arc::ptr_eq(old, scaling) {
+                    *old = scaling.clone();
+                }
+            }
+            _ => unreachable!("made of one kind above"),
+        }
+        match (&self.targets, &mut out.targets) {
+            (Targets::Classes(from), Targets::Classes(to)) => gather(from, 1, rows, to),
+            (Targets::Values(from), Targets::Values(to)) => gather(from, 1, rows, to),
+            _ => unreachable!("made of one kind above"),
+        }
+    }
+
+    /// The rows of those indices.
+    pub fn gathered(&self, rows: &[u32]) -> Self {
+        let mut out = self.empty_like();
+        self.gather_into(rows, &mut out);
+        out
+    }
+}
+
+fn gather<T: Copy>(from: &[T], width: usize, rows: &[u32], to: &mut Vec<T>) {
+    to.clear();
+    for &row in rows {
+        let start = row as usize * width;
+        to.extend_from_slice(&from[start..start + width]);
+    }
+}
+
+/// The features of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum FeatureView<'a> {
+    /// Numbers.
+    Floats(&'a [f32]),
+    /// Bytes and how to read them.
+    Bytes(&'a [u8], &'a Scaling),
+}
+
+/// The targets of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Labels<'a> {
+    /// Class indices.
+    Classes(&'a [u32]),
+    /// Numbers (regression).
+    Values(&'a [f32]),
+}
+
+/// A contiguous view of some examples: what a model sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// What names it among the batches that a workspace sees, so that it is taken in once
+    /// however many gradients are wanted; 0: it has no name.
+    pub number: u64,
+    /// Features per example.
+    pub width: usize,
+    /// The features, row by row.
+    pub rows: FeatureView<'a>,
+    /// The targets.
+    pub targets: Labels<'a>,
+}
+
+impl<'a> Batch<'a> {
+    /// The features as numbers: the batch's own where they are, else made in `buffer`.
+    pub fn numbers(&self, buffer: &'a mut Vec<f32>) -> &'a [f32] {
+        match self.rows {
+            FeatureView::Floats(x) => x,
+            FeatureView::Bytes(bytes, scaling) => {
+                buffer.resize(bytes.len(), 0.0);
+                scaling.apply(bytes, self.width, buffer);
+                buffer
+            }
+        }
+    }
+
+    /// How many examples.
+    pub fn len(&self) -> usize {
+        match self.targets {
+            Labels::Classes(c) => c.len(),
+            Labels::Values(v) => v.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

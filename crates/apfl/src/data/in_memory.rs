@@ -1,0 +1,124 @@
+//! Data that is wholly in memory, client by client: what readers make, and what a program
+//! of one's own hands in.
+
+use std::sync::Arc;
+
+use super::partition::{self, hold_out};
+use super::{Dataset, Examples, Normalization, Schema, Shard, SourceFile, Task};
+use crate::error::{Error, Result};
+
+/// Data that is wholly in memory, client by client.
+///
+/// ```
+/// use apfl::{Dataset, Examples, InMemory};
+///
+/// let mut data = InMemory::classes(["age", "pressure"], ["healthy", "ill"]);
+/// let rows = vec![51.0, 128.0, 64.0, 151.0, 58.0, 133.0, 71.0, 160.0];
+/// data.add("north", Examples::classes(2, rows, vec![0, 1, 0, 1])?, 0.25)?;
+/// assert_eq!(data.sizes(0), (3, 1));
+/// # Ok::<(), apfl::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct InMemory {
+    /// What the data looks like.
+    pub schema: Schema,
+    /// The clients.
+    pub shards: Vec<Arc<Shard>>,
+    /// Where it came from.
+    pub files: Vec<SourceFile>,
+    /// What a user should be told.
+    pub notes: Vec<String>,
+    /// How its examples were dealt.
+    pub dealing: Option<partition::Dealing>,
+}
+
+impl InMemory {
+    /// No clients yet; examples have those features and one of those classes.
+    pub fn classes<F: Into<String>, C: Into<String>>(
+        features: impl IntoIterator<Item = F>,
+        classes: impl IntoIterator<Item = C>,
+    ) -> Self {
+        let classes = classes.into_iter().map(Into::into).collect();
+        Self::of(features, Task::Classification { classes })
+    }
+
+    /// No clients yet; examples have those features, and a number is to be predicted.
+    pub fn values<F: Into<String>>(features: impl IntoIterator<Item = F>) -> Self {
+        Self::of(features, Task::Regression)
+    }
+
+    fn of<F: Into<String>>(features: impl IntoIterator<Item = F>, task: Task) -> Self {
+        let features: Vec<String> = features.into_iter().map(Into::into).collect();
+        Self::new(
+            Schema {
+                task,
+                shape: vec![features.len()],
+                features,
+                normalization: Normalization::None,
+            },
+            Vec::new(),
+        )
+    }
+
+    /// Those clients.
+    pub fn new(schema: Schema, shards: Vec<Arc<Shard>>) -> Self {
+        Self {
+            schema,
+            shards,
+            files: Vec::new(),
+            notes: Vec::new(),
+            dealing: None,
+        }
+    }
+
+    /// Adds a client that holds out ⌈share·m⌉ of its m examples, drawn at random: which ones
+    /// depends on its place among the clients alone.
+    pub fn add(&mut self, name: impl Into<String>, all: Examples, share: f64) -> Result<()> {
+        let name = name.into();
+        if !(0.0..1.0).contains(&share) {
+            return Err(Error::at_place(
+                format!("client '{name}'"),
+                format!("the share to hold out is {share}, allowed is 0 to less than 1"),
+            ));
+        }
+        let place = self.shards.len() as u64;
+        let (train, valid) = hold_out(all.len(), share, 1, place);
+        let (train, valid) = (all.gathered(&train), all.gathered(&valid));
+        self.add_split(name, train, valid);
+        Ok(())
+    }
+
+    /// Adds a client whose examples are split already.
+    pub fn add_split(&mut self, name: impl Into<String>, train: Examples, valid: Examples) {
+        let name = name.into();
+        self.shards.push(Arc::new(Shard { name, train, valid }));
+    }
+}
+
+impl Dataset for InMemory {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+    fn clients(&self) -> usize {
+        self.shards.len()
+    }
+    fn name(&self, client: usize) -> String {
+        self.shards[client].name.clone()
+    }
+    fn sizes(&self, client: usize) -> (usize, usize) {
+        let shard = &self.shards[client];
+        (shard.train.len(), shard.valid.len())
+    }
+    fn shard(&self, client: usize) -> Result<Arc<Shard>> {
+        Ok(self.shards[client].clone())
+    }
+    fn files(&self) -> Vec<SourceFile> {
+        self.files.clone()
+    }
+    fn dealing(&self) -> Option<&partition::Dealing> {
+        self.dealing.as_ref()
+    }
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}

@@ -1,0 +1,173 @@
+//! A trained model that can be asked: parameters with their model and what its inputs mean.
+
+use std::sync::Arc;
+
+use crate::data::{Examples, Features, Schema, Targets, Task};
+use crate::error::{Error, Result};
+use crate::model::loss::predicted;
+use crate::model::{Layout, Model, Workspace};
+use crate::params::Params;
+use crate::site::Predictor;
+
+/// Rows that go through a model at once.
+const ROWS: usize = 1024;
+
+/// Which of the models that a run leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhichModel {
+    /// The server's.
+    Shared,
+    /// A client's copy of it after its last local steps.
+    Localized,
+    /// vᵢ where there is one, else the localized model.
+    Local,
+    /// The model a client serves: v̄ᵢ in APFL.
+    Personal,
+}
+
+impl WhichModel {
+    /// The file of a run directory that has it.
+    pub(crate) fn file(self) -> &'static str {
+        match self {
+            WhichModel::Shared => "shared.safetensors",
+            WhichModel::Localized => "localized.safetensors",
+            WhichModel::Local => "local.safetensors",
+            WhichModel::Personal => "personal.safetensors",
+        }
+    }
+}
+
+/// A trained model: parameters with their model and what its inputs mean.
+#[derive(Clone)]
+pub struct TrainedModel {
+    model: Arc<dyn Model>,
+    params: Params,
+    schema: Schema,
+}
+
+/// What a model says of one row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Prediction {
+    /// A class.
+    Class {
+        /// Its index in the schema's list of classes.
+        index: usize,
+        /// The probability of every class (of ±1 losses: the output itself).
+        scores: Vec<f64>,
+    },
+    /// A number.
+    Value(f64),
+}
+
+impl Prediction {
+    /// The class, where it is one.
+    pub fn class(&self) -> Option<usize> {
+        match self {
+            Prediction::Class { index, .. } => Some(*index),
+            Prediction::Value(_) => None,
+        }
+    }
+
+    /// The number, where it is one.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Prediction::Class { .. } => None,
+            Prediction::Value(value) => Some(*value),
+        }
+    }
+}
+
+impl TrainedModel {
+    /// A model at some parameters. They may also be a mixture of outputs, as
+    /// [`Layout::mixture`](crate::model::Layout::mixture) lays it out.
+    pub fn new(model: Arc<dyn Model>, params: Params, schema: Schema) -> Result<Self> {
+        let len = model.layout().len();
+        if params.len() != len && params.len() != 2 * len + 1 {
+            return Err(Error::data(format!(
+                "{} parameters for a model of {len}",
+                params.len()
+            )));
+        }
+        Ok(Self {
+            model,
+            params,
+            schema,
+        })
+    }
+
+    /// The names and shapes of its parameters; those of both models and α where it is a
+    /// mixture of outputs.
+    pub fn layout(&self) -> Layout {
+        let layout = self.model.layout();
+        match self.params.len() == layout.len() {
+            true => layout.clone(),
+            false => layout.mixture(),
+        }
+    }
+
+    /// Its parameters, one tensor after the other.
+    pub fn params(&self) -> &[f32] {
+        &self.params
+    }
+
+    /// The model itself.
+    pub fn model(&self) -> &dyn Model {
+        &*self.model
+    }
+
+    /// What its inputs and outputs mean.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The name of a class.
+    pub fn class_name(&self, index: usize) -> Option<&str> {
+        match &self.schema.task {
+            Task::Classification { classes } => classes.get(index).map(String::as_str),
+            Task::Regression => None,
+        }
+    }
+
+    /// What the model says of some rows of features, one after the other, prepared as in
+    /// training.
+    pub fn predict(&self, rows: &[f32]) -> Result<Vec<Prediction>> {
+        let width: usize = self.schema.shape.iter().product();
+        if width == 0 || !rows.len().is_multiple_of(width) {
+            return Err(Error::data(format!(
+                "{} numbers are no rows of {width} features",
+                rows.len()
+            )));
+        }
+        let count = rows.len() / width;
+        let targets = Targets::Values(vec![0.0; count]);
+        let examples = Examples::new(width, Features::Floats(rows.to_vec()), targets);
+        let predictor = Predictor::of_flat(&self.params, self.model.layout().len());
+        let classes = self.schema.task.classes();
+        let mut ws = Workspace::default();
+        let mut predictions = Vec::with_capacity(count);
+        for start in (0..count).step_by(ROWS) {
+            let outputs = predictor.outputs(&*self.model, &examples.batch(start, ROWS), &mut ws);
+            for z in outputs.chunks_exact(self.model.outputs()) {
+                let scores = self.model.loss().present(z, classes);
+                predictions.push(match classes {
+                    0 => Prediction::Value(scores[0]),
+                    _ => Prediction::Class {
+                        index: predicted(z) as usize,
+                        scores,
+                    },
+                });
+            }
+        }
+        Ok(predictions)
+    }
+}
+
+impl std::fmt::Debug for TrainedModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TrainedModel")
+            .field("parameters", &self.params.len())
+            .field("features", &self.schema.features)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,318 @@
+//! The front door: a run of one's own data and model, without a spec.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use toml::{Table, Value};
+
+use super::{Program, Run, Start, checks, start_of};
+use crate::aggregation::Aggregation;
+use crate::algorithm::{Algorithm, Apfl};
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::params::Params;
+use crate::rng::{Purpose, stream};
+use crate::schedule::Schedule;
+use crate::spec::{PlannedSchedule, Resources, Spec};
+use crate::store::run_dir::{InterruptedRun, RunDir};
+use crate::training::{DeliverTo, Weights};
+
+/// A run in the making. What is not said has the default of a spec; [`RunBuilder::build`]
+/// checks all of it, and the data, before anything is done.
+pub struct RunBuilder {
+    dataset: Arc<dyn Dataset>,
+    model: Arc<dyn Model>,
+    algorithm: (String, bool, Start),
+    initial: Option<Params>,
+    schedule: Option<Schedule>,
+    aggregation: Aggregation,
+    directory: Option<PathBuf>,
+    resume: bool,
+    force: bool,
+    program: Program,
+    spec: Spec,
+}
+
+impl Run {
+    /// A run of that model on that data: by default adaptive APFL from α⁰ = 0.01.
+    pub fn builder(dataset: Arc<dyn Dataset>, model: Arc<dyn Model>) -> RunBuilder {
+        let builder = RunBuilder {
+            dataset,
+            model,
+            algorithm: (
+                String::new(),
+                false,
+                Box::new(|_| unreachable!("set below")),
+            ),
+            initial: None,
+            schedule: None,
+            aggregation: Aggregation::Mean,
+            directory: None,
+            resume: false,
+            force: false,
+            program: Program::default(),
+            spec: Spec::default(),
+        };
+        builder.algorithm(Apfl::adaptive(0.01))
+    }
+}
+
+impl RunBuilder {
+    /// The algorithm: one of the library's, or one's own.
+    pub fn algorithm<A: Algorithm>(mut self, algorithm: A) -> Self {
+        let words = format!("{algorithm:?}");
+        let mixes_outputs = algorithm.mixes_outputs();
+        self.algorithm = (words, mixes_outputs, start_of(algorithm));
+        self
+    }
+
+    fn set(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.spec.put(key, value.into());
+        self
+    }
+
+    /// Everything random. Default: 1.
+    pub fn seed(self, seed: u64) -> Self {
+        self.set("seed", whole(seed))
+    }
+
+    /// Rounds to train. Default: 100.
+    pub fn rounds(self, rounds: u64) -> Self {
+        self.set("training.rounds", whole(rounds))
+    }
+
+    /// τ: local steps of every client in a round. Default: 10.
+    pub fn local_steps(self, steps: u64) -> Self {
+        self.set("training.local_steps", whole(steps))
+    }
+
+    /// Passes over a client's examples in a round, instead of a number of steps.
+    pub fn local_epochs(self, epochs: u64) -> Self {
+        self.set("training.local_epochs", whole(epochs))
+    }
+
+    /// Examples a step. Default: 50.
+    pub fn batch(self, examples: usize) -> Self {
+        self.set("training.batch", whole(examples as u64))
+    }
+
+    /// Every step sees all of the client's training examples.
+    pub fn full_batch(self) -> Self {
+        self.set("training.batch", "full")
+    }
+
+    /// η. Default: 0.1.
+    pub fn learning_rate(self, rate: f64) -> Self {
+        self.set("training.learning_rate", rate)
+    }
+
+    /// How the learning rate changes. Default: 1% less a round.
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedule = Some(schedule);
+        self
+    }
+
+    /// K/n: the share of the clients drawn each round. Default: 1.
+    pub fn participation(self, share: f64) -> Self {
+        self.set("federation.participation", share)
+    }
+
+    /// How updates are weighted. Default: all alike.
+    pub fn weights(self, weights: Weights) -> Self {
+        let word = match weights {
+            Weights::Uniform => "uniform",
+            Weights::Examples => "examples",
+        };
+        self.set("federation.weights", word)
+    }
+
+    /// How updates become one model. Default: the mean.
+    pub fn aggregation(mut self, rule: Aggregation) -> Self {
+        self.aggregation = rule;
+        self
+    }
+
+    /// Leaves a client whose loss is not finite out of the round, instead of ending the run.
+    pub fn skip_nonfinite(self, skip: bool) -> Self {
+        let word = if skip { "skip" } else { "stop" };
+        self.set("training.on_nonfinite", word)
+    }
+
+    /// Rounds between evaluations. Default: 1.
+    pub fn evaluate_every(self, rounds: u64) -> Self {
+        self.set("evaluation.every", whole(rounds))
+    }
+
+    /// Who gets a last local round, scores and a model at the end. Default: all.
+    pub fn deliver_to(self, who: DeliverTo) -> Self {
+        let word = match who {
+            DeliverTo::All => "all",
+            DeliverTo::Drawn => "drawn",
+            DeliverTo::None => "none",
+        };
+        self.set("delivery.clients", word)
+    }
+
+    /// Whether to keep the clients' models. Default: yes.
+    pub fn keep_models(self, keep: bool) -> Self {
+        self.set("delivery.keep", keep)
+    }
+
+    /// w⁰. Default: zeros for a model of one layer, uniform in ±1/√fan_in for deeper ones.
+    pub fn initial(mut self, params: Params) -> Self {
+        self.initial = Some(params);
+        self
+    }
+
+    /// Threads. Default: one per core. No number of them changes a bit of the result.
+    pub fn threads(self, threads: usize) -> Self {
+        self.set("engine.threads", whole(threads as u64))
+    }
+
+    /// Makes the run durable: everything it leaves is in that directory, which must be empty
+    /// or, with [`RunBuilder::resume`], hold this very run.
+    pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.directory = Some(path.into());
+        self
+    }
+
+    /// Goes on with the run that is in the directory; begins one where there is none.
+    pub fn resume(mut self, resume: bool) -> Self {
+        self.resume = resume;
+        self
+    }
+
+    /// Goes on also where another version of the program began the run.
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// What `environment.json` says the run was made by. Default: this library.
+    pub fn program(mut self, program: Program) -> Self {
+        self.program = program;
+        self
+    }
+
+    /// Rounds between checkpoints; 0: only at the end. Default: 10.
+    pub fn checkpoint_every(self, rounds: u64) -> Self {
+        self.set("checkpoint.every", whole(rounds))
+    }
+
+    /// Keeps client memories beyond so many megabytes in a file of the run directory.
+    pub fn memories_on_disk(self, budget_mb: u64) -> Self {
+        self.set("engine.memory", "disk")
+            .set("engine.budget_mb", whole(budget_mb))
+    }
+
+    /// Checks settings, model and data. An error names the key, the client or the row.
+    pub fn build(self) -> Result<Run> {
+        let mut plan = self.spec.plan()?;
+        plan.aggregation = self.aggregation;
+        if let Some(schedule) = self.schedule {
+            plan.pace.schedule = PlannedSchedule::Known(schedule);
+        }
+        checks::check(&*self.dataset, &*self.model)?;
+        let w0 = match self.initial {
+            Some(w0) => checks::start(w0, self.model.layout().len())?,
+            None if self.model.layout().tensors.len() <= 2 => self.model.layout().zeros(),
+            None => {
+                let mut rng = stream(plan.seed, Purpose::Init, 0, 0);
+                self.model.layout().uniform(&mut rng)
+            }
+        };
+        let (words, mixes_outputs, start) = self.algorithm;
+        let mut spec = plan.resolved.clone();
+        describe(&mut spec, "data", [("clients", self.dataset.clients())]);
+        describe(&mut spec, "model", [("parameters", w0.len())]);
+        describe(&mut spec, "algorithm", [("settings", words.as_str())]);
+        if let Some(schedule) = self.schedule {
+            nested(&mut spec, "training", "schedule", format!("{schedule:?}"));
+        }
+        nested(
+            &mut spec,
+            "federation",
+            "aggregation",
+            self.aggregation.to_string(),
+        );
+
+        let begun = match (&self.directory, self.resume) {
+            (None, true) => {
+                let problem = "to resume a run, give the directory it is in";
+                return Err(Error::Request(problem.into()));
+            }
+            (None, false) => None,
+            (Some(directory), true) => InterruptedRun::open(directory)?,
+            (Some(directory), false) => {
+                RunDir::require_empty(directory)?;
+                None
+            }
+        };
+        let on = Resources {
+            directory: self.directory.as_deref(),
+            ..Resources::default()
+        };
+        let setup = plan.setup_with_model(self.dataset, self.model, w0, on)?;
+        Ok(Run {
+            setup,
+            start,
+            mixes_outputs,
+            spec,
+            checkpoint_every: plan.checkpoint_every,
+            directory: self.directory,
+            begun,
+            program: self.program,
+            force: self.force,
+        })
+    }
+}
+
+/// A whole number as TOML has it; one that is too large is refused when the plan is made.
+fn whole(n: u64) -> Value {
+    i64::try_from(n).map_or(Value::Float(n as f64), Value::Integer)
+}
+
+/// Replaces a table of a spec by words about what was given from outside.
+fn describe<const N: usize, V: IntoValue>(spec: &mut Table, table: &str, facts: [(&str, V); N]) {
+    let mut words = Table::new();
+    words.insert("kind".into(), "own".into());
+    for (key, value) in facts {
+        words.insert(key.into(), value.into_value());
+    }
+    spec.insert(table.into(), words.into());
+}
+
+fn nested(spec: &mut Table, table: &str, key: &str, value: String) {
+    if let Some(Value::Table(table)) = spec.get_mut(table) {
+        table.insert(key.into(), value.into());
+    }
+}
+
+trait IntoValue {
+    fn into_value(self) -> Value;
+}
+
+impl IntoValue for usize {
+    fn into_value(self) -> Value {
+        whole(self as u64)
+    }
+}
+
+impl IntoValue for &str {
+    fn into_value(self) -> Value {
+        self.into()
+    }
+}
+
+impl std::fmt::Debug for RunBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunBuilder")
+            .field("clients", &self.dataset.clients())
+            .field("parameters", &self.model.layout().len())
+            .field("algorithm", &self.algorithm.0)
+            .field("spec", &self.spec)
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
+    }
+}

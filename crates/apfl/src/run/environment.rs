@@ -1,0 +1,82 @@
+//! Where and by what a run is made, and whether that is what it was begun with.
+
+use crate::data::partition;
+use crate::engine::threads;
+use crate::error::{Error, Result};
+use crate::store::run_dir::Environment;
+use crate::training::Setup;
+
+/// The program that makes a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its version.
+    pub version: String,
+    /// The commit it was built from, or another name of the build.
+    pub commit: String,
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            commit: "library".into(),
+        }
+    }
+}
+
+/// Where and by what a run is made.
+pub(super) fn of(setup: &Setup, program: &Program) -> Environment {
+    Environment {
+        version: program.version.clone(),
+        commit: program.commit.clone(),
+        cpu: cpu(),
+        engine: setup.engine.name().into(),
+        ranks: setup.engine.ranks(),
+        threads: threads::count(setup.threads),
+        data: setup.world.dataset.files(),
+        partition: setup.world.dataset.dealing().map(partition::checksum),
+    }
+}
+
+fn cpu() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    name.and_then(|line| line.split_once(':'))
+        .map_or(std::env::consts::ARCH.into(), |(_, name)| {
+            name.trim().into()
+        })
+}
+
+/// An error where data or program are not those that a run was begun with; `force` lets
+/// another program pass.
+pub(super) fn fits(then: Option<&Environment>, now: &Environment, force: bool) -> Result<()> {
+    let Some(then) = then else {
+        return Ok(());
+    };
+    for (then, now) in then.data.iter().zip(&now.data) {
+        if then != now {
+            return Err(Error::Checkpoint(format!(
+                "{}: the file has changed since the run was begun (SHA-256 {} then, {} now); \
+                 put the old file back, or begin a new run",
+                now.path, then.sha256, now.sha256
+            )));
+        }
+    }
+    if then.data.len() != now.data.len() {
+        return Err(Error::Checkpoint(format!(
+            "the run was begun with {} data files, now there are {}",
+            then.data.len(),
+            now.data.len()
+        )));
+    }
+    let program = |e: &Environment| format!("{} ({})", e.version, e.commit);
+    if program(then) != program(now) && !force {
+        return Err(Error::OtherProgram {
+            then: program(then),
+            now: program(now),
+        });
+    }
+    Ok(())
+}

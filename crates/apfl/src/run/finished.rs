@@ -1,0 +1,137 @@
+//! A run that is finished: its numbers and its models.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::clients::ClientModels;
+use crate::data::Schema;
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::params::Params;
+use crate::predict::{TrainedModel, WhichModel};
+use crate::store::run_dir::{ClientRecord, Summary, read_clients, read_model};
+use crate::training::Setup;
+
+/// A run that is finished.
+pub struct Finished {
+    /// Its final numbers.
+    pub summary: Summary,
+    model: Arc<dyn Model>,
+    schema: Schema,
+    left: Left,
+}
+
+/// Where its clients' scores and models are.
+enum Left {
+    Directory {
+        path: PathBuf,
+        mixes_outputs: bool,
+    },
+    Memory {
+        shared: Params,
+        clients: Vec<ClientRecord>,
+        models: BTreeMap<String, ClientModels>,
+    },
+}
+
+impl Finished {
+    fn new(summary: Summary, setup: &Setup, left: Left) -> Self {
+        Self {
+            summary,
+            model: setup.world.model.clone(),
+            schema: setup.world.dataset.schema().clone(),
+            left,
+        }
+    }
+
+    pub(super) fn in_directory(
+        summary: Summary,
+        path: &Path,
+        setup: &Setup,
+        mixes_outputs: bool,
+    ) -> Self {
+        let left = Left::Directory {
+            path: path.into(),
+            mixes_outputs,
+        };
+        Self::new(summary, setup, left)
+    }
+
+    pub(super) fn in_memory(
+        summary: Summary,
+        setup: &Setup,
+        shared: Params,
+        clients: Vec<ClientRecord>,
+        models: BTreeMap<String, ClientModels>,
+    ) -> Self {
+        let left = Left::Memory {
+            shared,
+            clients,
+            models,
+        };
+        Self::new(summary, setup, left)
+    }
+
+    /// The run directory, where it has one.
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.left {
+            Left::Directory { path, .. } => Some(path),
+            Left::Memory { .. } => None,
+        }
+    }
+
+    /// Every client that delivery reached, with its scores.
+    pub fn clients(&self) -> Result<Vec<ClientRecord>> {
+        match &self.left {
+            Left::Directory { path, .. } => read_clients(path),
+            Left::Memory { clients, .. } => Ok(clients.clone()),
+        }
+    }
+
+    /// The shared model.
+    pub fn shared(&self) -> Result<TrainedModel> {
+        self.model(WhichModel::Shared, "")
+    }
+
+    /// The model that a client serves.
+    pub fn personal(&self, client: &str) -> Result<TrainedModel> {
+        self.model(WhichModel::Personal, client)
+    }
+
+    /// Any model; `client` is not asked for the shared one.
+    pub fn model(&self, which: WhichModel, client: &str) -> Result<TrainedModel> {
+        let params = match &self.left {
+            Left::Directory {
+                path,
+                mixes_outputs,
+            } => read_model(path, self.model.layout(), *mixes_outputs, which, client)?,
+            Left::Memory { shared, models, .. } => {
+                let of = |pick: fn(&ClientModels) -> &Params| {
+                    let absent = || {
+                        Error::Request(format!(
+                            "client '{client}': the run has kept no model of a client of that name"
+                        ))
+                    };
+                    models.get(client).map(pick).cloned().ok_or_else(absent)
+                };
+                match which {
+                    WhichModel::Shared => shared.clone(),
+                    WhichModel::Localized => of(|models| &models.localized)?,
+                    WhichModel::Local => of(|models| &models.local)?,
+                    WhichModel::Personal => of(|models| &models.personal)?,
+                }
+            }
+        };
+        TrainedModel::new(self.model.clone(), params, self.schema.clone())
+    }
+}
+
+impl std::fmt::Debug for Finished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Finished")
+            .field("summary", &self.summary)
+            .field("directory", &self.directory())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,262 @@
+//! The durable run: begun or resumed, round by round, checkpointed, delivered, finished.
+//!
+//! A [`Run`] does all of it and tells a caller through [`Event`]s; the caller may end it
+//! after any of them. With a directory everything is durable: killed at any instant, the
+//! same run resumed ends with the same bits. Without one it lives in memory.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use apfl::{Apfl, Examples, InMemory, Loss, Mlp, Run};
+//!
+//! // Two sites with opposite answers to one question.
+//! let mut data = InMemory::classes(["x"], ["no", "yes"]);
+//! for (site, flipped) in [("north", 0), ("south", 1)] {
+//!     let x: Vec<f32> = (0..40).map(|k| k as f32 / 20.0 - 1.0).collect();
+//!     let y = x.iter().map(|x| u32::from(*x > 0.0) ^ flipped).collect();
+//!     data.add(site, Examples::classes(1, x, y)?, 0.25)?;
+//! }
+//! let model = Mlp::new(1, &[], 2, Loss::Softmax, 1e-4);
+//! let run = Run::builder(Arc::new(data), Arc::new(model))
+//!     .algorithm(Apfl::fixed(0.75))
+//!     .rounds(20)
+//!     .build()?
+//!     .train()?;
+//! let north = run.personal("north")?;
+//! assert_eq!(north.predict(&[0.9])?[0].class(), Some(1));
+//! assert_eq!(run.personal("south")?.predict(&[0.9])?[0].class(), Some(0));
+//! # Ok::<(), apfl::Error>(())
+//! ```
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use crate::algorithm::Algorithm;
+use crate::error::{Error, Result};
+use crate::spec::{Plan, differences};
+use crate::store::checkpoint::{Checkpoints, Found};
+use crate::store::run_dir::{InterruptedRun, RunDir};
+use crate::training::{RoundRecord, Setup, Training};
+
+mod builder;
+mod checks;
+mod delivery;
+mod environment;
+mod finished;
+
+pub use builder::RunBuilder;
+pub use environment::Program;
+pub use finished::Finished;
+
+use delivery::Output;
+
+/// A run that is ready to begin, or to go on.
+pub struct Run {
+    setup: Setup,
+    start: Start,
+    mixes_outputs: bool,
+    spec: toml::Table,
+    checkpoint_every: u64,
+    directory: Option<PathBuf>,
+    begun: Option<InterruptedRun>,
+    program: Program,
+    force: bool,
+}
+
+/// Begins training: the algorithm's type is known here alone.
+type Start = Box<dyn FnOnce(Setup) -> Result<Training> + Send>;
+
+fn start_of<A: Algorithm>(algorithm: A) -> Start {
+    Box::new(move |setup| Training::with_algorithm(setup, algorithm))
+}
+
+/// What a caller sees of a run.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// What the checkpoints of a run that is resumed allow.
+    Found(&'a Found),
+    /// Training begins after that round.
+    Begun(u64),
+    /// A round is done, and written down.
+    Round(&'a RoundRecord),
+    /// That many clients are to get their models.
+    Delivering(u64),
+    /// That many have got them.
+    Delivered(u64),
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// With all rounds and a summary.
+    Finished(Box<Finished>),
+    /// After that round, because the caller said so. With a directory it can be resumed.
+    Stopped(u64),
+}
+
+/// A caller's answer to an event: whether to go on.
+pub type Watch<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + Send + 'a;
+
+impl Run {
+    /// What a plan does, with its data, in this process; see [`Run::builder`] for data and
+    /// models of one's own.
+    pub fn new(plan: &Plan, setup: Setup) -> Self {
+        let algorithm = plan.algorithm.clone();
+        Self {
+            setup,
+            mixes_outputs: algorithm.mixes_outputs(),
+            start: Box::new(move |setup| Training::new(setup, &algorithm)),
+            spec: plan.resolved.clone(),
+            checkpoint_every: plan.checkpoint_every,
+            directory: None,
+            begun: None,
+            program: Program::default(),
+            force: false,
+        }
+    }
+
+    /// Begins a new run directory there; one that exists must be empty. The setup must have
+    /// been made for it ([`Resources::directory`](crate::spec::Resources)) where memories are to live on disk.
+    pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// Goes on with a run that was begun before.
+    pub fn resuming(mut self, begun: InterruptedRun) -> Self {
+        self.directory = Some(begun.path.clone());
+        self.begun = Some(begun);
+        self
+    }
+
+    /// What `environment.json` says the run was made by; by default this library.
+    pub fn by(mut self, program: Program) -> Self {
+        self.program = program;
+        self
+    }
+
+    /// Goes on with a run that another version of the program began.
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// What the run is, apart from its algorithm.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// Trains to the end and delivers.
+    pub fn train(self) -> Result<Finished> {
+        match self.watch(&mut |_| ControlFlow::Continue(()))? {
+            Ended::Finished(finished) => Ok(*finished),
+            Ended::Stopped(_) => unreachable!("nobody said so"),
+        }
+    }
+
+    /// The same, watched by a caller that may end it: after the current round, or between
+    /// two clients of delivery.
+    pub fn watch(self, watch: &mut Watch<'_>) -> Result<Ended> {
+        let done = self.begun.as_ref().and_then(|begun| begun.summary.clone());
+        if let (Some(summary), Some(directory)) = (done, &self.directory) {
+            same_run(self.begun.as_ref(), &self.spec)?;
+            let mixes = self.mixes_outputs;
+            let finished = Finished::in_directory(summary, directory, &self.setup, mixes);
+            return Ok(Ended::Finished(Box::new(finished)));
+        }
+        let environment = environment::of(&self.setup, &self.program);
+        let mut training;
+        let mut durable = None;
+        let output;
+        match (&self.directory, &self.begun) {
+            (None, _) => {
+                training = (self.start)(self.setup)?;
+                output = Output::in_memory();
+            }
+            (Some(path), None) => {
+                let spec = toml::to_string(&self.spec).expect("a table of plain values is TOML");
+                let schema = self.setup.world.dataset.schema();
+                let notes = &self.setup.notes;
+                let directory = RunDir::create(path, &spec, notes, schema, &environment)?;
+                durable = Some(Checkpoints::new(path));
+                training = (self.start)(self.setup)?;
+                output = Output::Directory(directory);
+            }
+            (Some(path), Some(begun)) => {
+                same_run(Some(begun), &self.spec)?;
+                environment::fits(begun.environment.as_ref(), &environment, self.force)?;
+                let schema = self.setup.world.dataset.schema().clone();
+                training = (self.start)(self.setup)?;
+                let (checkpoints, found) = Checkpoints::resume(path, &mut training)?;
+                RunDir::describe(path, &schema, &environment)?;
+                output = Output::Directory(RunDir::reopen(path, training.round())?);
+                durable = Some(checkpoints);
+                if watch(Event::Found(&found)).is_break() {
+                    return Ok(Ended::Stopped(training.round()));
+                }
+            }
+        }
+        carry_out(training, output, durable, self.checkpoint_every, watch)
+    }
+}
+
+/// The rounds, their checkpoints, and delivery.
+fn carry_out(
+    mut training: Training,
+    mut output: Output,
+    mut durable: Option<Checkpoints>,
+    checkpoint_every: u64,
+    watch: &mut Watch<'_>,
+) -> Result<Ended> {
+    let rounds = training.setup().rounds;
+    if watch(Event::Begun(training.round())).is_break() {
+        return Ok(Ended::Stopped(training.round()));
+    }
+    while let Some(record) = training.next_round()? {
+        output.append(&record)?;
+        let last = record.round == rounds;
+        let stopping = watch(Event::Round(&record)).is_break() && !last;
+        let due = checkpoint_every > 0 && record.round.is_multiple_of(checkpoint_every);
+        if let Some(checkpoints) = &mut durable
+            && (due || last || stopping)
+        {
+            output.sync()?;
+            checkpoints.write(&mut training)?;
+        }
+        if stopping {
+            return Ok(Ended::Stopped(record.round));
+        }
+    }
+    match delivery::deliver(&mut training, output, watch) {
+        Ok(finished) => Ok(Ended::Finished(Box::new(finished))),
+        Err(Error::Interrupted(_)) => Ok(Ended::Stopped(training.round())),
+        Err(error) => Err(error),
+    }
+}
+
+/// An error where the spec of a run that was begun is not the one that is to go on.
+fn same_run(begun: Option<&InterruptedRun>, spec: &toml::Table) -> Result<()> {
+    let Some(begun) = begun else {
+        return Ok(());
+    };
+    let differences = differences(begun.spec.table(), spec);
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Request(format!(
+            "{}: the run that was begun there is another one; it differs in\n  {}",
+            begun.path.display(),
+            differences.join("\n  ")
+        ))),
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("setup", &self.setup)
+            .field("directory", &self.directory)
+            .field("resumes", &self.begun.is_some())
+            .finish_non_exhaustive()
+    }
+}

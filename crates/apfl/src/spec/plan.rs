@@ -1,0 +1,236 @@
+//! A spec that was checked: everything a run needs but the data itself.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::Table;
+
+use super::theory;
+use crate::aggregation::Aggregation;
+use crate::algorithm::AlgorithmSpec;
+use crate::attack::{Attack, Attackers};
+use crate::clients::{MemoryHome, World};
+use crate::data::{Dataset, Source};
+use crate::engine::EngineKind;
+use crate::error::{Error, Result};
+use crate::model::{Architecture, Model};
+use crate::params::Params;
+use crate::rng::{Purpose, stream};
+use crate::schedule::{Schedule, Theory};
+use crate::site::{LocalWork, Pace};
+use crate::store::tensors;
+use crate::training::{DeliverTo, Setup, Weights};
+
+/// A spec that was checked: everything a run needs but the data itself.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The spec with every default spelled out; it runs again to the same result.
+    pub resolved: Table,
+    /// Everything random.
+    pub seed: u64,
+    /// Where the data comes from.
+    pub data: Source,
+    /// The model, before the data's width is known.
+    pub architecture: Architecture,
+    /// The algorithm.
+    pub algorithm: AlgorithmSpec,
+    /// K/n
+    pub participation: f64,
+    /// How updates are weighted.
+    pub weights: Weights,
+    /// How updates become one model.
+    pub aggregation: Aggregation,
+    /// What some clients do to the shared model.
+    pub attack: Option<Attack>,
+    /// Rounds to train.
+    pub rounds: u64,
+    /// How clients train.
+    pub pace: PlannedPace,
+    /// Whether a client whose loss is not finite is left out of the round instead of
+    /// ending the run.
+    pub skip_nonfinite: bool,
+    /// Rounds between evaluations.
+    pub evaluate_every: u64,
+    /// Who gets a model at the end.
+    pub deliver_to: DeliverTo,
+    /// Whether to keep the clients' models.
+    pub keep_models: bool,
+    /// Rounds between checkpoints; 0: only at the end and on a signal.
+    pub checkpoint_every: u64,
+    /// Where clients are to live.
+    pub engine: PlannedEngine,
+}
+
+/// How clients train, before the data is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedPace {
+    /// Steps or epochs a round.
+    pub work: LocalWork,
+    /// Examples a step; `None`: all of the client's.
+    pub batch: Option<usize>,
+    /// `training.learning_rate`.
+    pub learning_rate: f64,
+    /// How it changes.
+    pub schedule: PlannedSchedule,
+}
+
+/// A schedule, or a theorem that makes one of the data.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlannedSchedule {
+    /// Known before the data is.
+    Known(Schedule),
+    /// A theorem's, whose constants may be taken from the data.
+    Theory(Theory),
+}
+
+impl PlannedPace {
+    fn with(&self, schedule: Schedule) -> Pace {
+        Pace {
+            work: self.work,
+            batch: self.batch,
+            learning_rate: self.learning_rate,
+            schedule,
+        }
+    }
+
+    /// How a client trains that comes after the run: a theorem's schedule is for the run's
+    /// own steps, so a newcomer keeps the rate.
+    pub fn of_newcomer(&self) -> Pace {
+        match self.schedule {
+            PlannedSchedule::Known(schedule) => self.with(schedule),
+            PlannedSchedule::Theory(_) => self.with(Schedule::Constant),
+        }
+    }
+}
+
+/// `[engine]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedEngine {
+    /// Whether clients are to live on the ranks of an MPI job.
+    pub mpi: bool,
+    /// Threads; 0: one per core.
+    pub threads: usize,
+    /// Bytes of client memories that stay in RAM while the others live on disk; `None`:
+    /// all in RAM.
+    pub memory_budget: Option<usize>,
+}
+
+/// What a plan is carried out with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resources<'a> {
+    /// The engine.
+    pub engine: EngineKind,
+    /// Threads instead of the plan's.
+    pub threads: Option<usize>,
+    /// The run directory, where memories may live on disk; without one they live in RAM.
+    pub directory: Option<&'a Path>,
+}
+
+impl Plan {
+    /// Loads the data and builds the model, for this process alone.
+    pub fn setup(&self) -> Result<Setup> {
+        self.setup_with(self.data.load()?, Resources::default())
+    }
+
+    /// The same with data of the caller's own, whatever `[data]` says, and what it is to be
+    /// carried out with.
+    pub fn setup_with(&self, dataset: Arc<dyn Dataset>, on: Resources<'_>) -> Result<Setup> {
+        let model = self.architecture.build(dataset.schema())?;
+        let w0 = self.initial(&*model)?;
+        self.setup_with_model(dataset, Arc::from(model), w0, on)
+    }
+
+    /// The same with a model of the caller's own and its w⁰, whatever `[model]` says.
+    pub fn setup_with_model(
+        &self,
+        dataset: Arc<dyn Dataset>,
+        model: Arc<dyn Model>,
+        w0: Params,
+        on: Resources<'_>,
+    ) -> Result<Setup> {
+        let attackers = Attackers::draw(self.attack, dataset.clients(), self.seed);
+        let dataset = attackers.poison(dataset)?;
+        let mut notes = dataset.notes();
+        notes.extend(attackers.note(dataset.clients()));
+        let pace = match &self.pace.schedule {
+            PlannedSchedule::Known(schedule) => self.pace.with(*schedule),
+            PlannedSchedule::Theory(theory) => {
+                let (schedule, said) = theory::resolve(self, theory, &*dataset, &*model, &w0)?;
+                notes.push(said);
+                self.pace.with(schedule)
+            }
+        };
+        let world = World {
+            seed: self.seed,
+            model,
+            w0: Arc::new(w0),
+            pace,
+            skip_nonfinite: self.skip_nonfinite,
+            dataset,
+        };
+        let setup = Setup {
+            world: on.engine.own(world)?,
+            rounds: self.rounds,
+            participation: self.participation,
+            weights: self.weights,
+            aggregation: self.aggregation,
+            attackers,
+            evaluate_every: self.evaluate_every,
+            deliver_to: self.deliver_to,
+            keep_models: self.keep_models,
+            engine: on.engine,
+            threads: on.threads.unwrap_or(self.engine.threads),
+            home: self.engine.home(on.directory),
+            notes,
+        };
+        setup.checked()
+    }
+
+    /// w⁰ of a model: as `model.init` says.
+    pub fn initial(&self, model: &dyn Model) -> Result<Params> {
+        Ok(match self.architecture.init.as_str() {
+            "zeros" => model.layout().zeros(),
+            "uniform" => model
+                .layout()
+                .uniform(&mut stream(self.seed, Purpose::Init, 0, 0)),
+            path => {
+                let path = Path::new(path);
+                let params = tensors::read_one(path, model.layout(), "")?;
+                if let Some(x) = params.iter().find(|x| !x.is_finite()) {
+                    return Err(Error::in_file(
+                        path,
+                        format!("holds {x}; no start for a model"),
+                    ));
+                }
+                params
+            }
+        })
+    }
+
+    /// The theorem whose schedule the run has, if any.
+    pub fn theory(&self) -> Option<&Theory> {
+        match &self.pace.schedule {
+            PlannedSchedule::Known(_) => None,
+            PlannedSchedule::Theory(theory) => Some(theory),
+        }
+    }
+
+    /// The resolved spec as TOML.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.resolved).expect("a table of plain values is TOML")
+    }
+}
+
+impl PlannedEngine {
+    /// Where the clients' memories live in a run whose directory is `run`.
+    fn home(&self, run: Option<&Path>) -> MemoryHome {
+        match (self.memory_budget, run) {
+            (Some(budget), Some(run)) => MemoryHome::Disk {
+                file: run.join("memories.scratch"),
+                budget,
+            },
+            _ => MemoryHome::Ram,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What becomes of a cohort's updates: an attack forges them on their way, a rule makes one
+//! model of them, and the algorithm adds them up.
+
+use super::{Setup, Weights};
+use crate::aggregation::{Aggregation, SplitUpdate};
+use crate::algorithm::{Algorithm, Sender};
+use crate::error::{Error, Result};
+use crate::params::Params;
+
+/// Takes in the updates of one round, in the order of the clients.
+///
+/// The mean folds them as they come. A rule collects the cohort's, makes one model of them
+/// and puts it in the place of each client's own before the fold: the mean of equal vectors
+/// is that vector to the bit. What else travels is folded as it is.
+pub(super) struct Aggregator<'a, A: Algorithm> {
+    setup: &'a Setup,
+    algorithm: &'a A,
+    server: &'a A::Server,
+    round: u64,
+    fold: A::Fold,
+    collected: Vec<(Sender, SplitUpdate)>,
+    problem: Option<Error>,
+}
+
+impl<'a, A: Algorithm> Aggregator<'a, A> {
+    /// Nothing taken in yet.
+    pub(super) fn new(
+        setup: &'a Setup,
+        algorithm: &'a A,
+        server: &'a A::Server,
+        round: u64,
+    ) -> Self {
+        Self {
+            setup,
+            algorithm,
+            server,
+            round,
+            fold: A::Fold::default(),
+            collected: Vec::new(),
+            problem: None,
+        }
+    }
+
+    /// Takes in a client's update.
+    pub(super) fn add(&mut self, client: usize, update: A::Update) {
+        let weight = match self.setup.weights {
+            Weights::Uniform => 1.0,
+            Weights::Examples => self.setup.world.dataset.sizes(client).0 as f64,
+        };
+        let from = Sender { client, weight };
+        let forged = self.setup.attackers.forges(client);
+        let mean = self.setup.aggregation == Aggregation::Mean;
+        if mean && !forged {
+            return self.fold_in(from, update);
+        }
+        let mut update = match SplitUpdate::of(&update) {
+            Ok(update) => update,
+            Err(error) => {
+                self.problem.get_or_insert(error);
+                return;
+            }
+        };
+        if forged {
+            let w = self.algorithm.shared(self.server);
+            let attackers = &self.setup.attackers;
+            attackers.forge(client, self.round, w, &mut update.model);
+        }
+        match mean {
+            true => self.fold_in(from, update.joined()),
+            false => self.collected.push((from, update)),
+        }
+    }
+
+    fn fold_in(&mut self, from: Sender, update: A::Update) {
+        self.algorithm
+            .fold(self.server, &mut self.fold, from, update);
+    }
+
+    /// Returns the sum of all, after the rule.
+    pub(super) fn finish(mut self) -> Result<A::Fold> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        let rule = self.setup.aggregation;
+        if rule != Aggregation::Mean {
+            let mut collected = std::mem::take(&mut self.collected);
+            let enough = rule.check(collected.len());
+            enough.map_err(|e| Error::data(format!("in round {}: {e}", self.round)))?;
+            let take = |(_, update): &mut (_, SplitUpdate)| std::mem::take(&mut update.model);
+            let models: Vec<Params> = collected.iter_mut().map(take).collect();
+            let combined = rule.combine(&models);
+            for (from, update) in collected {
+                self.fold_in(from, update.with(combined.clone()));
+            }
+        }
+        Ok(self.fold)
+    }
+}
