@@ -4,11 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-mod files;
-mod program;
-
-use files::{json, lines};
-use program::{fails, ok};
+use crate::files::{json, lines};
+use crate::program::{fails, ok};
 
 const SMALL: [&str; 4] = ["--set", "data.clients=12", "--set", "training.rounds=4"];
 

@@ -5,11 +5,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-mod files;
-mod state;
-
-use files::json;
-use state::{fingerprint, records};
+use crate::files::json;
+use crate::state::{fingerprint, records};
 
 const APFL: &str = env!("CARGO_BIN_EXE_apfl");
 

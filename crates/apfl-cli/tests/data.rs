@@ -6,9 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-mod program;
-
-use program::{fails, ok};
+use crate::program::{fails, ok};
 
 /// Answers every request by path, for as long as the test runs. A body shorter than the
 /// length it is announced with is a connection that broke.

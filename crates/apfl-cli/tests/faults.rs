@@ -7,13 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-mod files;
-mod program;
-mod state;
-
-use files::{json, lines};
-use program::{apfl, ended, fails, ok};
-use state::{fingerprint, records};
+use crate::files::{json, lines};
+use crate::program::{apfl, ended, fails, ok};
+use crate::state::{fingerprint, records};
 
 const APFL: &str = env!("CARGO_BIN_EXE_apfl");
 

@@ -6,11 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-mod files;
-mod program;
-
-use files::{json, lines};
-use program::{fails, ok};
+use crate::files::{json, lines};
+use crate::program::{fails, ok};
 
 fn run(directory: &Path, name: &str, more: &[&str]) {
     let mut args = vec!["run", "--quiet", "--out", name];

@@ -4,10 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-mod files;
-mod state;
-
-use state::{fingerprint, records};
+use crate::state::{fingerprint, records};
 
 const BASE: [&str; 14] = [
     "--quiet",

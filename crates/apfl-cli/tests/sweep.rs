@@ -5,11 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-mod files;
-mod program;
-
-use files::{json, lines};
-use program::{fails, ok};
+use crate::files::{json, lines};
+use crate::program::{fails, ok};
 
 const SPEC: &str = "[data]\nclients = 6\nfeatures = 5\nclasses = 3\nexamples = 30\n\
                     [training]\nrounds = 4\nlocal_steps = 3";

@@ -4,11 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-mod files;
-mod program;
-
-use files::{json, lines};
-use program::{fails, ok};
+use crate::files::{json, lines};
+use crate::program::{fails, ok};
 
 fn answer(directory: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&ok(directory, args)).unwrap()

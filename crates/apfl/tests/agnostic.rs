@@ -1,14 +1,12 @@
 //! The agnostic shared model: q and w by hand, and what it is for.
 
-mod small;
-
+use crate::small::{Hand, classes, full, quadratics};
 use apfl::algorithm::apfl::{Apfl, Mixing};
 use apfl::algorithm::{Agnostic, AlgorithmSpec, FedAvg};
 use apfl::error::Error;
 use apfl::site::{Predictor, Scratch};
 use apfl::spec::Spec;
 use apfl::training::Training;
-use small::{Hand, classes, full, quadratics};
 
 #[test]
 fn three_rounds_by_hand() {

@@ -1,13 +1,11 @@
 //! What holds for every algorithm there is.
 
-mod small;
-
+use crate::small::{Hand, classes, full, synthetic};
 use apfl::algorithm::{Algorithm, AlgorithmSpec, every_algorithm};
 use apfl::pack::{Arrays, Pack};
 use apfl::rng::{Purpose, stream};
 use apfl::site::{Part, Scratch, Site};
 use apfl::training::Training;
-use small::{Hand, classes, full, synthetic};
 
 const TRAINING: &str = "training = { rounds = 4, local_steps = 3, batch = 16 }
      federation = { participation = 0.6 }";

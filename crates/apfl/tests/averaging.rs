@@ -1,7 +1,6 @@
 //! Algorithm 1's outputs against their double sum, written out; the theory's step sizes.
 
-mod small;
-
+use crate::small::{self, Slow, apart, classes, full, gap, mean, quadratics, synthetic};
 use apfl::algorithm::apfl::averaged::weight_between;
 use apfl::algorithm::apfl::{Apfl, Averaged, Mixing, Options};
 use apfl::algorithm::{Algorithm, AlgorithmSpec};
@@ -15,7 +14,6 @@ use apfl::site::{Scratch, Site};
 use apfl::spec::Spec;
 use apfl::store::run_dir::{Environment, RunDir};
 use apfl::training::Training;
-use small::{Slow, apart, classes, full, gap, mean, quadratics, synthetic};
 
 #[test]
 fn weights_have_a_closed_form() {

@@ -1,8 +1,7 @@
 //! SCAFFOLD, perFedAvg and pFedMe: steps derived by hand, a slow float64 evaluation, and
 //! the invariants that public implementations break.
 
-mod small;
-
+use crate::small::{self, Hand, Slow, apart, classes, full, mean, quadratics};
 use apfl::algorithm::perfedavg::{self, PerFedAvg};
 use apfl::algorithm::pfedme::{self, PFedMe};
 use apfl::algorithm::scaffold::{Control, Scaffold};
@@ -11,7 +10,6 @@ use apfl::data::Targets;
 use apfl::schedule::{Per, Schedule};
 use apfl::spec::Spec;
 use apfl::training::Training;
-use small::{Hand, Slow, apart, classes, full, mean, quadratics};
 
 /// The bias, which is all that moves in [`quadratics`].
 fn b(params: &[f32]) -> f32 {

@@ -8,9 +8,7 @@ use apfl::metrics::Scores;
 use apfl::spec::Spec;
 use apfl::training::Training;
 
-mod reference;
-
-use reference::{Client, Pooled, Problem, Round};
+use crate::reference::{Client, Pooled, Problem, Round};
 
 const TOLERANCE: f64 = 2e-4;
 const FEATURES: usize = 4;

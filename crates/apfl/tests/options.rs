@@ -1,7 +1,6 @@
 //! APFL's options: every one by hand on a parabola, and what they may and may not change.
 
-mod small;
-
+use crate::small::{self, Hand, classes, full, gap, quadratics, synthetic};
 use apfl::algorithm::apfl::options::{AlphaGradient, Every, Mix, Order, Rate};
 use apfl::algorithm::apfl::{Apfl, Mixing, Options};
 use apfl::algorithm::{AlgorithmSpec, FedAvg, every_algorithm};
@@ -12,7 +11,6 @@ use apfl::spec::Spec;
 use apfl::store::run_dir::{Environment, FinishedRun, RunDir};
 use apfl::store::tensors;
 use apfl::training::Training;
-use small::{Hand, classes, full, gap, quadratics, synthetic};
 
 /// (w, v, α) after a round from w = 0, v = 4, α = ½ on ½(b − 8)² with η = ½ and, for α,
 /// 1/64, where f' = b − 8 (+ λb).

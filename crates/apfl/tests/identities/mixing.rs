@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apfl::training::RoundRecord;
 
-use crate::{
+use super::{
     LOGISTIC, MLP, SMALL, apfl, bits, delivered, finish, in_memory, spec, start, start_with,
 };
 

@@ -12,7 +12,7 @@ use apfl::schedule::Schedule;
 use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};
 use rand::RngExt;
 
-use crate::close;
+use super::close;
 
 /// Random examples of three classes, and two random points of the model.
 fn examples_and_points(model: &dyn Model, inputs: usize) -> (Examples, Params, Params) {

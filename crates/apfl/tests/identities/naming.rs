@@ -8,7 +8,7 @@ use apfl::metrics::Tallies;
 use apfl::params::Params;
 use apfl::spec::Spec;
 
-use crate::{bits, close, finish, start};
+use super::{bits, close, finish, start};
 
 type ByName = BTreeMap<String, (Params, Option<f32>, Tallies)>;
 

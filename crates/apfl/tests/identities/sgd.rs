@@ -7,7 +7,7 @@ use apfl::model::Workspace;
 use apfl::rng::{Purpose, stream};
 use apfl::site::{Scratch, Site};
 
-use crate::{
+use super::{
     FULL, LOGISTIC, MLP, SMALL, apfl, bits, close, finish, in_memory, spec, start, start_with,
 };
 

@@ -1,7 +1,7 @@
 //! Invariants 9 and 10: what personalization does to scores. Statistical, with fixed
 //! seeds and generous margins.
 
-use crate::{apfl, finish, spec, start};
+use super::{apfl, finish, spec, start};
 
 /// Final (mean α, personal training loss, personal validation accuracy).
 fn outcome(base: &str, mixing: &str, seed: u64) -> (f64, f64, f64) {

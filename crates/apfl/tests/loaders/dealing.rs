@@ -5,7 +5,7 @@ use std::fs;
 use apfl::data::Source;
 use apfl::spec::Spec;
 
-use crate::{IDX, error, idx, load, small_idx, task_of};
+use super::{IDX, error, idx, load, small_idx, task_of};
 
 #[test]
 fn a_table_without_clients_is_dealt_by_any_partition() {

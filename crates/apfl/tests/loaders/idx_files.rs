@@ -5,7 +5,7 @@ use std::fs;
 use apfl::data::{Features, Normalization};
 use apfl::spec::Spec;
 
-use crate::{IDX, error, gzipped, idx, load, small_idx, task_of};
+use super::{IDX, error, gzipped, idx, load, small_idx, task_of};
 
 #[test]
 fn idx_is_scaled_by_the_training_pixels() {

@@ -4,7 +4,7 @@ use std::fs;
 
 use apfl::data::{Features, Targets};
 
-use crate::{error, gzipped, load};
+use super::{error, gzipped, load};
 
 fn leaf(users: &str, num_samples: &str, user_data: &str) -> String {
     format!(

@@ -5,7 +5,7 @@ use std::fs;
 use apfl::data::{Features, Normalization, Targets};
 use apfl::spec::Spec;
 
-use crate::{error, gzipped, idx, load};
+use super::{error, gzipped, idx, load};
 
 fn mnist_images(count: usize) -> Vec<u8> {
     let pixels: Vec<u8> = (0..count * 784).map(|k| (k % 251) as u8).collect();

@@ -4,7 +4,7 @@ use apfl::attack::{Attack, AttackKind, Attackers};
 use apfl::data::Targets;
 use apfl::training::Training;
 
-use crate::{finish, plan};
+use super::{finish, plan};
 
 /// scale 3: w = 1, wᵢ = 1.5 is sent as 1 − 3·0.5 = −0.5.
 #[test]

@@ -2,7 +2,7 @@
 
 use apfl::aggregation::Aggregation;
 
-use crate::{KRUM, TRIMMED};
+use super::{KRUM, TRIMMED};
 
 fn vectors(rows: &[&[f32]]) -> Vec<Vec<f32>> {
     rows.iter().map(|row| row.to_vec()).collect()

@@ -4,7 +4,7 @@ use apfl::aggregation::Aggregation;
 use apfl::params::Mean;
 use proptest::prelude::*;
 
-use crate::{KRUM, RULES, TRIMMED};
+use super::{KRUM, RULES, TRIMMED};
 
 #[test]
 fn equal_updates_stay_what_they_are_to_the_bit() {

@@ -4,7 +4,8 @@ use apfl::aggregation::Aggregation;
 use apfl::algorithm::{FedAvg, every_algorithm};
 use apfl::training::Training;
 
-use crate::{RULES, problems, run, small, spec};
+use super::{RULES, problems, run, spec};
+use crate::small;
 
 #[test]
 fn every_algorithm_with_every_rule_has_one_result_or_is_refused() {

@@ -5,7 +5,7 @@ use apfl::algorithm::LocalOnly;
 use apfl::spec::Spec;
 use apfl::training::Training;
 
-use crate::{plan, problems};
+use super::{plan, problems};
 
 #[test]
 fn what_does_not_go_together_is_refused() {

@@ -9,8 +9,6 @@ mod attacks;
 mod by_hand;
 mod invariances;
 mod runs;
-#[path = "../small/mod.rs"]
-mod small;
 mod specs;
 
 const TRIMMED: Aggregation = Aggregation::TrimmedMean { trim: 0.2 };

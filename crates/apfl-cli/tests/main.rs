@@ -1,0 +1,31 @@
+//! Every test of the program, as one program of tests: it is linked once, and its tests
+//! share the cores. A new file of tests is a line here.
+
+mod cli;
+mod cluster;
+mod data;
+mod faults;
+mod files;
+mod program;
+mod report;
+mod resume;
+mod state;
+mod sweep;
+mod theory;
+
+/// A file that nobody names would be tested by nobody.
+#[test]
+fn every_file_here_is_named_above() {
+    let named = include_str!("main.rs");
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let is_module = path.extension().is_some_and(|e| e == "rs") || path.join("mod.rs").exists();
+        if is_module && name != "main" {
+            assert!(
+                named.contains(&format!("\nmod {name};\n")),
+                "tests/main.rs does not name {name}"
+            );
+        }
+    }
+}
