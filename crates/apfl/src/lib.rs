@@ -5,20 +5,43 @@
 //! and serves the mixture v̄ᵢ = αᵢvᵢ + (1−αᵢ)w. This library trains; it never prints and
 //! never parses arguments. The program `apfl` is built on it.
 //!
+//! # Own data, own model
+//!
 //! ```
-//! use apfl::spec::Spec;
-//! use apfl::training::Training;
+//! use std::sync::Arc;
+//! use apfl::{Apfl, Examples, InMemory, Loss, Mlp, Run};
+//!
+//! // Clients with rows of their own; a fifth of each is held out to score on.
+//! let mut data = InMemory::classes(["age", "pressure"], ["healthy", "ill"]);
+//! for (clinic, limit) in [("north", 0.2), ("south", -0.4), ("west", 0.0)] {
+//!     let rows: Vec<f32> = (0..120).map(|k| ((k * 37) % 41) as f32 / 20.0 - 1.0).collect();
+//!     let labels = rows.chunks(2).map(|row| u32::from(row[0] + row[1] > limit)).collect();
+//!     data.add(clinic, Examples::classes(2, rows, labels)?, 0.2)?;
+//! }
+//! let run = Run::builder(Arc::new(data), Arc::new(Mlp::logistic(2, 2, 1e-4)))
+//!     .algorithm(Apfl::adaptive(0.01))
+//!     .rounds(20)
+//!     .build()?                       // all of it checked: an error names client and row
+//!     .train()?;
+//! let answer = run.personal("north")?.predict(&[0.9, 0.8])?;
+//! assert_eq!(answer[0].class(), Some(1));
+//! # Ok::<(), apfl::Error>(())
+//! ```
+//!
+//! With [`RunBuilder::directory`] a run is durable: killed at any instant and resumed, it ends
+//! with the same bits. `examples/` has own data, an own model, an own algorithm, and personal
+//! models taken out of a run.
+//!
+//! # From a spec
+//!
+//! ```
+//! use apfl::{Spec, Training};
 //!
 //! // A spec says what to do; what it leaves out has a default.
 //! let spec = Spec::parse(
-//!     "[data]
-//!      kind = 'synthetic'
-//!      clients = 10
-//!      [algorithm]
-//!      kind = 'apfl'
-//!      mixing = { fixed = 0.5 }
-//!      [training]
-//!      rounds = 5",
+//!     "data = { kind = 'synthetic', clients = 10 }
+//!      algorithm = { kind = 'apfl', mixing = { fixed = 0.5 } }
+//!      training = { rounds = 5 }",
 //! )?;
 //! let plan = spec.plan()?; // every key checked, nothing read yet
 //! let mut training = Training::new(plan.setup()?, &plan.algorithm)?;
@@ -27,28 +50,26 @@
 //!     assert!(scores.personal.train.loss.is_finite());
 //! }
 //! assert_eq!(training.fingerprint()?.len(), 64);
-//! # Ok::<(), apfl::error::Error>(())
+//! # Ok::<(), apfl::Error>(())
 //! ```
 //!
 //! # The rooms
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | [`params`] [`pack`] [`rng`] [`schedule`] [`settings`] | vectors, named arrays, addressed randomness, η_t, reading a spec's table |
+//! | [`run`] | the durable run: begun or resumed, watched, delivered, finished |
+//! | [`predict`] | parameters with their model: something that answers |
 //! | [`data`] | examples, how they fall on clients, where they come from |
 //! | [`model`] | forward and backward passes over flat parameters |
-//! | [`site`] | what an algorithm may see at a client |
 //! | [`algorithm`] | APFL and what it is compared with, one file each |
+//! | [`site`] | what an algorithm may see at a client |
 //! | [`aggregation`] [`attack`] | rules that make one model of many; clients that want them to fail |
-//! | [`memories`] | where clients' memories live: RAM, or a file |
-//! | [`clients`] | the clients of this process: their data and memories |
-//! | [`engine`] | where clients live and how they are reached |
 //! | [`training`] | the only round loop |
-//! | [`join`] | a client that was never in training |
-//! | [`curvature`] | L of the clients' objectives, for the theory's step sizes |
 //! | [`spec`] | what was written → what can run |
 //! | [`store`] | run directory, models on disk |
+//! | [`join`] | a client that was never in training |
 //! | [`theory`] | ζᵢ, Δᵢ, σ², L, μ, κ, αᵢ*, the bound: measured on a run |
+//! | [`params`] [`pack`] [`rng`] [`schedule`] [`metrics`] | vectors, named arrays, addressed randomness, η_t, scores |
 
 pub mod aggregation;
 pub mod algorithm;

@@ -9,10 +9,10 @@ use apfl::data::{Examples, Features, Targets};
 use apfl::error::Error;
 use apfl::model::Loss;
 use apfl::rng::{Purpose, stream};
+use apfl::run::Run;
 use apfl::schedule::Schedule;
 use apfl::site::{Scratch, Site};
 use apfl::spec::Spec;
-use apfl::store::run_dir::{Environment, RunDir};
 use apfl::training::Training;
 
 #[test]
@@ -325,18 +325,9 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
     );
     assert_eq!(given.setup().unwrap().world.pace, world.pace);
     let dir = tempfile::tempdir().unwrap();
-    let environment = Environment {
-        version: String::new(),
-        commit: String::new(),
-        cpu: String::new(),
-        engine: String::new(),
-        ranks: None,
-        threads: 1,
-        data: Vec::new(),
-        partition: None,
-    };
     let path = dir.path().join("run");
-    let mut run = RunDir::create(&path, &plan, &setup, &environment).unwrap();
+    let run = Run::new(&plan, setup.clone()).in_directory(&path);
+    run.train().unwrap();
     let text = std::fs::read_to_string(path.join("spec.toml")).unwrap();
     assert!(
         text.starts_with("# Theorem 3's step sizes: mu = "),
@@ -349,10 +340,7 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
 
     // shared.safetensors is ŵ.
     let mut training = Training::new(setup.clone(), &plan.algorithm).unwrap();
-    while let Some(record) = training.next_round().unwrap() {
-        run.append(&record).unwrap();
-    }
-    run.finish(&mut training, |_| Ok(())).unwrap();
+    while training.next_round().unwrap().is_some() {}
     let file = path.join("models/shared.safetensors");
     let kept = apfl::store::tensors::read_one(&file, world.model.layout(), "").unwrap();
     assert_eq!(kept, training.output());

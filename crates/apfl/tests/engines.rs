@@ -1,16 +1,21 @@
 //! How many threads there are, who is processed when, and who is left out must not be
 //! visible in any bit of the results.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
+use crate::small::synthetic;
+use apfl::Result;
 use apfl::algorithm::apfl::Mixing;
 use apfl::algorithm::{Algorithm, Apfl, FedAvg, LocalOnly, every_algorithm};
 use apfl::clients::{Clients, Delivered, MemoryHome, World};
 use apfl::digest::digest_of;
 use apfl::engine::{Engine, Threads};
 use apfl::metrics::Tallies;
+use apfl::pack::{Arrays, Field, arrays_of};
 use apfl::site::Scratch;
 use apfl::spec::Spec;
+use apfl::store::archive::{MemoryArchive, Written};
 use apfl::training::{RoundRecord, Training};
 
 /// 23 clients of 50 to 400 examples; 7 of them take part in a round.
@@ -236,5 +241,71 @@ fn delivery_goes_on_from_what_clients_remember() {
             let expected = (one_more.localized, one_more.personal);
             assert_eq!(found == expected, same, "{algorithm}, batch {batch}");
         }
+    }
+}
+
+/// An archive that is no directory: memories are streams, wherever they are kept.
+#[derive(Default)]
+struct InMemoryArchive(Mutex<HashMap<String, HashMap<usize, Vec<u8>>>>);
+
+impl MemoryArchive for InMemoryArchive {
+    fn write(
+        &self,
+        name: &str,
+        _: &[Field],
+        clients: &[usize],
+        memory: &mut dyn FnMut(usize) -> Result<Vec<u8>>,
+    ) -> Result<Written> {
+        let all: Result<HashMap<_, _>> = clients.iter().map(|k| Ok((*k, memory(*k)?))).collect();
+        self.0.lock().unwrap().insert(name.into(), all?);
+        Ok(Written {
+            name: name.into(),
+            bytes: 0,
+            sha256: String::new(),
+        })
+    }
+
+    fn read(
+        &self,
+        part: &str,
+        fields: &[Field],
+        clients: &[usize],
+        each: &mut dyn FnMut(usize, Arrays) -> Result<()>,
+    ) -> Result<()> {
+        let parts = self.0.lock().unwrap();
+        clients.iter().try_for_each(|client| {
+            let bytes = &parts[part][client];
+            each(*client, arrays_of(fields, bytes).unwrap())
+        })
+    }
+}
+
+#[test]
+fn memories_pass_from_engine_to_engine_through_any_archive() {
+    for algorithm in every_algorithm() {
+        let more = "training = { rounds = 4, local_steps = 2, batch = 16 }
+             federation = { participation = 0.6 }";
+        let plan = synthetic(algorithm, more);
+        let training = || Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
+        let mut whole = training();
+        let archive = InMemoryArchive::default();
+        whole.next_round().unwrap();
+        whole.next_round().unwrap();
+        let drawn = whole.drawn();
+        let parts = whole.save(&archive, "memories", &drawn).unwrap();
+        let (fields, server) = whole.server_bytes();
+
+        let mut other = training();
+        let server = arrays_of(&fields, &server).unwrap();
+        other.restore_server(2, whole.step(), server).unwrap();
+        for (part, clients) in parts {
+            other.restore_clients(&archive, &part.name, &clients).unwrap();
+        }
+        assert_eq!(other.drawn(), drawn);
+        for training in [&mut whole, &mut other] {
+            while training.next_round().unwrap().is_some() {}
+        }
+        let both = (whole.fingerprint().unwrap(), other.fingerprint().unwrap());
+        assert_eq!(both.0, both.1, "{algorithm}");
     }
 }

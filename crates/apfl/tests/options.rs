@@ -1,15 +1,16 @@
 //! APFL's options: every one by hand on a parabola, and what they may and may not change.
 
 use crate::small::{self, Hand, classes, full, gap, quadratics, synthetic};
+use apfl::WhichModel;
 use apfl::algorithm::apfl::options::{AlphaGradient, Every, Mix, Order, Rate};
 use apfl::algorithm::apfl::{Apfl, Mixing, Options};
 use apfl::algorithm::{AlgorithmSpec, FedAvg, every_algorithm};
 use apfl::params::mix;
+use apfl::run::Run;
 use apfl::schedule::{Per, Schedule};
 use apfl::site::{Predictor, Scratch};
-use apfl::spec::Spec;
-use apfl::store::run_dir::{Environment, FinishedRun, RunDir};
-use apfl::store::tensors;
+use apfl::spec::{PlannedSchedule, Spec};
+use apfl::store::run_dir::FinishedRun;
 use apfl::training::Training;
 
 /// (w, v, α) after a round from w = 0, v = 4, α = ½ on ½(b − 8)² with η = ½ and, for α,
@@ -340,7 +341,7 @@ fn the_preset_is_its_options_and_its_schedule() {
         factor: 1.0 / 1.01,
         per: Per::Epoch,
     };
-    assert_eq!(plan.pace.schedule, schedule);
+    assert_eq!(plan.pace.schedule, PlannedSchedule::Known(schedule));
     let options = "mix = 'logits', order = 'sequential', alpha_every = 'round', alpha_l2 = 0.02, \
          alpha_gradient = 'blended', alpha_rate = 'schedule', v_rate = 'constant', l2_on_v = true, \
          projection = 'none'";
@@ -397,23 +398,9 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
          model = { kind = 'mlp', hidden = [5] }",
     );
     let setup = plan.setup().unwrap();
-    let environment = Environment {
-        version: String::new(),
-        commit: String::new(),
-        cpu: String::new(),
-        engine: String::new(),
-        ranks: None,
-        threads: 1,
-        data: Vec::new(),
-        partition: None,
-    };
     let path = dir.path().join("run");
-    let mut run = RunDir::create(&path, &plan, &setup, &environment).unwrap();
-    let mut training = Training::new(setup.clone(), &plan.algorithm).unwrap();
-    while let Some(record) = training.next_round().unwrap() {
-        run.append(&record).unwrap();
-    }
-    run.finish(&mut training, |_| Ok(())).unwrap();
+    let run = Run::new(&plan, setup.clone()).in_directory(&path);
+    run.train().unwrap();
 
     let finished = FinishedRun::open(&path).unwrap();
     let model = &*setup.world.model;
@@ -421,10 +408,8 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
     for (client, line) in lines.lines().enumerate() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         let name = line["client"].as_str().unwrap();
-        let layout = finished.personal_layout(model.layout());
-        let file = path.join("models/personal.safetensors");
-        let flat = tensors::read_one(&file, &layout, name).unwrap();
-        let predictor = Predictor::of_flat(&flat, model.layout().len());
+        let personal = finished.model(WhichModel::Personal, name).unwrap();
+        let predictor = Predictor::of_flat(personal.params(), model.layout().len());
         assert!(matches!(
             predictor,
             Predictor::MixedOutputs { alpha: 0.5, .. }

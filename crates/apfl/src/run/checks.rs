@@ -18,6 +18,7 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
         return Err(Error::data("the data has no clients"));
     }
     let mut held_out = 0;
+    let mut without = None;
     let mut names = HashSet::new();
     for client in 0..dataset.clients() {
         let name = dataset.name(client);
@@ -30,6 +31,9 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
             return Err(Error::at_place(of(&name), problem));
         }
         held_out += valid;
+        if valid == 0 {
+            without.get_or_insert(name.clone());
+        }
         if !dataset.is_generated() {
             shard(&*dataset.shard(client)?, schema)?;
         }
@@ -37,11 +41,15 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
             return Err(Error::at_place(of(&name), "there are two of that name"));
         }
     }
-    match held_out {
-        0 => Err(Error::data(
+    match without {
+        _ if held_out == 0 => Err(Error::data(
             "no client has validation rows, so nothing could be scored; hold some out",
         )),
-        _ => Ok(()),
+        Some(name) => Err(Error::at_place(
+            of(&name),
+            "has no validation rows to be scored on; hold at least one out",
+        )),
+        None => Ok(()),
     }
 }
 

@@ -1,0 +1,279 @@
+//! A run of one's own data and model, from the front door: what is refused, and what is
+//! the same as by a spec.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use apfl::data::{Schema, Task};
+use apfl::run::{Ended, Event, Run, RunBuilder};
+use apfl::training::DeliverTo;
+use apfl::{Apfl, Dataset, Error, Examples, FedAvg, InMemory, Loss, Mlp, Spec, Training};
+use apfl::{WhichModel, error};
+
+/// Two sites of four rows of two features.
+fn sites() -> InMemory {
+    let mut data = InMemory::classes(["a", "b"], ["no", "yes"]);
+    for name in ["north", "south"] {
+        let rows = vec![0.1, 0.2, -0.3, 0.4, 0.5, -0.6, 0.7, 0.8];
+        let all = Examples::classes(2, rows, vec![0, 1, 1, 0]).unwrap();
+        data.add(name, all, 0.25).unwrap();
+    }
+    data
+}
+
+fn linear(width: usize) -> Arc<Mlp> {
+    Arc::new(Mlp::new(width, &[], 2, Loss::Softmax, 0.0))
+}
+
+fn run_of(data: InMemory) -> RunBuilder {
+    Run::builder(Arc::new(data), linear(2)).rounds(2)
+}
+
+fn refused(builder: RunBuilder) -> String {
+    builder.build().unwrap_err().to_string()
+}
+
+#[test]
+fn data_that_cannot_be_trained_on_is_refused_with_client_and_row() {
+    let no_clients = InMemory::classes(["a", "b"], ["no", "yes"]);
+    assert_eq!(refused(run_of(no_clients)), "the data has no clients");
+
+    let with = |rows: Vec<f32>, labels: Vec<u32>| {
+        let mut data = sites();
+        let bad = Examples::classes(2, rows, labels).unwrap();
+        data.add_split("west", bad, Examples::classes(2, vec![], vec![]).unwrap());
+        refused(run_of(data))
+    };
+    assert_eq!(
+        with(vec![], vec![]),
+        "client 'west': has no rows; leave it out"
+    );
+    assert_eq!(
+        with(vec![0.0, 1.0, 2.0, f32::NAN], vec![0, 1]),
+        "client 'west', training row 2: feature 'b' is NaN; fill it or leave the row out"
+    );
+    assert_eq!(
+        with(vec![0.0; 6], vec![0, 1, 2]),
+        "client 'west', training row 3: its label is 2, allowed is 0 to 1 (2 classes)"
+    );
+
+    let mut only_held_out = sites();
+    let one = || Examples::classes(2, vec![0.0, 0.0], vec![0]).unwrap();
+    let none = || Examples::classes(2, vec![], vec![]).unwrap();
+    only_held_out.add_split("west", none(), one());
+    let told = refused(run_of(only_held_out));
+    assert!(
+        told.starts_with("client 'west': has no training rows"),
+        "{told}"
+    );
+
+    let mut one_without = sites();
+    one_without.add_split("west", one(), none());
+    let told = refused(run_of(one_without));
+    assert!(
+        told.starts_with("client 'west': has no validation rows"),
+        "{told}"
+    );
+
+    let mut nothing_held_out = InMemory::classes(["a", "b"], ["no", "yes"]);
+    nothing_held_out.add_split("north", one(), none());
+    let told = refused(run_of(nothing_held_out));
+    assert!(told.starts_with("no client has validation rows"), "{told}");
+
+    let mut twins = sites();
+    twins.add("north", one(), 0.0).unwrap();
+    assert_eq!(
+        refused(run_of(twins)),
+        "client 'north': there are two of that name"
+    );
+
+    let mut numbers = sites();
+    numbers.schema.task = Task::Regression;
+    let builder = Run::builder(
+        Arc::new(numbers),
+        Arc::new(Mlp::new(2, &[], 1, Loss::SquaredError, 0.0)),
+    );
+    let told = refused(builder);
+    assert!(told.contains("its label is a class"), "{told}");
+}
+
+#[test]
+fn rows_that_are_no_rows_are_refused() {
+    let error = Examples::classes(2, vec![1.0; 5], vec![0, 1]).unwrap_err();
+    assert_eq!(error.to_string(), "5 numbers are no 2 rows of 2 features");
+    let error = sites().add("west", Examples::values(1, vec![], vec![]).unwrap(), 1.5);
+    assert!(matches!(
+        error,
+        Err(Error::Data(error::DataError { place: Some(_), .. }))
+    ));
+}
+
+#[test]
+fn a_model_that_does_not_fit_and_settings_out_of_range_are_refused() {
+    let told = refused(Run::builder(Arc::new(sites()), linear(3)));
+    assert_eq!(told, "the model takes 3 features, the data has 2");
+    let three = Arc::new(Mlp::new(2, &[], 3, Loss::Softmax, 0.0));
+    let told = refused(Run::builder(Arc::new(sites()), three));
+    assert!(told.starts_with("the model has 3 outputs"), "{told}");
+    // All that is wrong with the settings, at once and by the key of a spec.
+    let told = refused(run_of(sites()).rounds(0).participation(1.5));
+    assert!(told.contains("training.rounds") && told.contains("federation.participation"));
+    let told = refused(run_of(sites()).initial(vec![0.0; 5]));
+    assert_eq!(told, "the initial model has 5 parameters, the model 6");
+    let told = refused(run_of(sites()).initial(vec![f32::INFINITY; 6]));
+    assert!(told.contains("inf"), "{told}");
+    assert!(refused(run_of(sites()).resume(true)).contains("directory"));
+}
+
+/// The builder and a spec that say the same make the same bits.
+#[test]
+fn the_front_door_and_a_spec_give_one_fingerprint() {
+    let spec = "data = { kind = 'synthetic', clients = 8, max_examples = 100 }
+         model = { kind = 'mlp', hidden = [5] }
+         algorithm = { kind = 'apfl', mixing = { fixed = 0.5 } }
+         federation = { participation = 0.5 }
+         training = { rounds = 3, local_steps = 4, batch = 10, learning_rate = 0.2 }";
+    let plan = Spec::parse(spec).unwrap().plan().unwrap();
+    let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
+    while training.next_round().unwrap().is_some() {}
+
+    let model = Mlp::new(60, &[5], 10, Loss::Softmax, 0.0);
+    let finished = Run::builder(plan.data.load().unwrap(), Arc::new(model))
+        .algorithm(Apfl::fixed(0.5))
+        .participation(0.5)
+        .rounds(3)
+        .local_steps(4)
+        .batch(10)
+        .learning_rate(0.2)
+        .build()
+        .unwrap()
+        .train()
+        .unwrap();
+    assert_eq!(
+        finished.summary.fingerprint,
+        training.fingerprint().unwrap()
+    );
+}
+
+#[test]
+fn a_run_in_memory_leaves_what_one_in_a_directory_leaves() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = || run_of(sites()).algorithm(Apfl::fixed(0.5));
+    let memory = builder().build().unwrap().train().unwrap();
+    let files = builder().directory(dir.path().join("run"));
+    let files = files.build().unwrap().train().unwrap();
+    assert_eq!(memory.summary.fingerprint, files.summary.fingerprint);
+    assert_eq!(memory.summary.models, files.summary.models);
+    assert_eq!(memory.clients().unwrap(), files.clients().unwrap());
+    let all = [
+        WhichModel::Shared,
+        WhichModel::Localized,
+        WhichModel::Local,
+        WhichModel::Personal,
+    ];
+    for which in all {
+        let (a, b) = (memory.model(which, "south"), files.model(which, "south"));
+        assert_eq!(a.unwrap().params(), b.unwrap().params(), "{which:?}");
+    }
+    // v̄ = αv + (1−α)w of the localized w.
+    let of = |which| memory.model(which, "south").unwrap().params().to_vec();
+    let mixed = of(WhichModel::Local)
+        .into_iter()
+        .zip(of(WhichModel::Localized))
+        .map(|(v, w)| 0.5 * v + 0.5 * w);
+    assert_eq!(of(WhichModel::Personal), mixed.collect::<Vec<_>>());
+    assert!(memory.personal("west").is_err() && files.personal("west").is_err());
+}
+
+#[test]
+fn a_run_that_was_stopped_goes_on_to_the_same_bits() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = || {
+        run_of(sites())
+            .algorithm(FedAvg)
+            .rounds(6)
+            .checkpoint_every(2)
+    };
+    let whole = builder().build().unwrap().train().unwrap();
+    let path = dir.path().join("run");
+    let mut seen = Vec::new();
+    let run = builder().directory(&path).build().unwrap();
+    let ended = run.watch(&mut |event| match event {
+        Event::Round(record) => {
+            seen.push(record.round);
+            match record.round {
+                3 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    assert!(matches!(ended, Ok(Ended::Stopped(3))), "{ended:?}");
+    assert_eq!(seen, [1, 2, 3]);
+
+    // Without resume it is in the way; another run is told apart by the key.
+    assert!(refused(builder().directory(&path)).contains("not empty"));
+    let other = builder().directory(&path).resume(true).learning_rate(0.5);
+    let told = other.build().unwrap().train().unwrap_err().to_string();
+    assert!(
+        told.contains("training.learning_rate: 0.1 there, 0.5 given"),
+        "{told}"
+    );
+    let other = builder().algorithm(Apfl::fixed(0.5)).directory(&path);
+    let told = other.resume(true).build().unwrap().train().unwrap_err();
+    assert!(told.to_string().contains("algorithm.settings"), "{told}");
+
+    let again = || builder().directory(&path).resume(true).build().unwrap();
+    let finished = again().train().unwrap();
+    assert_eq!(finished.summary.fingerprint, whole.summary.fingerprint);
+    // Once more: it is finished, and nothing is done.
+    let same = again().train().unwrap();
+    assert_eq!(same.summary, finished.summary);
+}
+
+#[test]
+fn stopping_between_two_clients_of_delivery_can_be_resumed() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = || run_of(sites()).directory(dir.path().join("run"));
+    let run = builder().build().unwrap();
+    let ended = run.watch(&mut |event| match event {
+        Event::Delivered(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    assert!(matches!(ended, Ok(Ended::Stopped(2))), "{ended:?}");
+    assert!(!dir.path().join("run/summary.json").exists());
+    let finished = builder().resume(true).build().unwrap().train().unwrap();
+    assert_eq!(finished.summary.clients, 2);
+}
+
+#[test]
+fn nobody_is_delivered_to_where_that_is_asked() {
+    let builder = run_of(sites()).deliver_to(DeliverTo::None);
+    let finished = builder.build().unwrap().train().unwrap();
+    assert_eq!(
+        (finished.summary.clients, finished.clients().unwrap()),
+        (0, vec![])
+    );
+    assert_eq!(finished.shared().unwrap().params().len(), 6);
+}
+
+/// A model's answers by hand: z = x·W + b, softmax over two classes.
+#[test]
+fn a_trained_model_answers_by_hand() {
+    let schema: Schema = sites().schema().clone();
+    let model = linear(2);
+    // W = [[1, 0], [0, 2]], b = [0, −1].
+    let params = vec![1.0, 0.0, 0.0, 2.0, 0.0, -1.0];
+    let trained = apfl::TrainedModel::new(model.clone(), params, schema.clone()).unwrap();
+    // x = (1, 1): z = (1, 1), a tie goes to the first; x = (0, 2): z = (0, 3).
+    let answers = trained.predict(&[1.0, 1.0, 0.0, 2.0]).unwrap();
+    assert_eq!(answers[0].class(), Some(0));
+    let apfl::Prediction::Class { index, scores } = &answers[1] else {
+        panic!("classes are predicted")
+    };
+    assert_eq!((*index, trained.class_name(*index)), (1, Some("yes")));
+    let e3 = 3f64.exp();
+    assert!((scores[1] - e3 / (1.0 + e3)).abs() < 1e-6);
+    assert!(trained.predict(&[1.0]).is_err());
+    assert!(apfl::TrainedModel::new(model, vec![0.0; 5], schema).is_err());
+}
