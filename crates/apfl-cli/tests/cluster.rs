@@ -63,6 +63,7 @@ fn same(a: &Path, b: &Path, what: &str) {
         "clients.jsonl",
         "models/shared.safetensors",
         "models/personal.safetensors",
+        "models/localized.safetensors",
         "models/local.safetensors",
     ] {
         let read = |run: &Path| std::fs::read(run.join(name)).unwrap();

@@ -19,6 +19,7 @@ mod front_door;
 mod gradients;
 mod identities;
 mod loaders;
+mod mpi;
 mod one_step;
 mod options;
 mod own_algorithm;
