@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
@@ -353,6 +354,27 @@ fn the_library_never_prints() {
         for word in ["println!", "eprintln!", "print!", "eprint!", "dbg!"] {
             assert!(!code(&text).contains(word), "{name} has {word}");
         }
+    }
+}
+
+/// `cargo fmt` finds files by their `mod` lines and does not look into macros, such as the
+/// list of algorithms.
+#[test]
+fn files_that_a_macro_declares_are_formatted_too() {
+    let files = files();
+    let paths = files.keys().map(|name| source().join(name));
+    let rustfmt = Command::new("rustfmt")
+        .args(["--check", "--edition", "2024"])
+        .args(paths)
+        .output();
+    match rustfmt {
+        Err(e) => println!("SKIPPED: rustfmt cannot be started: {e}"),
+        Ok(output) => assert!(
+            output.status.success(),
+            "rustfmt --edition 2024 FILE formats it:\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ),
     }
 }
 

@@ -92,7 +92,7 @@ fn check_schedule(plan: &Plan, theory: &Theory, s: &mut Section<'_>) {
             "is missing: Theorem 4 needs bounded gradients, so use apfl and give a radius",
         );
     }
-    if matches!(plan.algorithm.kind(), "perfedavg" | "pfedme") {
+    if plan.algorithm.properties().own_rates {
         let kind = plan.algorithm.kind();
         s.problem(
             "training.schedule",
