@@ -22,8 +22,11 @@ use crate::site::{LocalWork, Pace};
 use crate::store::tensors;
 use crate::training::{DeliverTo, Setup, Weights};
 
+mod kinds;
 mod robust;
 mod theory;
+
+pub use kinds::{Registry, registries};
 
 /// A spec as it was written, with overrides applied.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -49,7 +49,7 @@ macro_rules! algorithms {
 impl AlgorithmSpec {
     /// Reads `[algorithm]`.
     pub fn read(s: &mut Section<'_>) -> Self {
-        let kind = s.pick("kind", "apfl", Self::KINDS);
+        let kind = s.pick("kind", Self::KINDS);
         (kind.read)(s)
     }
 

@@ -30,7 +30,7 @@ mod source;
 pub mod synthetic;
 pub mod table;
 
-pub use source::{Common, Source};
+pub use source::{Common, Source, SourceKind};
 
 /// How bytes become numbers: x·scale + shift, one pair per channel. A row holds its
 /// channels one after the other.

@@ -33,8 +33,18 @@ impl<T> Kind<T> {
 }
 
 impl Section<'_> {
-    /// One of the kinds of a table, by its name.
-    pub fn pick<'k, T>(&mut self, key: &str, default: &str, kinds: &'k [Kind<T>]) -> &'k Kind<T> {
+    /// One of the kinds of a table, by its name; by default the first.
+    pub fn pick<'k, T>(&mut self, key: &str, kinds: &'k [Kind<T>]) -> &'k Kind<T> {
+        self.pick_or(key, kinds[0].name, kinds)
+    }
+
+    /// The same with another default.
+    pub fn pick_or<'k, T>(
+        &mut self,
+        key: &str,
+        default: &str,
+        kinds: &'k [Kind<T>],
+    ) -> &'k Kind<T> {
         let named: Vec<(&str, &Kind<T>)> = kinds.iter().map(|kind| (kind.name, kind)).collect();
         self.choice(key, default, &named)
     }
@@ -51,7 +61,8 @@ impl Section<'_> {
 macro_rules! registry {
     ($of:ident, $type:ty: $($($variant:ident)|+ = $kind:expr),+ $(,)?) => {
         impl $of {
-            /// Every kind there is, in the order in which they are shown.
+            /// Every kind there is, in the order in which they are shown; the first is the
+            /// default.
             pub const KINDS: &'static [$type] = &[$($kind),+];
 
             /// Its kind, as a spec writes it.
