@@ -83,7 +83,10 @@ impl Model for Parabola {
         let mut slope = [0.0f32; 3];
         for (x, delta) in inputs(batch).iter().zip(&ws.delta) {
             let powers = [1.0, *x, x * x];
-            slope.iter_mut().zip(powers).for_each(|(s, p)| *s += delta * p);
+            slope
+                .iter_mut()
+                .zip(powers)
+                .for_each(|(s, p)| *s += delta * p);
         }
         for k in 0..3 {
             let point = at.map_or(into[k], |at| at[k]);

@@ -51,7 +51,10 @@ pub fn main() -> Result<()> {
                 .iter()
                 .filter_map(|a| model.class_name(a.class()?))
                 .collect::<Vec<_>>();
-            println!("{clinic}, {which:?} model: −0.8 and 0.9 are {}", names.join(" and "));
+            println!(
+                "{clinic}, {which:?} model: −0.8 and 0.9 are {}",
+                names.join(" and ")
+            );
         }
     }
     std::fs::remove_dir_all(&directory).ok();

@@ -12,7 +12,7 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::pack::{Array, Arrays, Pack};
 use crate::params::{Params, distance_squared};
-use crate::settings::Section;
+use crate::settings::{Kind, Section, registry};
 
 /// A rule, as `federation.aggregation` has it.
 ///
@@ -42,6 +42,72 @@ pub enum Aggregation {
     GeometricMedian,
 }
 
+/// One rule: what reads its own keys of `[federation]`, and what is shown.
+pub type Rule = Kind<fn(&mut Section<'_>) -> Aggregation>;
+
+registry! {
+    Aggregation, Rule:
+    Mean = MEAN,
+    Median = MEDIAN,
+    TrimmedMean = TRIMMED_MEAN,
+    Krum = KRUM,
+    GeometricMedian = GEOMETRIC_MEDIAN,
+}
+
+const MEAN: Rule = Kind {
+    name: "mean",
+    about: "the algorithm's own weighted mean",
+    keys: &[],
+    examples: &["'mean'"],
+    read: |_| Aggregation::Mean,
+};
+
+const MEDIAN: Rule = Kind {
+    name: "median",
+    about: "the median of every coordinate (Yin et al., 2018)",
+    keys: &[],
+    examples: &["'median'"],
+    read: |_| Aggregation::Median,
+};
+
+const TRIMMED_MEAN: Rule = Kind {
+    name: "trimmed-mean",
+    about: "the mean of every coordinate without its extremes (Yin et al., 2018)",
+    keys: &[(
+        "trim = 0.2",
+        "the share cut off at each end: 0 to below 0.5",
+    )],
+    examples: &["'trimmed-mean'"],
+    read: |s| Aggregation::TrimmedMean {
+        trim: read_share(s, "trim"),
+    },
+};
+
+const KRUM: Rule = Kind {
+    name: "krum",
+    about: "the update with the nearest neighbours (Blanchard et al., 2017)",
+    keys: &[(
+        "byzantine = 0.2",
+        "f/K, the share of the cohort that may be bad: 0 to below 0.5; K ≥ 2f + 3",
+    )],
+    examples: &["'krum'"],
+    read: |s| Aggregation::Krum {
+        byzantine: read_share(s, "byzantine"),
+    },
+};
+
+const GEOMETRIC_MEDIAN: Rule = Kind {
+    name: "geometric-median",
+    about: "the point with the smallest sum of distances (Pillutla et al., 2022)",
+    keys: &[],
+    examples: &["'geometric-median'"],
+    read: |_| Aggregation::GeometricMedian,
+};
+
+fn read_share(s: &mut Section<'_>, key: &str) -> f64 {
+    s.float(key, 0.2, 0.0..0.5, "0 to below 0.5")
+}
+
 /// ⌊share·count⌋, where a product such as 0.29·100 is meant to be whole.
 pub fn share_of(share: f64, count: usize) -> usize {
     (share * count as f64 + 1e-9).floor() as usize
@@ -50,24 +116,8 @@ pub fn share_of(share: f64, count: usize) -> usize {
 impl Aggregation {
     /// Reads its keys of `[federation]`.
     pub fn read(s: &mut Section<'_>) -> Self {
-        let (trim, byzantine) = (0.2, 0.2);
-        let rules = [
-            ("mean", Aggregation::Mean),
-            ("median", Aggregation::Median),
-            ("trimmed-mean", Aggregation::TrimmedMean { trim }),
-            ("krum", Aggregation::Krum { byzantine }),
-            ("geometric-median", Aggregation::GeometricMedian),
-        ];
-        let mut rule = s.choice("aggregation", "mean", &rules);
-        let mut read = |key, share: &mut f64| {
-            *share = s.float(key, *share, 0.0..0.5, "0 to below 0.5");
-        };
-        match &mut rule {
-            Aggregation::TrimmedMean { trim } => read("trim", trim),
-            Aggregation::Krum { byzantine } => read("byzantine", byzantine),
-            _ => {}
-        }
-        rule
+        let rule = s.pick("aggregation", Self::KINDS);
+        (rule.read)(s)
     }
 
     /// An error where a cohort of `k` clients is too small for the rule.
@@ -113,13 +163,7 @@ impl Aggregation {
 
 impl fmt::Display for Aggregation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Aggregation::Mean => "mean",
-            Aggregation::Median => "median",
-            Aggregation::TrimmedMean { .. } => "trimmed-mean",
-            Aggregation::Krum { .. } => "krum",
-            Aggregation::GeometricMedian => "geometric-median",
-        })
+        f.write_str(self.kind())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::data::partition::Dealing;
 use crate::data::{Dataset, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
-use crate::settings::Section;
+use crate::settings::{Kind, Section, registry};
 
 /// What attackers do.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +31,68 @@ pub enum AttackKind {
     },
     /// Train on labels y ↦ C − 1 − y.
     LabelFlip,
+}
+
+/// One kind of attack: what reads its own keys of `federation.attack`, and what is shown.
+pub type AttackReader = Kind<fn(&mut Section<'_>) -> AttackKind>;
+
+registry! {
+    AttackKind, AttackReader:
+    SignFlip = SIGN_FLIP,
+    Gaussian = GAUSSIAN,
+    LabelFlip = LABEL_FLIP,
+}
+
+/// Nobody attacks: what a spec has where it does not say.
+pub const NONE: Kind<()> = Kind {
+    name: "none",
+    about: "nobody attacks",
+    keys: &[],
+    examples: &["'none'"],
+    read: (),
+};
+
+const SHARE: (&str, &str) = ("share = 0.2", "attackers among all clients: 0 to below 1");
+
+const SIGN_FLIP: AttackReader = Kind {
+    name: "sign-flip",
+    about: "some send their update reversed",
+    keys: &[
+        SHARE,
+        (
+            "scale = 1.0",
+            "the reversed update's length: above 0, at most 1e6",
+        ),
+    ],
+    examples: &["{ kind = 'sign-flip', share = 0.3, scale = 4 }"],
+    read: |s| AttackKind::SignFlip {
+        scale: read_size(s, "scale"),
+    },
+};
+
+const GAUSSIAN: AttackReader = Kind {
+    name: "gaussian",
+    about: "some send noise",
+    keys: &[
+        SHARE,
+        ("deviation = 1.0", "of the noise: above 0, at most 1e6"),
+    ],
+    examples: &["{ kind = 'gaussian', share = 0.3, deviation = 4 }"],
+    read: |s| AttackKind::Gaussian {
+        deviation: read_size(s, "deviation"),
+    },
+};
+
+const LABEL_FLIP: AttackReader = Kind {
+    name: "label-flip",
+    about: "some train on labels y ↦ C − 1 − y",
+    keys: &[SHARE],
+    examples: &["{ kind = 'label-flip', share = 0.3 }"],
+    read: |_| AttackKind::LabelFlip,
+};
+
+fn read_size(s: &mut Section<'_>, key: &str) -> f64 {
+    s.float(key, 1.0, 1e-30..=1e6, "above 0, at most 1e6")
 }
 
 /// `federation.attack`
@@ -55,35 +117,17 @@ pub struct Attack {
 impl Attack {
     /// Reads `[federation.attack]`; `None`: nobody attacks.
     pub fn read(s: &mut Section<'_>) -> Option<Self> {
-        type Read = fn(&mut Section<'_>) -> Option<AttackKind>;
-        fn size(s: &mut Section<'_>, key: &str) -> f64 {
-            s.float(key, 1.0, 1e-30..=1e6, "above 0, at most 1e6")
-        }
-        let kinds: [(&str, Read); 4] = [
-            ("none", |_| None),
-            ("sign-flip", |s| {
-                let scale = size(s, "scale");
-                Some(AttackKind::SignFlip { scale })
-            }),
-            ("gaussian", |s| {
-                let deviation = size(s, "deviation");
-                Some(AttackKind::Gaussian { deviation })
-            }),
-            ("label-flip", |_| Some(AttackKind::LabelFlip)),
-        ];
-        let read = s.choice("kind", "none", &kinds);
-        let deed = read(s)?;
+        let named = AttackKind::KINDS.iter().map(|kind| (kind.name, Some(kind)));
+        let named: Vec<_> = [(NONE.name, None)].into_iter().chain(named).collect();
+        let kind = s.choice("kind", NONE.name, &named)?;
+        let deed = (kind.read)(s);
         let share = s.float("share", 0.2, 0.0..1.0, "0 to below 1");
         Some(Self { deed, share })
     }
 
     /// Its kind, as a spec writes it.
     pub fn kind(&self) -> &'static str {
-        match self.deed {
-            AttackKind::SignFlip { .. } => "sign-flip",
-            AttackKind::Gaussian { .. } => "gaussian",
-            AttackKind::LabelFlip => "label-flip",
-        }
+        self.deed.kind()
     }
 }
 

@@ -10,6 +10,11 @@ use std::ops::RangeBounds;
 
 use toml::{Table, Value};
 
+mod kind;
+
+pub use kind::Kind;
+pub(crate) use kind::registry;
+
 /// One thing wrong with a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {

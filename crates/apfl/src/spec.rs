@@ -16,11 +16,13 @@ use crate::site::LocalWork;
 use crate::training::{DeliverTo, Weights};
 
 mod differences;
+mod kinds;
 mod plan;
 mod robust;
 mod theory;
 
 pub use differences::differences;
+pub use kinds::{Registry, registries};
 pub use plan::{Plan, PlannedEngine, PlannedPace, PlannedSchedule, Resources};
 
 /// A spec as it was written, with overrides applied.

@@ -1,7 +1,7 @@
 //! What holds for every algorithm there is.
 
 use crate::small::{Hand, classes, full, synthetic};
-use apfl::algorithm::{Algorithm, AlgorithmSpec, every_algorithm};
+use apfl::algorithm::{Algorithm, AlgorithmVisitor, every_algorithm};
 use apfl::pack::{Arrays, Pack};
 use apfl::rng::{Purpose, stream};
 use apfl::site::{Part, Scratch, Site};
@@ -71,6 +71,15 @@ fn comes_back<T: Pack>(value: &T) -> T {
 }
 
 /// Packs and unpacks everything between the steps of a round.
+struct PackedOnTheWay;
+
+impl AlgorithmVisitor for PackedOnTheWay {
+    type Out = ();
+    fn visit<A: Algorithm + Clone>(self, algorithm: A) {
+        packed_on_the_way(algorithm);
+    }
+}
+
 fn packed_on_the_way<A: Algorithm + Clone>(algorithm: A) {
     let small = classes(4, 4, 3, &[3], 1e-3);
     let mut pace = full(3, 0.2);
@@ -103,17 +112,7 @@ fn packed_on_the_way<A: Algorithm + Clone>(algorithm: A) {
 #[test]
 fn everything_remembered_or_sent_survives_packing() {
     for algorithm in every_algorithm() {
-        match synthetic(algorithm, "").algorithm {
-            AlgorithmSpec::Apfl(a) => packed_on_the_way(a),
-            AlgorithmSpec::Averaged(a) => packed_on_the_way(a),
-            AlgorithmSpec::AgnosticApfl(a) => packed_on_the_way(a),
-            AlgorithmSpec::AgnosticFedAvg(a) => packed_on_the_way(a),
-            AlgorithmSpec::FedAvg(a) => packed_on_the_way(a),
-            AlgorithmSpec::Scaffold(a) => packed_on_the_way(a),
-            AlgorithmSpec::PerFedAvg(a) => packed_on_the_way(a),
-            AlgorithmSpec::PFedMe(a) => packed_on_the_way(a),
-            AlgorithmSpec::Local(a) => packed_on_the_way(a),
-        }
+        synthetic(algorithm, "").algorithm.accept(PackedOnTheWay);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
@@ -42,10 +43,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
         "site",
         &["data", "metrics", "model", "params", "rng", "schedule"],
     ),
-    (
-        "predict",
-        &["data", "error", "model", "params", "site"],
-    ),
+    ("predict", &["data", "error", "model", "params", "site"]),
     (
         "curvature",
         &[
@@ -383,6 +381,27 @@ fn the_library_never_prints() {
     }
 }
 
+/// `cargo fmt` finds files by their `mod` lines and does not look into macros, such as the
+/// list of algorithms.
+#[test]
+fn files_that_a_macro_declares_are_formatted_too() {
+    let files = files();
+    let paths = files.keys().map(|name| source().join(name));
+    let rustfmt = Command::new("rustfmt")
+        .args(["--check", "--edition", "2024"])
+        .args(paths)
+        .output();
+    match rustfmt {
+        Err(e) => println!("SKIPPED: rustfmt cannot be started: {e}"),
+        Ok(output) => assert!(
+            output.status.success(),
+            "rustfmt --edition 2024 FILE formats it:\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ),
+    }
+}
+
 #[test]
 fn unsafe_code_is_in_the_kernels_alone() {
     let mut kernels = 0;
@@ -406,7 +425,13 @@ fn documents_name_files_that_exist() {
     let rooms = ["", "crates/apfl", "crates/apfl/src", "crates/apfl-cli/src"].map(|r| root.join(r));
     let example = "crates/apfl/examples/own_algorithm.rs";
     let mut named = 0;
-    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md", "PAPER.md", "README.md", example] {
+    for document in [
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "PAPER.md",
+        "README.md",
+        example,
+    ] {
         let text = fs::read_to_string(root.join(document)).unwrap();
         for word in text.split('`').skip(1).step_by(2) {
             let endings = [".rs", ".sh", ".md", ".py"];

@@ -299,7 +299,9 @@ fn memories_pass_from_engine_to_engine_through_any_archive() {
         let server = arrays_of(&fields, &server).unwrap();
         other.restore_server(2, whole.step(), server).unwrap();
         for (part, clients) in parts {
-            other.restore_clients(&archive, &part.name, &clients).unwrap();
+            other
+                .restore_clients(&archive, &part.name, &clients)
+                .unwrap();
         }
         assert_eq!(other.drawn(), drawn);
         for training in [&mut whole, &mut other] {

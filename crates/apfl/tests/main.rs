@@ -18,6 +18,7 @@ mod faults;
 mod front_door;
 mod gradients;
 mod identities;
+mod kinds;
 mod loaders;
 mod mpi;
 mod one_step;

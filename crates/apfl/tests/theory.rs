@@ -179,3 +179,30 @@ fn a_network_has_no_optimum() {
         assert!((0.0..=1.0).contains(&client.line_search.unwrap()));
     }
 }
+
+/// A network without hidden layers is the linear model under another name: the theory has
+/// the same to say of it, in the spec, in the step sizes and in the report.
+#[test]
+fn a_network_without_hidden_layers_is_linear() {
+    let with = |model: &str| {
+        format!(
+            "[data]\nkind = 'synthetic'\nclients = 4\nexamples = 60\nfeatures = 5\nclasses = 3\n\
+             [model]\n{model}\nl2 = 0.1\n[algorithm]\nmixing = {{ fixed = 0.5 }}\n\
+             [training]\nrounds = 3\nbatch = 10\nschedule = {{ kind = 'theory', theorem = 2 }}\n"
+        )
+    };
+    let linear = with("kind = 'logistic'");
+    let network = with("kind = 'mlp'\nhidden = []\ninit = 'zeros'");
+    let setup = |spec: &str| Spec::parse(spec).unwrap().plan().unwrap().setup().unwrap();
+    let (a, b) = (setup(&linear), setup(&network));
+    assert_eq!(a.world.pace, b.world.pace);
+    assert_eq!(a.notes, b.notes);
+    assert!(
+        b.notes
+            .iter()
+            .any(|note| note.contains("a bound from the data"))
+    );
+    let (a, b) = (report(&linear, 3), report(&network, 3));
+    assert!(b.optimum.is_some() && !b.smoothness.estimate);
+    assert_eq!(a, b);
+}

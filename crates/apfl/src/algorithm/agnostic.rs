@@ -2,7 +2,7 @@
 //! (2019). With APFL as the inner algorithm it is the paper's "adaptive personalized
 //! agnostic federated learning".
 
-use super::{Algorithm, Sender};
+use super::{Algorithm, Properties, Sender};
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
 use crate::params::project_onto_simplex;
 use crate::settings::{Section, shown};
@@ -65,6 +65,12 @@ impl<U: Pack> Pack for Update<U> {
         })
     }
 }
+
+/// Its line in the settings of an algorithm that can be made agnostic.
+pub(super) const KEY: (&str, &str) = (
+    "# agnostic = 0.01",
+    "minimize the worst mixture of clients: γ_q, the step of q, above 0 (true: 0.01)",
+);
 
 /// Reads `agnostic`: γ_q, where it is on.
 pub fn read(s: &mut Section<'_>) -> Option<f64> {
@@ -169,6 +175,17 @@ impl<A: Algorithm<Broadcast = ModelOnly>> Algorithm for Agnostic<A> {
 
     fn own<'a>(&self, local: &'a A::Memory, update: &'a Self::Update) -> &'a [f32] {
         self.inner.own(local, &update.inner)
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            weighs_clients: true,
+            ..self.inner.properties()
+        }
+    }
+
+    fn details(&self) -> String {
+        format!("{}, agnostic", self.inner.details())
     }
 
     fn mixes_outputs(&self) -> bool {

@@ -1,8 +1,9 @@
 //! Federated averaging (McMahan et al., 2017), as the paper compares with it.
 
-use super::{Algorithm, Sender};
+use super::{Agnostic, Algorithm, AlgorithmKind, AlgorithmSpec, Sender, agnostic};
 use crate::pack::ModelOnly;
 use crate::params::Mean;
+use crate::settings::Kind;
 use crate::site::{Predictor, Site};
 
 /// τ local steps from w, then the mean.
@@ -12,6 +13,26 @@ use crate::site::{Predictor, Site};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FedAvg;
+
+/// FedAvg for the worst mixture of clients.
+pub type AgnosticFedAvg = Agnostic<FedAvg>;
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "fedavg",
+    about: "local steps from the shared model, then the mean (McMahan et al., 2017)",
+    keys: &[agnostic::KEY],
+    examples: &[
+        "{ kind = 'fedavg' }",
+        "{ kind = 'fedavg', agnostic = true }",
+    ],
+    read: |s| match agnostic::read(s) {
+        None => AlgorithmSpec::FedAvg(FedAvg),
+        Some(step) => AlgorithmSpec::AgnosticFedAvg(Agnostic {
+            inner: FedAvg,
+            step,
+        }),
+    },
+};
 
 impl Algorithm for FedAvg {
     type Server = ModelOnly;

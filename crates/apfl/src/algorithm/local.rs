@@ -1,7 +1,8 @@
 //! Every client alone: what APFL's v is at α = 1.
 
-use super::{Algorithm, Sender};
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
 use crate::pack::ModelOnly;
+use crate::settings::Kind;
 use crate::site::{Predictor, Site};
 
 /// Local SGD without communication.
@@ -11,6 +12,14 @@ use crate::site::{Predictor, Site};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalOnly;
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "local",
+    about: "every client alone: nothing is sent",
+    keys: &[],
+    examples: &["{ kind = 'local' }"],
+    read: |_| AlgorithmSpec::Local(LocalOnly),
+};
 
 impl Algorithm for LocalOnly {
     type Server = ModelOnly;
@@ -50,5 +59,12 @@ impl Algorithm for LocalOnly {
 
     fn personal<'a>(&self, local: &'a ModelOnly, _: &'a (), _: &mut Site<'_>) -> Predictor<'a> {
         Predictor::At(&local.model)
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            beyond_rules: Some("algorithm \"local\" sends no model"),
+            ..Properties::default()
+        }
     }
 }

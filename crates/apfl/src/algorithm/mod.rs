@@ -8,26 +8,26 @@ use std::borrow::Cow;
 
 use crate::pack::Pack;
 use crate::params::Params;
-use crate::settings::Section;
 use crate::site::{Predictor, Site};
 
-use self::apfl::options::Preset;
-
 pub mod agnostic;
-pub mod apfl;
-pub mod fedavg;
-pub mod local;
-pub mod perfedavg;
-pub mod pfedme;
-pub mod scaffold;
+#[macro_use]
+mod registry;
 
 pub use agnostic::Agnostic;
-pub use apfl::{Apfl, Averaged};
-pub use fedavg::FedAvg;
-pub use local::LocalOnly;
-pub use perfedavg::PerFedAvg;
-pub use pfedme::PFedMe;
-pub use scaffold::Scaffold;
+pub use registry::{AlgorithmKind, AlgorithmVisitor, every_algorithm};
+
+// Every algorithm there is: the file with its `KIND`, and the types in it that a spec may
+// choose, each in its variant of `AlgorithmSpec`. `cargo fmt` does not look into a macro:
+// `rustfmt --edition 2024` formats a file named here, and a test asks for it.
+algorithms! {
+    apfl => Apfl(Apfl), Averaged(Averaged), AgnosticApfl(AgnosticApfl);
+    fedavg => FedAvg(FedAvg), AgnosticFedAvg(AgnosticFedAvg);
+    scaffold => Scaffold(Scaffold);
+    perfedavg => PerFedAvg(PerFedAvg);
+    pfedme => PFedMe(PFedMe);
+    local => Local(LocalOnly);
+}
 
 /// Where an update comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,6 +110,17 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + 'static {
         self.localized(local, update)
     }
 
+    /// What the rest of a spec must know of it.
+    fn properties(&self) -> Properties {
+        Properties::default()
+    }
+
+    /// What stands out among its settings, to be read behind its kind, such as
+    /// ` (α = 0.5), averaged`.
+    fn details(&self) -> String {
+        String::new()
+    }
+
     /// Whether the personal model is a mixture of two models' outputs.
     fn mixes_outputs(&self) -> bool {
         false
@@ -121,185 +132,30 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// One of the algorithms, with its settings.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AlgorithmSpec {
-    /// Adaptive personalized federated learning.
-    Apfl(Apfl),
-    /// The same, ending with the averages of Algorithm 1.
-    Averaged(Averaged),
-    /// The same for the worst mixture of clients.
-    AgnosticApfl(Agnostic<Apfl>),
-    /// Federated averaging.
-    FedAvg(FedAvg),
-    /// The same for the worst mixture of clients.
-    AgnosticFedAvg(Agnostic<FedAvg>),
-    /// Control variates against the clients' drift.
-    Scaffold(Scaffold),
-    /// A shared model from which one step personalizes well.
-    PerFedAvg(PerFedAvg),
-    /// Personal models held near the shared one.
-    PFedMe(PFedMe),
-    /// Every client alone.
-    Local(LocalOnly),
-}
-
-/// Something to be done with an algorithm of any type.
-pub trait AlgorithmVisitor {
-    /// What comes of it.
-    type Out;
-    /// Does it.
-    fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out;
-}
-
-impl AlgorithmSpec {
-    /// Does something with the algorithm itself.
-    pub fn accept<T: AlgorithmVisitor>(self, visitor: T) -> T::Out {
-        match self {
-            AlgorithmSpec::Apfl(a) => visitor.visit(a),
-            AlgorithmSpec::Averaged(a) => visitor.visit(a),
-            AlgorithmSpec::AgnosticApfl(a) => visitor.visit(a),
-            AlgorithmSpec::FedAvg(a) => visitor.visit(a),
-            AlgorithmSpec::AgnosticFedAvg(a) => visitor.visit(a),
-            AlgorithmSpec::Scaffold(a) => visitor.visit(a),
-            AlgorithmSpec::PerFedAvg(a) => visitor.visit(a),
-            AlgorithmSpec::PFedMe(a) => visitor.visit(a),
-            AlgorithmSpec::Local(a) => visitor.visit(a),
-        }
-    }
-
-    /// Reads `[algorithm]`.
-    pub fn read(s: &mut Section<'_>) -> Self {
-        type Read = fn(&mut Section<'_>) -> AlgorithmSpec;
-        let kinds: [(&str, Read); 6] = [
-            ("apfl", read_apfl),
-            ("fedavg", |s| match agnostic::read(s) {
-                None => AlgorithmSpec::FedAvg(FedAvg),
-                Some(step) => AlgorithmSpec::AgnosticFedAvg(Agnostic {
-                    inner: FedAvg,
-                    step,
-                }),
-            }),
-            ("scaffold", |s| AlgorithmSpec::Scaffold(Scaffold::read(s))),
-            ("perfedavg", |s| {
-                AlgorithmSpec::PerFedAvg(PerFedAvg::read(s))
-            }),
-            ("pfedme", |s| AlgorithmSpec::PFedMe(PFedMe::read(s))),
-            ("local", |_| AlgorithmSpec::Local(LocalOnly)),
-        ];
-        let read = s.choice("kind", "apfl", &kinds);
-        read(s)
-    }
-
-    /// APFL's settings, where it is APFL in any form.
-    pub fn apfl(&self) -> Option<&Apfl> {
-        match self {
-            AlgorithmSpec::Apfl(apfl) => Some(apfl),
-            AlgorithmSpec::Averaged(averaged) => Some(&averaged.apfl),
-            AlgorithmSpec::AgnosticApfl(agnostic) => Some(&agnostic.inner),
-            _ => None,
-        }
-    }
-
+/// What the rest of a spec, and a measurement, must know of an algorithm with its settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Properties {
+    /// Why aggregation rules and attacks cannot act on its updates; `None`: they can.
+    pub beyond_rules: Option<&'static str>,
+    /// Whether `training.learning_rate` and its schedule do not apply.
+    pub own_rates: bool,
     /// Whether the server weighs clients by itself.
-    pub fn agnostic(&self) -> bool {
-        matches!(
-            self,
-            AlgorithmSpec::AgnosticApfl(_) | AlgorithmSpec::AgnosticFedAvg(_)
-        )
-    }
-
-    /// Whether the personal model is a mixture of two models' outputs.
-    pub fn mixes_outputs(&self) -> bool {
-        self.apfl().is_some_and(Apfl::mixes_outputs)
-    }
-
+    pub weighs_clients: bool,
     /// The geometric schedule that a spec has where it does not say: (factor, per what).
-    pub fn usual_decay(&self) -> (f64, &'static str) {
-        match self.apfl().map(|apfl| apfl.options.preset) {
-            Some(Preset::FedTorch) => (1.0 / 1.01, "epoch"),
-            _ => (0.99, "round"),
-        }
-    }
-
-    /// Its kind, as a spec writes it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            AlgorithmSpec::Apfl(_)
-            | AlgorithmSpec::Averaged(_)
-            | AlgorithmSpec::AgnosticApfl(_) => "apfl",
-            AlgorithmSpec::FedAvg(_) | AlgorithmSpec::AgnosticFedAvg(_) => "fedavg",
-            AlgorithmSpec::Scaffold(_) => "scaffold",
-            AlgorithmSpec::PerFedAvg(_) => "perfedavg",
-            AlgorithmSpec::PFedMe(_) => "pfedme",
-            AlgorithmSpec::Local(_) => "local",
-        }
-    }
-
-    /// Its kind and what stands out, in a few words.
-    pub fn describe(&self) -> String {
-        match self {
-            AlgorithmSpec::Apfl(apfl) => apfl.describe(),
-            AlgorithmSpec::Averaged(averaged) => format!("{}, averaged", averaged.apfl.describe()),
-            AlgorithmSpec::AgnosticApfl(agnostic) => {
-                format!("{}, agnostic", agnostic.inner.describe())
-            }
-            AlgorithmSpec::AgnosticFedAvg(_) => "fedavg, agnostic".into(),
-            other => other.kind().into(),
-        }
-    }
+    pub usual_decay: (f64, &'static str),
+    /// Gradients that one local step takes.
+    pub gradients: u64,
 }
 
-/// APFL with `output = "last"` (the experiments') or `"averaged"` (Algorithm 1's own). The
-/// latter's weights are (t+a)²; a is `averaging_shift` (0 to 1e15), or the schedule's.
-fn read_apfl(s: &mut Section<'_>) -> AlgorithmSpec {
-    let apfl = Apfl::read(s);
-    let averaged = s.choice("output", "last", &[("last", false), ("averaged", true)]);
-    let shift = s.optional_float("averaging_shift", 0.0..=1e15, "0 to 1e15");
-    let agnostic = agnostic::read(s);
-    if !averaged && shift.is_some() {
-        s.problem(
-            "averaging_shift",
-            "is for output = \"averaged\" only; leave it out, or ask for that output",
-        );
+impl Default for Properties {
+    /// FedAvg's.
+    fn default() -> Self {
+        Self {
+            beyond_rules: None,
+            own_rates: false,
+            weighs_clients: false,
+            usual_decay: (0.99, "round"),
+            gradients: 1,
+        }
     }
-    if averaged && agnostic.is_some() {
-        s.problem(
-            "agnostic",
-            "does not go with output = \"averaged\", whose theory weighs all clients alike",
-        );
-    }
-    match (averaged, agnostic) {
-        (true, _) => AlgorithmSpec::Averaged(Averaged { apfl, shift }),
-        (false, Some(step)) => AlgorithmSpec::AgnosticApfl(Agnostic { inner: apfl, step }),
-        (false, None) => AlgorithmSpec::Apfl(apfl),
-    }
-}
-
-/// Every algorithm there is, as a spec writes it: what the identity, engine and resume
-/// tests run over, so that a new one is tested before anyone writes a test.
-pub fn every_algorithm() -> Vec<&'static str> {
-    vec![
-        "{ kind = 'apfl', mixing = { fixed = 0.25 } }",
-        "{ kind = 'apfl', mixing = { adaptive = 0.5 } }",
-        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, preset = 'fedtorch' }",
-        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, mix = 'logits', alpha_every = 'step' }",
-        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, order = 'sequential', alpha_rate = 0.05, \
-         alpha_l2 = 0.02, alpha_gradient = 'blended' }",
-        "{ kind = 'apfl', mixing = { fixed = 0.5 }, projection = 0.1, v_rate = 0.2, l2_on_v = true }",
-        "{ kind = 'apfl', mixing = { fixed = 0.5 }, output = 'averaged', averaging_shift = 20 }",
-        "{ kind = 'apfl', mixing = { fixed = 0.5 }, output = 'averaged', averaging_shift = 0, \
-         projection = 0.1 }",
-        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, agnostic = 0.05 }",
-        "{ kind = 'fedavg' }",
-        "{ kind = 'fedavg', agnostic = true }",
-        "{ kind = 'scaffold' }",
-        "{ kind = 'scaffold', control = 'fresh' }",
-        "{ kind = 'perfedavg', outer_rate = 0.05 }",
-        "{ kind = 'perfedavg', variant = 'hf', outer_rate = 0.05 }",
-        "{ kind = 'perfedavg', variant = 'sequential', outer_rate = 0.05 }",
-        "{ kind = 'pfedme' }",
-        "{ kind = 'pfedme', variant = 'fedtorch', server = 0.5 }",
-        "{ kind = 'local' }",
-    ]
 }

@@ -1,9 +1,9 @@
 //! perFedAvg (Fallah et al., 2020): a shared model from which one step personalizes well.
 
-use super::{Algorithm, Sender};
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
 use crate::pack::ModelOnly;
 use crate::params::{Mean, axpy};
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 use crate::site::{Part, Predictor, Site};
 
 /// How the gradient of f(w − α∇f(w)) is taken.
@@ -38,6 +38,29 @@ pub struct PerFedAvg {
     /// δ
     pub delta: f32,
 }
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "perfedavg",
+    about: "a shared model from which one step personalizes well (Fallah et al., 2020)",
+    keys: &[
+        (
+            "variant = \"fo\"",
+            "fo: no second derivative · hf: by a difference · sequential: two steps",
+        ),
+        ("inner_rate = 0.01", "α, the personal step: 0 to 1e6"),
+        ("outer_rate = 0.001", "β, the step of w: above 0"),
+        (
+            "delta = 1e-3",
+            "δ, the half width of hf's difference: 1e-6 to 1",
+        ),
+    ],
+    examples: &[
+        "{ kind = 'perfedavg', outer_rate = 0.05 }",
+        "{ kind = 'perfedavg', variant = 'hf', outer_rate = 0.05 }",
+        "{ kind = 'perfedavg', variant = 'sequential', outer_rate = 0.05 }",
+    ],
+    read: |s| AlgorithmSpec::PerFedAvg(PerFedAvg::read(s)),
+};
 
 impl PerFedAvg {
     /// Reads `[algorithm]`.
@@ -157,5 +180,16 @@ impl Algorithm for PerFedAvg {
         site.next_batch();
         site.descend(&mut theta, self.inner_rate);
         Predictor::Own(theta)
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            own_rates: true,
+            gradients: match self.variant {
+                Variant::FirstOrder | Variant::Sequential => 2,
+                Variant::HessianFree => 4,
+            },
+            ..Properties::default()
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! pFedMe (Dinh et al., 2020): personal models held near the shared one by a proximal
 //! term, its Moreau envelope.
 
-use super::{Algorithm, Sender};
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
 use crate::params::{Mean, Params};
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 use crate::site::{Predictor, Site};
 
 /// Whose loop.
@@ -61,6 +61,33 @@ impl Pack for Memory {
         })
     }
 }
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "pfedme",
+    about: "personal models held near the shared one (Dinh et al., 2020)",
+    keys: &[
+        (
+            "variant = \"reference\"",
+            "whose loop: reference (pFedMe's own) · fedtorch (the APFL authors')",
+        ),
+        ("lambda = 15.0", "λ, the pull of θ to w: 0 to 1e6"),
+        ("rate = 0.01", "η, the step of w: above 0"),
+        (
+            "inner_rate = 0.01",
+            "p, the step of θ (pFedMe's own code: 0.09)",
+        ),
+        ("inner_steps = 5", "K, steps of θ for one of w"),
+        (
+            "server = 1.0",
+            "β, the server's share of the new mean: above 0, at most 100",
+        ),
+    ],
+    examples: &[
+        "{ kind = 'pfedme' }",
+        "{ kind = 'pfedme', variant = 'fedtorch', server = 0.5 }",
+    ],
+    read: |s| AlgorithmSpec::PFedMe(PFedMe::read(s)),
+};
 
 impl PFedMe {
     /// Reads `[algorithm]`.
@@ -185,5 +212,16 @@ impl Algorithm for PFedMe {
 
     fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
         &local.theta
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            own_rates: true,
+            gradients: match self.variant {
+                Variant::Reference => self.inner_steps,
+                Variant::FedTorch => 1,
+            },
+            ..Properties::default()
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! SCAFFOLD (Karimireddy et al., 2020): control variates against the clients' drift.
 
-use super::{Algorithm, Sender};
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Sender};
 use crate::pack::{Arrays, Pack, PackError, View};
 use crate::params::{Mean, Params, Sum, axpy};
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 use crate::site::{Predictor, Site};
 
 /// How a client renews its control cᵢ.
@@ -88,6 +88,20 @@ impl Pack for Memory {
         })
     }
 }
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "scaffold",
+    about: "control variates against the clients' drift (Karimireddy et al., 2020)",
+    keys: &[(
+        "control = \"drift\"",
+        "cᵢ⁺, a client's new control: drift (option II) · fresh (option I)",
+    )],
+    examples: &[
+        "{ kind = 'scaffold' }",
+        "{ kind = 'scaffold', control = 'fresh' }",
+    ],
+    read: |s| AlgorithmSpec::Scaffold(Scaffold::read(s)),
+};
 
 impl Scaffold {
     /// Reads `[algorithm]`.

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use super::images::{Images, assemble};
 use super::partition::Partition;
-use super::{Common, InMemory, Scaling, deal, folder};
+use super::{Common, InMemory, Scaling, Source, SourceKind, deal, folder};
 use crate::error::Result;
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 
 /// Mean and deviation of red, green and blue.
 const MOMENTS: [(f64, f64); 3] = [(0.4914, 0.2023), (0.4822, 0.1994), (0.4465, 0.2010)];
@@ -42,6 +42,21 @@ pub struct Cifar10 {
     /// Seed, held-out share and least number of examples.
     pub common: Common,
 }
+
+pub(super) const KIND: SourceKind = Kind {
+    name: "cifar10",
+    about: "50,000 small photographs of ten classes (CIFAR-10), dealt to clients",
+    keys: &[
+        (
+            "# dir = \"data/cifar10\"",
+            "its folder; without it, cifar10 in the data directory",
+        ),
+        ("clients = 100", "how many clients it is dealt to"),
+        ("partition = \"stripe\"", "how it is dealt"),
+    ],
+    examples: &["{ kind = 'cifar10', partition = { kind = 'dirichlet' } }"],
+    read: |s, common| Source::Cifar10(Cifar10::read(s, common)),
+};
 
 impl Cifar10 {
     /// Reads `[data]`.

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::images::{Images, assemble, read_column, read_labels};
 use super::mnist::{CLASSES, MOMENTS, digits};
-use super::{Common, InMemory, Scaling, SourceFile, deal, folder};
+use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, deal, folder};
 use crate::error::Result;
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 
 /// Where FEMNIST's digits lie.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,17 @@ pub struct Femnist {
     /// Least number of examples; seed and held-out share are not used.
     pub common: Common,
 }
+
+pub(super) const KIND: SourceKind = Kind {
+    name: "femnist",
+    about: "the digits of FEMNIST by writer, in the split that LEAF made",
+    keys: &[(
+        "# dir = \"data/femnist\"",
+        "its folder; without it, femnist in the data directory",
+    )],
+    examples: &["{ kind = 'femnist' }"],
+    read: |s, common| Source::Femnist(Femnist::read(s, common)),
+};
 
 impl Femnist {
     /// Reads `[data]`.

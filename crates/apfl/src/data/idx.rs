@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use super::deal::{self, Dealt};
 use super::images::{Images, assemble, read_column, read_labels};
 use super::partition::Partition;
-use super::{Common, InMemory, Scaling, SourceFile, folder};
+use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, folder};
 use crate::error::Result;
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 
 /// The type of an array's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,6 +196,31 @@ pub enum Owners {
     /// By a partition.
     Dealt(Partition),
 }
+
+pub(super) const KIND: SourceKind = Kind {
+    name: "idx",
+    about: "your own images, as IDX files, plain or gzipped",
+    keys: &[
+        ("images = \"images-idx3-ubyte.gz\"", ""),
+        (
+            "labels = \"labels-idx1-ubyte.gz\"",
+            "a class for every image",
+        ),
+        (
+            "clients = \"owners-idx1-int.gz\"",
+            "the owner of every image; or a number, and a partition",
+        ),
+        (
+            "# classes = 10",
+            "how many there are; without it, the largest label + 1",
+        ),
+    ],
+    examples: &[
+        "{ kind = 'idx', images = 'i', labels = 'l', clients = 'c' }",
+        "{ kind = 'idx', images = 'i', labels = 'l', clients = 5, partition = 'shards' }",
+    ],
+    read: |s, common| Source::Idx(Idx::read(s, common)),
+};
 
 impl Idx {
     /// Reads `[data]`. `clients` is a file, or how many clients the images are dealt to.

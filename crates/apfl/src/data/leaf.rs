@@ -13,11 +13,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::{
-    Common, Examples, Features, InMemory, Normalization, Scaling, Schema, SourceFile, Targets,
-    Task, deal, folder,
+    Common, Examples, Features, InMemory, Normalization, Scaling, Schema, Source, SourceFile,
+    SourceKind, Targets, Task, deal, folder,
 };
 use crate::error::{Error, Result, at};
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 
 /// The most classes that labels are taken for.
 const MOST_CLASSES: u64 = 65_536;
@@ -136,6 +136,23 @@ fn checked(name: String, samples: u64, data: UserData) -> std::result::Result<Us
         name,
     })
 }
+
+pub(super) const KIND: SourceKind = Kind {
+    name: "leaf",
+    about: "a folder as LEAF writes it: its users are the clients",
+    keys: &[
+        (
+            "# dir = \"data/leaf\"",
+            "its folder; without it, leaf in the data directory",
+        ),
+        (
+            "# classes = 10",
+            "how many there are; without it, the largest label + 1",
+        ),
+    ],
+    examples: &["{ kind = 'leaf', dir = 'somewhere', classes = 62 }"],
+    read: |s, common| Source::Leaf(Leaf::read(s, common)),
+};
 
 impl Leaf {
     /// Reads `[data]`.

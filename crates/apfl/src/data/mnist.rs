@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::images::{Images, assemble, read_labels};
 use super::partition::Partition;
-use super::{Common, InMemory, Scaling, SourceFile, deal, folder};
+use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, deal, folder};
 use crate::error::Result;
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 
 /// Mean and deviation of the training digits' pixels, ink bright: x/255 − .1307 over .3081.
 pub(super) const MOMENTS: (f64, f64) = (0.1307, 0.3081);
@@ -24,6 +24,21 @@ pub struct Mnist {
     /// Seed, held-out share and least number of examples.
     pub common: Common,
 }
+
+pub(super) const KIND: SourceKind = Kind {
+    name: "mnist",
+    about: "60,000 handwritten digits (MNIST), dealt to clients",
+    keys: &[
+        (
+            "# dir = \"data/mnist\"",
+            "its folder; without it, mnist in the data directory",
+        ),
+        ("clients = 100", "how many clients it is dealt to"),
+        ("partition = \"stripe\"", "how it is dealt"),
+    ],
+    examples: &["{ kind = 'mnist', clients = 10, partition = 'iid' }"],
+    read: |s, common| Source::Mnist(Mnist::read(s, common)),
+};
 
 impl Mnist {
     /// Reads `[data]`.

@@ -34,7 +34,7 @@ pub mod table;
 
 pub use examples::{Batch, Examples, FeatureView, Features, Labels, Scaling, Targets};
 pub use in_memory::InMemory;
-pub use source::{Common, Source};
+pub use source::{Common, Source, SourceKind};
 
 /// What a client has.
 #[derive(Clone, Debug)]

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use super::idx::Array;
 use super::images::assemble;
 use super::mnist::{CLASSES, MOMENTS, digits, read_images};
-use super::{Common, InMemory, Scaling, SourceFile, deal, folder};
+use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, deal, folder};
 use crate::error::Result;
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 
 /// Where QMNIST lies.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,17 @@ pub struct Qmnist {
     /// Seed, held-out share and least number of examples.
     pub common: Common,
 }
+
+pub(super) const KIND: SourceKind = Kind {
+    name: "qmnist",
+    about: "the 70,000 digits of MNIST by writer: the writers are the clients",
+    keys: &[(
+        "# dir = \"data/qmnist\"",
+        "its folder; without it, qmnist in the data directory",
+    )],
+    examples: &["{ kind = 'qmnist', min_examples = 20 }"],
+    read: |s, common| Source::Qmnist(Qmnist::read(s, common)),
+};
 
 impl Qmnist {
     /// Reads `[data]`.

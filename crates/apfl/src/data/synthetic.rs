@@ -18,10 +18,12 @@ use rand::RngExt;
 use rand_distr::{Distribution, LogNormal, StandardNormal};
 
 use super::partition::{held_out, hold_out};
-use super::{Dataset, Examples, Features, Normalization, Schema, Shard, Targets, Task};
+use super::{
+    Dataset, Examples, Features, Normalization, Schema, Shard, Source, SourceKind, Targets, Task,
+};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream, stream};
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 
 /// The generator's settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +51,32 @@ pub struct Synthetic {
     /// The data's seed.
     pub seed: u64,
 }
+
+pub(super) const KIND: SourceKind = Kind {
+    name: "synthetic",
+    about: "made up, synthetic(γ, β): every client a pure function of the seed; nothing to fetch",
+    keys: &[
+        (
+            "gamma = 1.0",
+            "γ, how much the clients' models differ (standard deviation)",
+        ),
+        (
+            "beta = 1.0",
+            "β, how much the clients' inputs differ (standard deviation)",
+        ),
+        ("features = 60", "inputs of an example"),
+        ("classes = 10", ""),
+        ("iid = false", "true: all clients share one distribution"),
+        (
+            "# examples = 200",
+            "the same number for every client; without it, lognormal sizes",
+        ),
+        ("max_examples = 1000", "the most a client may have"),
+        ("clients = 100", ""),
+    ],
+    examples: &["{ kind = 'synthetic', gamma = 0.5, iid = true, examples = 30 }"],
+    read: |s, common| Source::Synthetic(Synthetic::read(s, common)),
+};
 
 impl Synthetic {
     /// Reads `[data]`.

@@ -1,11 +1,33 @@
 //! `[model]`: a model before the data's width is known.
 
-use super::cnn::{Cnn, Widths};
-use super::mlp::Mlp;
+use super::cnn::{self, Cnn, Widths};
+use super::mlp::{self, Mlp};
 use super::{Loss, Model};
 use crate::data::{Schema, Task};
 use crate::error::{Error, Result};
-use crate::settings::{Section, shown};
+use crate::settings::{Kind, Section, registry, shown};
+
+/// What reads a shape's settings, and what a model of that shape has where a spec does not
+/// say.
+#[derive(Clone, Copy, Debug)]
+pub struct ShapeReader {
+    /// λ
+    pub l2: f64,
+    /// `zeros` or `uniform`.
+    pub init: &'static str,
+    /// Reads the rest of `[model]`.
+    pub shape: fn(&mut Section<'_>) -> Shape,
+}
+
+/// One kind of model.
+pub type ModelKind = Kind<ShapeReader>;
+
+registry! {
+    Shape, ModelKind:
+    Logistic = mlp::LOGISTIC,
+    Mlp = mlp::KIND,
+    Cnn = cnn::KIND,
+}
 
 /// The shape of a model, apart from inputs and outputs.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +43,18 @@ pub enum Shape {
         /// Whether training images are flipped and cropped at random.
         augment: bool,
     },
+}
+
+impl Shape {
+    /// Whether the outputs are linear in the parameters: one dense layer, however it is
+    /// written.
+    pub fn is_linear(&self) -> bool {
+        match self {
+            Shape::Logistic => true,
+            Shape::Mlp(hidden) => hidden.is_empty(),
+            Shape::Cnn { .. } => false,
+        }
+    }
 }
 
 /// A model's settings.
@@ -42,22 +76,7 @@ const MOST_PARAMETERS: usize = 500_000_000;
 impl Architecture {
     /// Reads `[model]`.
     pub fn read(s: &mut Section<'_>) -> Self {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Kind {
-            Logistic,
-            Mlp,
-            Cnn,
-        }
-        let kinds = [
-            ("logistic", Kind::Logistic),
-            ("mlp", Kind::Mlp),
-            ("cnn", Kind::Cnn),
-        ];
-        let kind = s.choice("kind", "logistic", &kinds);
-        let (l2, init) = match kind {
-            Kind::Logistic => (1e-4, "zeros"),
-            Kind::Mlp | Kind::Cnn => (0.0, "uniform"),
-        };
+        let ShapeReader { l2, init, shape } = s.pick("kind", Shape::KINDS).read;
         let losses = [
             ("auto", None),
             ("softmax", Some(Loss::Softmax)),
@@ -65,18 +84,9 @@ impl Architecture {
             ("squared-hinge", Some(Loss::SquaredHinge)),
             ("squared-error", Some(Loss::SquaredError)),
         ];
-        let shape = match kind {
-            Kind::Logistic => Shape::Logistic,
-            Kind::Mlp => Shape::Mlp(read_hidden(s)),
-            Kind::Cnn => read_cnn(s),
-        };
-        let deep = match &shape {
-            Shape::Logistic => false,
-            Shape::Mlp(hidden) => !hidden.is_empty(),
-            Shape::Cnn { .. } => true,
-        };
+        let shape = shape(s);
         let init = read_init(s, init);
-        if deep && init == "zeros" {
+        if !shape.is_linear() && init == "zeros" {
             s.problem(
                 "init",
                 "found \"zeros\", from which hidden layers never learn; use uniform",
@@ -92,11 +102,13 @@ impl Architecture {
 
     /// Its kind, as a spec writes it.
     pub fn kind(&self) -> &'static str {
-        match self.shape {
-            Shape::Logistic => "logistic",
-            Shape::Mlp(_) => "mlp",
-            Shape::Cnn { .. } => "cnn",
-        }
+        self.shape.kind()
+    }
+
+    /// Whether its outputs are linear in its parameters: then its objective is convex, with
+    /// μ = l2, and L follows from the data's second moments.
+    pub fn is_linear(&self) -> bool {
+        self.shape.is_linear()
     }
 
     /// The model for data of that schema.
@@ -145,28 +157,8 @@ impl Architecture {
     }
 }
 
-fn read_hidden(s: &mut Section<'_>) -> Vec<usize> {
-    let allowed = "a list of at most 64 widths from 1 to 1000000, such as [200, 200]";
-    let fits = |w: &[usize]| w.len() <= 64 && w.iter().all(|w| (1..=1_000_000).contains(w));
-    read_widths(s, "hidden", &[200, 200], allowed, fits)
-}
-
-fn read_cnn(s: &mut Section<'_>) -> Shape {
-    let allowed = "two widths from 1 to 1024, such as [20, 50]";
-    let fits = |w: &[usize]| w.len() == 2 && w.iter().all(|w| (1..=1024).contains(w));
-    let channels = read_widths(s, "channels", &[20, 50], allowed, fits);
-    Shape::Cnn {
-        widths: Widths {
-            channels: [channels[0], channels[1]],
-            kernel: s.integer("kernel", 5, 1..=31, "1 to 31") as usize,
-            dense: s.integer("dense", 512, 1..=65_536, "1 to 65536") as usize,
-        },
-        augment: s.boolean("augment", false),
-    }
-}
-
 /// A list of widths that `fits`; `allowed` says so in words.
-fn read_widths(
+pub(super) fn read_widths(
     s: &mut Section<'_>,
     key: &str,
     default: &[usize],

@@ -1,5 +1,6 @@
 //! The convolutional network: conv – ReLU – pool, twice, then a hidden dense layer.
 
+use super::architecture::{ModelKind, Shape, ShapeReader, read_widths};
 use super::kernels::conv::{Conv, images};
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
@@ -8,6 +9,27 @@ use super::{Layout, Loss, Model, Step, Workspace};
 use crate::data::Batch;
 use crate::error::{Error, Result};
 use crate::params::mix;
+use crate::settings::{Kind, Section};
+
+pub(super) const KIND: ModelKind = Kind {
+    name: "cnn",
+    about: "two convolutions, each with ReLU and 2×2 max-pooling, and a hidden dense layer; images only",
+    keys: &[
+        ("channels = [20, 50]", "of the two convolutions: 1 to 1024"),
+        ("kernel = 5", "height and width of the filters: 1 to 31"),
+        ("dense = 512", "units of the hidden dense layer: 1 to 65536"),
+        (
+            "augment = false",
+            "true: flip and crop the training images at random (never others)",
+        ),
+    ],
+    examples: &["{ kind = 'cnn', channels = [2, 3], kernel = 3, dense = 4 }"],
+    read: ShapeReader {
+        l2: 0.0,
+        init: "uniform",
+        shape: read,
+    },
+};
 
 /// A network's widths.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +55,20 @@ pub struct Cnn {
     loss: Loss,
     l2: f32,
     augment: bool,
+}
+
+fn read(s: &mut Section<'_>) -> Shape {
+    let allowed = "two widths from 1 to 1024, such as [20, 50]";
+    let fits = |w: &[usize]| w.len() == 2 && w.iter().all(|w| (1..=1024).contains(w));
+    let channels = read_widths(s, "channels", &[20, 50], allowed, fits);
+    Shape::Cnn {
+        widths: Widths {
+            channels: [channels[0], channels[1]],
+            kernel: s.integer("kernel", 5, 1..=31, "1 to 31") as usize,
+            dense: s.integer("dense", 512, 1..=65_536, "1 to 65536") as usize,
+        },
+        augment: s.boolean("augment", false),
+    }
 }
 
 impl Cnn {

@@ -1,11 +1,43 @@
 //! Dense networks with ReLU: `mlp`, and `logistic`, which is one without hidden layers.
 
+use super::architecture::{ModelKind, Shape, ShapeReader, read_widths};
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::sparse::WIDE;
 use super::kernels::{Dense, relu, relu_backward};
 use super::{Layout, Loss, Model, Step, Workspace};
 use crate::data::Batch;
+use crate::settings::{Kind, Section};
+
+pub(super) const LOGISTIC: ModelKind = Kind {
+    name: "logistic",
+    about: "one linear layer",
+    keys: &[],
+    examples: &["{ kind = 'logistic' }"],
+    read: ShapeReader {
+        l2: 1e-4,
+        init: "zeros",
+        shape: |_| Shape::Logistic,
+    },
+};
+
+pub(super) const KIND: ModelKind = Kind {
+    name: "mlp",
+    about: "dense layers with ReLU between",
+    keys: &[(
+        "hidden = [200, 200]",
+        "widths of the hidden layers; none: linear",
+    )],
+    examples: &[
+        "{ kind = 'mlp', hidden = [4], l2 = 0.1 }",
+        "{ kind = 'mlp', hidden = [] }",
+    ],
+    read: ShapeReader {
+        l2: 0.0,
+        init: "uniform",
+        shape: |s| Shape::Mlp(read_hidden(s)),
+    },
+};
 
 /// inputs – hidden … – outputs, with biases, ReLU between, a loss and an ℓ2 term.
 #[derive(Clone, Debug)]
@@ -14,6 +46,12 @@ pub struct Mlp {
     layout: Layout,
     loss: Loss,
     l2: f32,
+}
+
+fn read_hidden(s: &mut Section<'_>) -> Vec<usize> {
+    let allowed = "a list of at most 64 widths from 1 to 1000000, such as [200, 200]";
+    let fits = |w: &[usize]| w.len() <= 64 && w.iter().all(|w| (1..=1_000_000).contains(w));
+    read_widths(s, "hidden", &[200, 200], allowed, fits)
 }
 
 impl Mlp {

@@ -16,7 +16,7 @@ pub mod kernels;
 pub mod loss;
 pub mod mlp;
 
-pub use architecture::{Architecture, Shape};
+pub use architecture::{Architecture, ModelKind, Shape, ShapeReader};
 pub use loss::Loss;
 
 /// One named tensor within flat parameters.

@@ -1,7 +1,6 @@
 //! What aggregation rules and attacks ask of the rest of a spec.
 
 use crate::aggregation::Aggregation;
-use crate::algorithm::AlgorithmSpec;
 use crate::settings::Section;
 use crate::training::Weights;
 
@@ -36,13 +35,7 @@ pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
 
 /// Refuses algorithms whose updates are more than one model, or none.
 fn refuse(plan: &Plan, key: &str, found: &str, s: &mut Section<'_>) {
-    let why = match plan.algorithm {
-        AlgorithmSpec::Local(_) => "algorithm \"local\" sends no model",
-        AlgorithmSpec::Averaged(_) => {
-            "algorithm.output = \"averaged\" sends the mean of every client's path besides, \
-             which it would not reach; use output = \"last\""
-        }
-        _ => return,
-    };
-    s.problem(key, format!("found \"{found}\", but {why}"));
+    if let Some(why) = plan.algorithm.properties().beyond_rules {
+        s.problem(key, format!("found \"{found}\", but {why}"));
+    }
 }

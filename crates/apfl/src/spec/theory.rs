@@ -5,7 +5,7 @@ use crate::algorithm::apfl::options::Mix;
 use crate::algorithm::{AlgorithmSpec, Apfl};
 use crate::curvature;
 use crate::error::{Error, Result};
-use crate::model::{Model, Shape};
+use crate::model::Model;
 use crate::schedule::{Constants, Schedule, Theory};
 use crate::settings::Section;
 use crate::site::LocalWork;
@@ -74,13 +74,14 @@ fn check_schedule(plan: &Plan, theory: &Theory, s: &mut Section<'_>) {
             "the theory counts steps that all clients take: use local_steps, not local_epochs",
         );
     }
-    let strongly_convex = plan.architecture.shape == Shape::Logistic && plan.architecture.l2 > 0.0;
+    let strongly_convex = plan.architecture.is_linear() && plan.architecture.l2 > 0.0;
     if theory.convex() && theory.mu.is_none() && !strongly_convex {
         s.problem(
             "training.schedule.mu",
             format!(
                 "is missing: Theorem {theorem} is for strongly convex objectives, and only a \
-                 logistic model with l2 above 0 is known to be one (μ = l2)"
+                 linear model (logistic, or an mlp without hidden layers) with l2 above 0 is \
+                 known to be one (μ = l2)"
             ),
         );
     }
@@ -92,7 +93,7 @@ fn check_schedule(plan: &Plan, theory: &Theory, s: &mut Section<'_>) {
             "is missing: Theorem 4 needs bounded gradients, so use apfl and give a radius",
         );
     }
-    if matches!(plan.algorithm.kind(), "perfedavg" | "pfedme") {
+    if plan.algorithm.properties().own_rates {
         let kind = plan.algorithm.kind();
         s.problem(
             "training.schedule",
@@ -133,7 +134,7 @@ pub(super) fn resolve(
         Some(given) => (given, "given".to_string()),
         // η_t of Theorems 2 to 4 has L in a alone.
         None if theory.a.is_some() => (f64::NAN, "not needed".to_string()),
-        None if plan.architecture.shape == Shape::Logistic => {
+        None if plan.architecture.is_linear() => {
             let bound = curvature::of_linear(dataset, model, plan.seed)?;
             (bound, "a bound from the data".to_string())
         }

@@ -8,7 +8,6 @@
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::model::Shape;
 use crate::spec::Plan;
 use crate::training::{DeliverTo, Training};
 
@@ -107,7 +106,7 @@ pub fn measure(
     setup.keep_models = true;
     setup.evaluate_every = setup.rounds;
     let world = setup.world.clone();
-    let linear = plan.architecture.shape == Shape::Logistic;
+    let linear = plan.architecture.is_linear();
 
     let looked_at = visited(setup.rounds, inputs.points);
     let mut points = vec![widened(&world.w0)];

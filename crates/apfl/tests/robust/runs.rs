@@ -9,12 +9,12 @@ use crate::small;
 
 #[test]
 fn every_algorithm_with_every_rule_has_one_result_or_is_refused() {
-    let rules = ["mean", "median", "trimmed-mean", "krum", "geometric-median"];
+    let rules = Aggregation::KINDS.iter().map(|rule| rule.name);
     let mut refused = 0;
     for algorithm in every_algorithm() {
         let algorithm = format!("algorithm={algorithm}");
         let mut seen = std::collections::BTreeSet::new();
-        for rule in rules {
+        for rule in rules.clone() {
             let rule = format!("federation.aggregation={rule}");
             let attack = "federation.attack.kind=sign-flip";
             let settings = [algorithm.as_str(), &rule, attack];
@@ -34,7 +34,16 @@ fn every_algorithm_with_every_rule_has_one_result_or_is_refused() {
         }
     }
     // Averaged outputs (2) and `local` with every rule, agnostic (2) with all but the mean.
-    assert_eq!(refused, 3 * 5 + 2 * 4);
+    let count = rules.len();
+    assert_eq!(refused, 3 * count + 2 * (count - 1));
+}
+
+/// A new rule belongs in `RULES`, whose invariances are tested.
+#[test]
+fn every_rule_but_the_mean_is_tested() {
+    let there_are = Aggregation::KINDS.iter().map(|rule| rule.name);
+    let tested = [Aggregation::Mean].into_iter().chain(RULES);
+    assert!(there_are.eq(tested.map(|rule| rule.kind())));
 }
 
 #[test]

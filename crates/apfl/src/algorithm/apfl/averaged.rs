@@ -12,7 +12,7 @@
 
 use std::borrow::Cow;
 
-use super::{Algorithm, Apfl, Memory, Sender};
+use super::{Algorithm, Apfl, Memory, Properties, Sender};
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
 use crate::params::{Mean, Params};
 use crate::site::{Predictor, Site};
@@ -247,5 +247,19 @@ impl Algorithm for Averaged {
 
     fn mixing(&self, local: &Local) -> Option<f32> {
         Some(local.memory.alpha)
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            beyond_rules: Some(
+                "algorithm.output = \"averaged\" sends the mean of every client's path besides, \
+                 which it would not reach; use output = \"last\"",
+            ),
+            ..self.apfl.properties()
+        }
+    }
+
+    fn details(&self) -> String {
+        format!("{}, averaged", self.apfl.details())
     }
 }

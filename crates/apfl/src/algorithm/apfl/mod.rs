@@ -7,14 +7,16 @@
 use toml::{Table, Value};
 
 pub mod averaged;
+mod kind;
 pub mod options;
 mod variant;
 
 pub use averaged::Averaged;
+pub(super) use kind::KIND;
 pub use options::Options;
 
-use self::options::Mix;
-use super::{Algorithm, Sender};
+use self::options::{Mix, Preset};
+use super::{Agnostic, Algorithm, Properties, Sender};
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
 use crate::params::{Mean, Params, axpy, dot_difference, mix};
 use crate::settings::Section;
@@ -37,6 +39,9 @@ pub struct Apfl {
     /// Departures from the paper.
     pub options: Options,
 }
+
+/// APFL for the worst mixture of clients.
+pub type AgnosticApfl = Agnostic<Apfl>;
 
 impl Apfl {
     /// The paper's, with one αᵢ for all that stays.
@@ -102,6 +107,8 @@ impl Apfl {
             options: Options::read(s),
         }
     }
+
+    fn adaptive(&self) -> bool {
 
     /// A few words: `apfl (adaptive α from 0.01)`.
     pub fn describe(&self) -> String {
@@ -283,6 +290,27 @@ impl Algorithm for Apfl {
 
     fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
         &local.v
+    }
+
+    fn properties(&self) -> Properties {
+        let plain = Properties {
+            gradients: 2,
+            ..Properties::default()
+        };
+        match self.options.preset {
+            Preset::None => plain,
+            Preset::FedTorch => Properties {
+                usual_decay: (1.0 / 1.01, "epoch"),
+                ..plain
+            },
+        }
+    }
+
+    fn details(&self) -> String {
+        match self.mixing {
+            Mixing::Fixed(alpha) => format!(" (α = {alpha})"),
+            Mixing::Adaptive(alpha) => format!(" (adaptive α from {alpha})"),
+        }
     }
 
     fn mixes_outputs(&self) -> bool {

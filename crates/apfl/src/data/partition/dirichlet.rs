@@ -6,9 +6,21 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_distr::{Distribution, Gamma};
 
-use super::Dealing;
+use super::{Dealing, NOT_YET, Partition, PartitionKind};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream, stream};
+use crate::settings::Kind;
+
+pub(super) const KIND: PartitionKind = Kind {
+    name: "dirichlet",
+    about: "every class falls on the clients by a draw from a Dirichlet distribution",
+    keys: &[("concentration = 0.1", "small is uneven: 1e-6 to 1e6")],
+    examples: &["{ kind = 'dirichlet', concentration = 0.5 }"],
+    read: |s| Partition::Dirichlet {
+        concentration: s.float("concentration", 0.1, 1e-6..=1e6, "1e-6 to 1e6"),
+        clients: NOT_YET,
+    },
+};
 
 /// Every client has at least this many examples, where there are enough of them.
 const LEAST: usize = 10;

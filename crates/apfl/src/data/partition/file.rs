@@ -6,10 +6,30 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::Dealing;
+use super::{Dealing, Partition, PartitionKind};
 use crate::data::folder;
 use crate::digest::sha256_of;
 use crate::error::Result;
+use crate::settings::Kind;
+
+pub(super) const KIND: PartitionKind = Kind {
+    name: "file",
+    about: "as a file says, which names the clients",
+    keys: &[(
+        "path = \"partition.json\"",
+        "what `apfl data inspect --save` wrote",
+    )],
+    examples: &["{ kind = 'file', path = 'p.json' }"],
+    read: |s| {
+        if !s.has("path") {
+            s.problem(
+                "path",
+                "missing: a file that `apfl data inspect --save` wrote",
+            );
+        }
+        Partition::File(folder::read_path(s, "path", ""))
+    },
+};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

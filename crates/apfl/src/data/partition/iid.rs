@@ -2,9 +2,18 @@
 
 use rand::seq::SliceRandom;
 
-use super::Dealing;
+use super::{Dealing, NOT_YET, Partition, PartitionKind};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
+use crate::settings::Kind;
+
+pub(super) const KIND: PartitionKind = Kind {
+    name: "iid",
+    about: "random parts of equal size",
+    keys: &[],
+    examples: &["{ kind = 'iid' }"],
+    read: |_| Partition::Iid { clients: NOT_YET },
+};
 
 /// Random parts; the first `rows % clients` have one example more.
 pub(super) fn deal(rows: usize, clients: usize, seed: u64) -> Result<Dealing> {

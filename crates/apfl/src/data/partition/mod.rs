@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use rand::seq::SliceRandom;
 
-use super::{SourceFile, folder};
+use super::SourceFile;
 use crate::digest::sha256_of;
 use crate::error::Result;
 use crate::rng::{Purpose, stream};
-use crate::settings::Section;
+use crate::settings::{Kind, Section, registry};
 
 mod dirichlet;
 mod file;
@@ -19,6 +19,18 @@ mod shards;
 mod stripe;
 
 pub use file::{checksum, parse, to_json};
+
+/// One kind of partition: what reads the rest of `data.partition`, and what is shown.
+pub type PartitionKind = Kind<fn(&mut Section<'_>) -> Partition>;
+
+registry! {
+    Partition, PartitionKind:
+    Stripe = stripe::KIND,
+    Shards = shards::KIND,
+    Dirichlet = dirichlet::KIND,
+    Iid = iid::KIND,
+    File = file::KIND,
+}
 
 /// How examples are dealt to clients.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,50 +104,13 @@ pub(super) fn digest_of_labels<T: ToString>(labels: &[T]) -> String {
 impl Partition {
     /// Reads `data.partition` and `data.clients`.
     pub fn read(s: &mut Section<'_>, default: &str) -> Self {
-        #[derive(Clone, Copy, PartialEq)]
-        enum PartitionKind {
-            Stripe,
-            Shards,
-            Dirichlet,
-            Iid,
-            File,
-        }
-        let kinds = [
-            ("stripe", PartitionKind::Stripe),
-            ("shards", PartitionKind::Shards),
-            ("dirichlet", PartitionKind::Dirichlet),
-            ("iid", PartitionKind::Iid),
-            ("file", PartitionKind::File),
-        ];
         // `partition = "iid"` is short for `partition = { kind = "iid" }`.
         s.expand_kind("partition");
         let mut partition = s.section("partition", |s| {
-            let clients = 0; // stands in [data], read below
-            match s.choice("kind", default, &kinds) {
-                PartitionKind::Stripe => Partition::Stripe {
-                    classes: read_classes(s),
-                    clients,
-                },
-                PartitionKind::Shards => Partition::Shards {
-                    classes: read_classes(s),
-                    clients,
-                },
-                PartitionKind::Dirichlet => Partition::Dirichlet {
-                    concentration: s.float("concentration", 0.1, 1e-6..=1e6, "1e-6 to 1e6"),
-                    clients,
-                },
-                PartitionKind::Iid => Partition::Iid { clients },
-                PartitionKind::File => {
-                    if !s.has("path") {
-                        s.problem(
-                            "path",
-                            "missing: a file that `apfl data inspect --save` wrote",
-                        );
-                    }
-                    Partition::File(folder::read_path(s, "path", ""))
-                }
-            }
+            let kind = s.pick_or("kind", default, Self::KINDS);
+            (kind.read)(s)
         });
+        // `clients` stands in [data], beside the partition.
         match &mut partition {
             Partition::Stripe { clients, .. }
             | Partition::Shards { clients, .. }
@@ -153,17 +128,6 @@ impl Partition {
             }
         }
         partition
-    }
-
-    /// Its kind, as a spec writes it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Partition::Stripe { .. } => "stripe",
-            Partition::Shards { .. } => "shards",
-            Partition::Dirichlet { .. } => "dirichlet",
-            Partition::Iid { .. } => "iid",
-            Partition::File(_) => "file",
-        }
     }
 
     /// Deals the examples of those classes; `of` is the digest of their labels, which a
@@ -184,6 +148,9 @@ impl Partition {
         Ok(Dealing { of, ..dealing })
     }
 }
+
+/// How many clients there are until [`Partition::read`] has read it.
+const NOT_YET: usize = 0;
 
 fn read_classes(s: &mut Section<'_>) -> usize {
     s.integer("classes", 2, 1..=100_000, "1 to 100000") as usize
@@ -233,6 +200,7 @@ pub fn held_out(m: usize, share: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Problems;
 
     #[test]
     fn the_share_held_out_is_rounded_up() {
@@ -254,39 +222,36 @@ mod tests {
         assert_ne!(hold_out(23, 0.2, 6, 3).1, hold_out(23, 0.2, 5, 3).1);
     }
 
+    fn of_ten_clients(example: &str) -> Partition {
+        let given = format!("partition = {example}\nclients = 10");
+        let mut problems = Problems::default();
+        let given = toml::from_str(&given).unwrap();
+        Partition::read(&mut Section::new("data", given, &mut problems), "iid")
+    }
+
     /// Whatever the kind: nobody has an example twice, and what nobody has is said.
     #[test]
     fn every_kind_is_disjoint_and_says_what_is_left_over() {
         let labels: Vec<u32> = (0..1013).map(|row| row * 7 % 10).collect();
-        let kinds = [
-            Partition::Stripe {
-                classes: 3,
-                clients: 10,
-            },
-            Partition::Shards {
-                classes: 3,
-                clients: 10,
-            },
-            Partition::Dirichlet {
-                concentration: 0.1,
-                clients: 10,
-            },
-            Partition::Iid { clients: 10 },
-        ];
-        // ⌊⌊1013/3⌋/10⌋ = 33 a slice, 990 in all; ⌊1013/30⌋ = 33 a shard, likewise.
-        for (partition, left) in kinds.iter().zip([23, 23, 0, 0]) {
+        let examples = Partition::KINDS.iter().flat_map(|kind| kind.examples);
+        for partition in examples.map(|example| of_ten_clients(example)) {
+            if let Partition::File(_) = partition {
+                continue; // its rows are the file's
+            }
             let deal = |seed| partition.deal(&labels, 10, "x".into(), seed).unwrap();
             let dealing = deal(4);
             let mut all: Vec<u32> = dealing.clients.iter().flat_map(|c| c.1.clone()).collect();
-            assert_eq!(all.len(), 1013 - left, "{}", partition.kind());
+            let left = 1013 - all.len();
             all.sort_unstable();
             all.dedup();
             assert_eq!(all.len(), 1013 - left, "{}", partition.kind());
-            let said = dealing
-                .notes
-                .iter()
-                .any(|note| note.starts_with("23 of 1013"));
-            assert_eq!(said, left > 0);
+            let note = format!("{left} of 1013");
+            let said = dealing.notes.iter().any(|said| said.starts_with(&note));
+            assert_eq!(said, left > 0, "{}", partition.kind());
+            // ⌊⌊1013/3⌋/10⌋ = 33 a slice, 990 in all; ⌊1013/30⌋ = 33 a shard, likewise.
+            if let Partition::Stripe { .. } | Partition::Shards { .. } = partition {
+                assert_eq!(left, 23);
+            }
             assert_eq!(dealing, deal(4));
         }
     }

@@ -2,9 +2,26 @@
 
 use rand::seq::SliceRandom;
 
-use super::{Dealing, remainder_note, sorted_by_label};
+use super::{
+    Dealing, NOT_YET, Partition, PartitionKind, read_classes, remainder_note, sorted_by_label,
+};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
+use crate::settings::Kind;
+
+pub(super) const KIND: PartitionKind = Kind {
+    name: "shards",
+    about: "`classes` random shards of the sorted examples for every client",
+    keys: &[(
+        "classes = 2",
+        "shards a client, and so about as many classes",
+    )],
+    examples: &["{ kind = 'shards', classes = 3 }"],
+    read: |s| Partition::Shards {
+        classes: read_classes(s),
+        clients: NOT_YET,
+    },
+};
 
 /// The examples, sorted by label, are cut into clients·classes equal shards; every
 /// client takes `classes` of them at random.

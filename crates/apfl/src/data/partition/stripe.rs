@@ -1,7 +1,24 @@
 //! `stripe`, the partition of the APFL authors' experiments.
 
-use super::{Dealing, remainder_note, sorted_by_label};
+use super::{
+    Dealing, NOT_YET, Partition, PartitionKind, read_classes, remainder_note, sorted_by_label,
+};
 use crate::error::{Error, Result};
+use crate::settings::Kind;
+
+pub(super) const KIND: PartitionKind = Kind {
+    name: "stripe",
+    about: "one slice of each of `classes` blocks of the sorted examples for every client",
+    keys: &[(
+        "classes = 2",
+        "blocks, and so about as many classes a client",
+    )],
+    examples: &["{ kind = 'stripe', classes = 3 }"],
+    read: |s| Partition::Stripe {
+        classes: read_classes(s),
+        clients: NOT_YET,
+    },
+};
 
 /// The examples, sorted by label, are cut into `classes` equal blocks; client c takes
 /// slice c of every block. With 2 blocks of MNIST and 100 clients that is 2×300 digits,

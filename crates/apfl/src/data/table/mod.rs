@@ -14,10 +14,13 @@ use split::{Part, in_order, index_of};
 use super::partition::{Dealing, Partition, digest_of_labels};
 use super::rows::{RowReader, open};
 use super::scales::{scale_warning, standardize};
-use super::{Common, Examples, Features, InMemory, Normalization, Schema, Shard, SourceFile};
+use super::{
+    Common, Examples, Features, InMemory, Normalization, Schema, Shard, Source, SourceFile,
+    SourceKind,
+};
 use crate::digest::sha256_of_file;
 use crate::error::{Error, Result};
-use crate::settings::Section;
+use crate::settings::{Kind, Section};
 
 /// Where the table lies and how to read it.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +44,39 @@ pub struct Table {
     /// Seed, held-out share and least number of examples.
     pub common: Common,
 }
+
+pub(super) const KIND: SourceKind = Kind {
+    name: "table",
+    about: "your own table, CSV or Parquet: one row an example",
+    keys: &[
+        ("path = \"my.csv\"", "columns: client, label, and numbers"),
+        (
+            "client = \"client\"",
+            "the column that names the client; \"\" deals the rows to `clients`, by a partition",
+        ),
+        (
+            "label = \"label\"",
+            "the column to predict: any text or number",
+        ),
+        (
+            "task = \"classification\"",
+            "or \"regression\": the label is a number to predict",
+        ),
+        (
+            "# split = \"split\"",
+            "a column with `train` or `valid`, if there is one",
+        ),
+        (
+            "standardize = false",
+            "true: every feature to mean 0 and deviation 1",
+        ),
+    ],
+    examples: &[
+        "{ kind = 'table', path = 't.csv', task = 'regression' }",
+        "{ kind = 'table', path = 't.csv', client = '', clients = 5, partition = 'iid' }",
+    ],
+    read: |s, common| Source::Table(Table::read(s, common)),
+};
 
 impl Table {
     /// Reads `[data]`.

@@ -1,0 +1,113 @@
+//! The registry of algorithms: what follows from the list in `mod.rs`.
+
+use super::{Algorithm, AlgorithmSpec, Apfl, Properties};
+use crate::settings::{Kind, Section};
+
+/// One kind of algorithm: what reads `[algorithm]`, and what is shown.
+pub type AlgorithmKind = Kind<fn(&mut Section<'_>) -> AlgorithmSpec>;
+
+/// Something to be done with an algorithm of any type.
+pub trait AlgorithmVisitor {
+    /// What comes of it.
+    type Out;
+    /// Does it.
+    fn visit<A: Algorithm + Clone>(self, algorithm: A) -> Self::Out;
+}
+
+/// Declares every algorithm's module, exports its types, and makes `AlgorithmSpec` of them.
+macro_rules! algorithms {
+    ($($module:ident => $($variant:ident($type:ident)),+;)+) => {
+        $(
+            pub mod $module;
+            pub use $module::{$($type),+};
+        )+
+
+        /// One of the algorithms, with its settings.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum AlgorithmSpec {
+            $($(
+                #[doc = concat!("[`", stringify!($type), "`] of [`", stringify!($module), "`].")]
+                $variant($type),
+            )+)+
+        }
+
+        $crate::settings::registry! {
+            AlgorithmSpec, AlgorithmKind: $($($variant)|+ = $module::KIND),+
+        }
+
+        impl AlgorithmSpec {
+            /// Does something with the algorithm itself.
+            pub fn accept<T: AlgorithmVisitor>(self, visitor: T) -> T::Out {
+                match self {
+                    $($(AlgorithmSpec::$variant(algorithm) => visitor.visit(algorithm),)+)+
+                }
+            }
+        }
+    };
+}
+
+impl AlgorithmSpec {
+    /// Reads `[algorithm]`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let kind = s.pick("kind", Self::KINDS);
+        (kind.read)(s)
+    }
+
+    /// APFL's settings, where it is APFL in any form.
+    pub fn apfl(&self) -> Option<&Apfl> {
+        match self {
+            AlgorithmSpec::Apfl(apfl) => Some(apfl),
+            AlgorithmSpec::Averaged(averaged) => Some(&averaged.apfl),
+            AlgorithmSpec::AgnosticApfl(agnostic) => Some(&agnostic.inner),
+            _ => None,
+        }
+    }
+
+    /// What the rest of a spec must know of it.
+    pub fn properties(&self) -> Properties {
+        self.ask().0
+    }
+
+    /// Whether the server weighs clients by itself.
+    pub fn agnostic(&self) -> bool {
+        self.properties().weighs_clients
+    }
+
+    /// The geometric schedule that a spec has where it does not say: (factor, per what).
+    pub fn usual_decay(&self) -> (f64, &'static str) {
+        self.properties().usual_decay
+    }
+
+    /// Whether the personal model is a mixture of two models' outputs.
+    pub fn mixes_outputs(&self) -> bool {
+        self.ask().1
+    }
+
+    /// Its kind and what stands out, in a few words.
+    pub fn describe(&self) -> String {
+        format!("{}{}", self.kind(), self.ask().2)
+    }
+
+    /// Properties, whether it mixes outputs, and details.
+    fn ask(&self) -> (Properties, bool, String) {
+        struct Ask;
+        impl AlgorithmVisitor for Ask {
+            type Out = (Properties, bool, String);
+            fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
+                (
+                    algorithm.properties(),
+                    algorithm.mixes_outputs(),
+                    algorithm.details(),
+                )
+            }
+        }
+        self.clone().accept(Ask)
+    }
+}
+
+/// The examples of every algorithm, as a spec writes them: what the identity, engine and
+/// resume tests run over.
+pub fn every_algorithm() -> Vec<&'static str> {
+    let examples = AlgorithmSpec::KINDS.iter().map(|kind| kind.examples);
+    examples.flatten().copied().collect()
+}
