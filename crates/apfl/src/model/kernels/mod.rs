@@ -2,7 +2,7 @@
 //!
 //! Matrices are row-major. A dense layer's weight has the shape (inputs, outputs):
 //! y = x·W + b. The passes pick the CPU's widest vectors at run time, by `pulp`; what is too
-//! narrow for them goes to the `gemm` crate. Always on one thread, so that the order of
+//! narrow for them goes to the `gemm-f32` crate. Always on one thread, so that the order of
 //! a sum never depends on how many there are.
 
 // Tiles of registers are indexed: that is what unrolls them.
@@ -71,29 +71,41 @@ fn product(
     assert!(dst.len() >= m * n);
     assert!(a.len() >= last(m, k, (a_row, a_column)));
     assert!(b.len() >= last(k, n, (b_row, b_column)));
+    // The kernel writes along columns: rows that lie together are the columns of the
+    // transposed product, dstᵀ = bᵀ·aᵀ. (One column alone is both.)
+    type Matrix = (*const f32, usize, usize);
+    let (a, b): (Matrix, Matrix) = match n > 1 {
+        false => ((a.as_ptr(), a_column, a_row), (b.as_ptr(), b_column, b_row)),
+        true => ((b.as_ptr(), b_row, b_column), (a.as_ptr(), a_row, a_column)),
+    };
+    let (m, n, dst_column, dst_row) = match n > 1 {
+        false => (m, n, 1, n),
+        true => (n, m, n, 1),
+    };
+    let multiply = gemm_f32::gemm::f32::get_gemm_fn();
     // SAFETY: the assertions above keep every index (i·row + j·column) of the three
     // matrices inside its slice; dst is borrowed mutably and so overlaps neither.
     unsafe {
-        gemm::gemm(
+        multiply(
             m,
             n,
             k,
             dst.as_mut_ptr(),
-            1,
-            n as isize,
+            dst_column as isize,
+            dst_row as isize,
             keep,
-            a.as_ptr(),
-            a_column as isize,
-            a_row as isize,
-            b.as_ptr(),
-            b_column as isize,
-            b_row as isize,
-            1.0f32,
+            a.0,
+            a.1 as isize,
+            a.2 as isize,
+            b.0,
+            b.1 as isize,
+            b.2 as isize,
+            1.0,
             scale,
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            gemm_common::Parallelism::None,
         );
     }
 }
