@@ -43,32 +43,6 @@ pub struct Apfl {
 /// APFL for the worst mixture of clients.
 pub type AgnosticApfl = Agnostic<Apfl>;
 
-impl Apfl {
-    /// The paper's, with one αᵢ for all that stays.
-    ///
-    /// # Panics
-    /// Where α is not within 0 … 1.
-    pub fn fixed(alpha: f32) -> Self {
-        assert!((0.0..=1.0).contains(&alpha), "α is within 0 … 1");
-        Self {
-            mixing: Mixing::Fixed(alpha),
-            options: Options::PAPER,
-        }
-    }
-
-    /// The paper's, with αᵢ learned from α⁰.
-    ///
-    /// # Panics
-    /// Where α⁰ is not within 0 … 1.
-    pub fn adaptive(alpha: f32) -> Self {
-        assert!((0.0..=1.0).contains(&alpha), "α⁰ is within 0 … 1");
-        Self {
-            mixing: Mixing::Adaptive(alpha),
-            options: Options::PAPER,
-        }
-    }
-}
-
 /// What client i remembers: vᵢ and αᵢ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
@@ -100,21 +74,29 @@ impl Apfl {
         }
     }
 
+    /// The paper's, with one αᵢ for all that stays.
+    ///
+    /// # Panics
+    /// Where α is not within 0 … 1.
+    pub fn fixed(alpha: f32) -> Self {
+        assert!((0.0..=1.0).contains(&alpha), "α is within 0 … 1");
+        Self::paper(Mixing::Fixed(alpha))
+    }
+
+    /// The paper's, with αᵢ learned from α⁰.
+    ///
+    /// # Panics
+    /// Where α⁰ is not within 0 … 1.
+    pub fn adaptive(alpha: f32) -> Self {
+        assert!((0.0..=1.0).contains(&alpha), "α⁰ is within 0 … 1");
+        Self::paper(Mixing::Adaptive(alpha))
+    }
+
     /// Reads `[algorithm]`.
     pub fn read(s: &mut Section<'_>) -> Self {
         Self {
             mixing: read_mixing(s),
             options: Options::read(s),
-        }
-    }
-
-    fn adaptive(&self) -> bool {
-
-    /// A few words: `apfl (adaptive α from 0.01)`.
-    pub fn describe(&self) -> String {
-        match self.mixing {
-            Mixing::Fixed(alpha) => format!("apfl (α = {alpha})"),
-            Mixing::Adaptive(alpha) => format!("apfl (adaptive α from {alpha})"),
         }
     }
 
