@@ -27,6 +27,7 @@ pub struct Momentum {
 }
 
 /// What the server remembers: w, and its last move d.
+#[derive(Debug)]
 pub struct Memory {
     /// The shared model.
     pub w: Params,

@@ -275,6 +275,7 @@ fn weighted(models: &[&Params], beta: &[f64], len: usize) -> Vec<f64> {
 }
 
 /// An update with its `model` apart, so that an attack or a rule may change it.
+#[derive(Debug)]
 pub struct SplitUpdate {
     /// Its `model`.
     pub model: Params,

@@ -49,6 +49,7 @@ impl std::fmt::Debug for World {
 }
 
 /// A client's answer to a round.
+#[derive(Debug)]
 pub struct Reply<U> {
     /// What travels back.
     pub update: U,
@@ -150,6 +151,15 @@ pub struct Clients<A: Algorithm> {
     algorithm: Arc<A>,
     shards: Vec<OnceLock<Arc<Shard>>>,
     memories: Memories<A::Memory>,
+}
+
+impl<A: Algorithm> std::fmt::Debug for Clients<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Clients")
+            .field("world", &self.world)
+            .field("algorithm", &self.algorithm)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<A: Algorithm> Clients<A> {

@@ -74,14 +74,17 @@
 pub mod aggregation;
 pub mod algorithm;
 pub mod attack;
+#[doc(hidden)] // for the program and the tests
 pub mod clients;
+#[doc(hidden)] // for the program and the tests
 pub mod curvature;
 pub mod data;
+#[doc(hidden)] // for the program and the tests
 pub mod digest;
 pub mod engine;
 pub mod error;
 pub mod join;
-pub mod memories;
+mod memories;
 pub mod metrics;
 pub mod model;
 pub mod pack;
@@ -90,6 +93,7 @@ pub mod predict;
 pub mod rng;
 pub mod run;
 pub mod schedule;
+#[doc(hidden)] // for the program and the tests
 pub mod settings;
 pub mod site;
 pub mod spec;

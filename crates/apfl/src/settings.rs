@@ -50,6 +50,7 @@ impl fmt::Display for Problems {
 }
 
 /// One table of a spec while it is being read.
+#[derive(Debug)]
 pub struct Section<'a> {
     path: String,
     given: Table,

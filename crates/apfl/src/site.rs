@@ -142,6 +142,16 @@ pub struct Site<'a> {
     augmentation: Option<Augmentation>,
 }
 
+impl std::fmt::Debug for Site<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Site")
+            .field("examples", &self.train.len())
+            .field("round", &self.round)
+            .field("steps", &self.steps)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<'a> Site<'a> {
     /// A client's examples in round `round`, with `rng` for their order.
     pub fn new(

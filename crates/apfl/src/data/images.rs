@@ -11,6 +11,7 @@ use super::{
 use crate::error::Result;
 
 /// Images of one size, as bytes.
+#[derive(Debug)]
 pub struct Images {
     /// `[features]`, or `[channels, height, width]`.
     pub shape: Vec<usize>,

@@ -10,26 +10,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 
-pub mod augment;
+pub(crate) mod augment;
+#[doc(hidden)] // for the program and the tests
 pub mod cifar10;
-pub mod deal;
+mod deal;
 mod examples;
+#[doc(hidden)] // for the program and the tests
 pub mod femnist;
+#[doc(hidden)] // for the program and the tests
 pub mod folder;
+#[doc(hidden)] // for the program and the tests
 pub mod idx;
+#[doc(hidden)] // for the program and the tests
 pub mod images;
 mod in_memory;
+#[doc(hidden)] // for the program and the tests
 pub mod leaf;
+#[doc(hidden)] // for the program and the tests
 pub mod mnist;
+#[doc(hidden)] // for the program and the tests
 pub mod newcomer;
 mod parquet;
+#[doc(hidden)] // for the program and the tests
 pub mod partition;
+#[doc(hidden)] // for the program and the tests
 pub mod qmnist;
-pub mod roster;
+#[cfg(feature = "mpi")]
+pub(crate) mod roster;
+#[doc(hidden)] // for the program and the tests
 pub mod rows;
 mod scales;
 mod source;
+#[doc(hidden)] // for the program and the tests
 pub mod synthetic;
+#[doc(hidden)] // for the program and the tests
 pub mod table;
 
 pub use examples::{Batch, Examples, FeatureView, Features, Labels, Scaling, Targets};

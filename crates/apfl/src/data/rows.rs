@@ -139,6 +139,12 @@ pub struct CsvRows<R> {
     line: u64,
 }
 
+impl<R> std::fmt::Debug for CsvRows<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CsvRows").finish_non_exhaustive()
+    }
+}
+
 impl<R: Read> CsvRows<R> {
     /// Reads the header.
     pub fn new(from: R) -> std::result::Result<Self, String> {

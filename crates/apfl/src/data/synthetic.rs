@@ -155,6 +155,7 @@ impl Synthetic {
 }
 
 /// Synthetic clients, each made when it is asked for.
+#[derive(Debug)]
 pub struct Generated {
     settings: Synthetic,
     /// The clients that are large enough, where that was asked.

@@ -12,11 +12,15 @@ use crate::store::archive::{MemoryArchive, Written};
 #[cfg(feature = "mpi")]
 mod message;
 #[cfg(feature = "mpi")]
+#[doc(hidden)] // for the program and the tests
 pub mod mpi;
+#[doc(hidden)] // for the program and the tests
 pub mod threads;
 
 #[cfg(feature = "mpi")]
+#[doc(hidden)]
 pub use mpi::Mpi;
+#[doc(hidden)]
 pub use threads::Threads;
 
 /// Which engine a run is on.

@@ -25,6 +25,15 @@ pub struct Threads<A: Algorithm> {
     pool: WorkerPool,
 }
 
+impl<A: Algorithm> std::fmt::Debug for Threads<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Threads")
+            .field("clients", &self.clients)
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<A: Algorithm> Threads<A> {
     /// All clients of the world on that many threads; 0: one per core.
     pub fn new(world: World, algorithm: Arc<A>, threads: usize, home: &MemoryHome) -> Result<Self> {
@@ -157,6 +166,14 @@ struct Queue<R, S> {
     waiting: BTreeMap<usize, R>,
     sink: S,
     error: Option<(usize, Error)>,
+}
+
+impl std::fmt::Debug for WorkerPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerPool")
+            .field("threads", &self.scratches.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl WorkerPool {

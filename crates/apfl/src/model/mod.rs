@@ -12,6 +12,7 @@ use crate::rng::Stream;
 
 mod architecture;
 pub mod cnn;
+#[doc(hidden)] // for the program and the tests
 pub mod kernels;
 pub mod loss;
 pub mod mlp;

@@ -65,6 +65,7 @@ pub fn write_one(path: &Path, layout: &Layout, params: &[f32]) -> Result<()> {
 }
 
 /// Many models of one layout, each written into its slot without holding them all.
+#[derive(Debug)]
 pub struct ModelsFile {
     /// The file.
     pub file: AtomicFile,
@@ -99,6 +100,7 @@ fn tensor_name(client: &str, tensor: &str) -> String {
 }
 
 /// A file that is read tensor by tensor.
+#[derive(Debug)]
 pub struct TensorFile {
     path: PathBuf,
     file: File,

@@ -14,12 +14,12 @@ use crate::training::{DeliverTo, Training};
 pub mod bound;
 mod client;
 pub mod convergence;
-pub mod diversity;
-pub mod federation;
-pub mod minimize;
-pub mod objective;
+mod diversity;
+mod federation;
+mod minimize;
+mod objective;
 mod report;
-pub mod smoothness;
+mod smoothness;
 
 use bound::Constants;
 use client::{Look, look};

@@ -37,13 +37,9 @@ impl<'a> Objective<'a> {
     }
 
     /// The number of parameters.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.model.layout().len()
-    }
-
-    /// Whether there is nothing to choose.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// grad ← ∇fᵢ(x), ℓ2 term included.

@@ -8,7 +8,6 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
-use crate::clients::{Delivered, Keep};
 #[cfg(feature = "mpi")]
 use crate::engine::Mpi;
 use crate::engine::{Engine, EngineKind, Threads};
@@ -22,6 +21,7 @@ mod record;
 mod rounds;
 mod setup;
 
+pub use crate::clients::{ClientModels, Delivered, Keep, MemoryHome, World};
 pub use record::RoundRecord;
 use rounds::{Rounds, Typed};
 pub use setup::{DeliverTo, Setup, Weights};
