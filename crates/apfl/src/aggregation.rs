@@ -22,6 +22,7 @@ use crate::settings::{Kind, Section, registry};
 /// | `trim` | trimmed mean: the share cut off at each end | 0.2 | 0 to below 0.5 |
 /// | `byzantine` | Krum: the share of the cohort taken to be bad | 0.2 | 0 to below 0.5 |
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub enum Aggregation {
     /// The algorithm's own weighted mean.
     #[default]

@@ -18,6 +18,7 @@ use crate::settings::{Kind, Section, registry};
 
 /// What attackers do.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum AttackKind {
     /// Send their update reversed.
     SignFlip {

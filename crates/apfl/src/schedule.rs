@@ -33,6 +33,7 @@ pub enum Per {
 
 /// How the learning rate changes over a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Schedule {
     /// η_t = η
     Constant,

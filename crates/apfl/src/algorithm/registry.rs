@@ -24,6 +24,7 @@ macro_rules! algorithms {
 
         /// One of the algorithms, with its settings.
         #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
         pub enum AlgorithmSpec {
             $($(
                 #[doc = concat!("[`", stringify!($type), "`] of [`", stringify!($module), "`].")]

@@ -26,6 +26,7 @@ macro_rules! sources {
     ($($module:ident => $variant:ident;)+) => {
         /// One of the kinds of data, with its settings.
         #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
         pub enum Source {
             $(
                 #[doc = concat!("See [`", stringify!($module), "`](super::", stringify!($module), ").")]

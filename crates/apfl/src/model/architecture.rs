@@ -31,6 +31,7 @@ registry! {
 
 /// The shape of a model, apart from inputs and outputs.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Shape {
     /// One linear layer.
     Logistic,

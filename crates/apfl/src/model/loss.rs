@@ -6,6 +6,7 @@ use crate::metrics::Tally;
 
 /// A loss ℓ(z, y) over the outputs z of one example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Loss {
     /// Cross-entropy of softmax(z): log Σₖ exp(zₖ) − z_y.
     Softmax,

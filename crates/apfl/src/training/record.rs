@@ -6,6 +6,7 @@ use crate::metrics::{ByModel, Losses, Scores, Spread};
 
 /// A line of `rounds.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RoundRecord {
     /// The round, from 1.
     pub round: u64,

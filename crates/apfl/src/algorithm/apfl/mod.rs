@@ -24,6 +24,7 @@ use crate::site::{Predictor, Site};
 
 /// The mixing weight αᵢ of every client.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Mixing {
     /// α for ever.
     Fixed(f32),

@@ -14,6 +14,7 @@ pub use write::{ClientLines, DeliveryFiles, RunDir};
 
 /// `environment.json`: where and by what a run was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Environment {
     /// The program's version.
     pub version: String,
@@ -38,6 +39,7 @@ pub struct Environment {
 
 /// A line of `clients.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ClientRecord {
     /// The client's name.
     pub client: String,
@@ -71,6 +73,7 @@ pub struct Counts {
 
 /// `summary.json`: the final numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// Rounds trained.
     pub rounds: u64,
