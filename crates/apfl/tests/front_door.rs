@@ -228,7 +228,8 @@ fn a_run_that_was_stopped_goes_on_to_the_same_bits() {
     assert_eq!(finished.summary.fingerprint, whole.summary.fingerprint);
     // Once more: it is finished, and nothing is done.
     let same = again().train().unwrap();
-    assert_eq!(same.summary, finished.summary);
+    assert_eq!(same.summary.fingerprint, finished.summary.fingerprint);
+    assert_eq!(same.summary.seconds, finished.summary.seconds);
 }
 
 #[test]
