@@ -4,15 +4,22 @@ use apfl::error::{Error, Result};
 use apfl::store::write_atomically;
 
 use crate::args;
+use crate::kinds;
 use crate::output::print;
 
-/// The commented spec.
-pub const TEMPLATE: &str = include_str!("template.toml");
+/// The commented spec: `template.toml`, its placeholders filled from the registries.
+pub fn template() -> String {
+    let filled = |line: &str| {
+        let placeholder = line.strip_prefix("{{").and_then(|l| l.strip_suffix("}}"));
+        placeholder.map_or_else(|| format!("{line}\n"), kinds::written)
+    };
+    include_str!("template.toml").lines().map(filled).collect()
+}
 
 /// Writes or prints the template.
 pub fn init(args: &args::Init) -> Result<()> {
     let Some(file) = &args.file else {
-        return print(TEMPLATE);
+        return print(&template());
     };
     if file.exists() {
         return Err(Error::Request(format!(
@@ -20,7 +27,7 @@ pub fn init(args: &args::Init) -> Result<()> {
             file.display()
         )));
     }
-    write_atomically(file, TEMPLATE)?;
+    write_atomically(file, template())?;
     print(&format!(
         "{} written; look it over, then: apfl check {0} && apfl run {0}\n",
         file.display()
@@ -29,52 +36,62 @@ pub fn init(args: &args::Init) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use apfl::spec::Spec;
+    use apfl::error::Error;
+    use apfl::spec::{Spec, registries};
+
+    use super::template;
 
     #[test]
     fn the_template_spells_out_the_defaults() {
-        let of = |text| Spec::parse(text).unwrap().plan().unwrap().to_toml();
-        assert_eq!(of(super::TEMPLATE), of(""));
+        let of = |text: &str| Spec::parse(text).unwrap().plan().unwrap().to_toml();
+        assert_eq!(of(&template()), of(""));
     }
 
-    /// Keys that are commented out are keys there are: of some kind, at their default.
+    #[test]
+    fn the_template_names_every_kind() {
+        for registry in registries() {
+            for kind in &registry.kinds {
+                let quoted = format!("\"{}\"", kind.name);
+                assert!(template().contains(&quoted), "{quoted} is missing");
+            }
+        }
+    }
+
+    /// The lines of a table that are commented out, without what follows the setting.
+    fn commented(table: &str) -> Vec<String> {
+        let template = template();
+        let text = template.split(&format!("\n[{table}]\n")).nth(1).unwrap();
+        let text = text.split("\n[").next().unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("# "));
+        let lines = lines.filter(|line| line.contains(" = "));
+        lines
+            .map(|line| line.split('#').next().unwrap().trim().into())
+            .collect()
+    }
+
+    /// Keys that are commented out are keys there are: of some kind.
     #[test]
     fn what_the_template_comments_out_is_true() {
-        let section = |name: &str| {
-            let text = super::TEMPLATE
-                .split(&format!("\n[{name}]\n"))
-                .nth(1)
-                .unwrap();
-            text.split("\n\n").next().unwrap()
-        };
-        let commented = |name: &str| {
-            let lines = section(name)
-                .lines()
-                .filter_map(|line| line.strip_prefix("# "));
-            let lines = lines.filter(|line| line.contains(" = "));
-            lines
-                .map(|line| format!("{name}.{line}"))
-                .collect::<Vec<_>>()
-        };
-        let kinds = [
-            ("model", vec!["logistic", "mlp", "cnn"]),
-            ("algorithm", vec!["apfl", "scaffold", "perfedavg", "pfedme"]),
-        ];
-        for (name, kinds) in kinds {
-            let plain = |kind: &str| {
-                let mut spec = Spec::parse("").unwrap();
-                spec.set(&format!("{name}.kind={kind}")).unwrap();
-                spec
-            };
-            assert!(commented(name).len() > 4, "{name}");
-            for line in commented(name) {
-                let line = line.split('#').next().unwrap().trim();
-                let accepted = kinds.iter().any(|kind| {
-                    let mut spec = plain(kind);
-                    spec.set(line).unwrap();
-                    spec.plan().is_ok()
+        for registry in registries() {
+            let table = registry.table;
+            if table.contains('.') {
+                continue; // its lines stand in the table around it
+            }
+            assert!(commented(table).len() > 4, "{table}");
+            for line in commented(table) {
+                let known = registry.kinds.iter().any(|kind| {
+                    let mut spec = Spec::parse("").unwrap();
+                    let name = format!("{table}.{}={}", registry.key, kind.name);
+                    spec.set(&name).unwrap();
+                    spec.set(&format!("{table}.{line}")).unwrap();
+                    match spec.plan() {
+                        Ok(_) => true,
+                        // Another key may be missing beside it.
+                        Err(Error::Spec(problems)) => !problems.to_string().contains("unknown key"),
+                        Err(e) => panic!("{e}"),
+                    }
                 });
-                assert!(accepted || line.contains("averaging_shift"), "{line}");
+                assert!(known, "{table}.{line}");
             }
         }
     }

@@ -50,7 +50,7 @@ pub fn run(args: &args::Join) -> Result<()> {
         },
         mixing: match joining.mixing {
             Mixing::Fixed(_) => "fixed",
-            Mixing::Adaptive(_) => "adaptive",
+            _ => "adaptive",
         },
         running: joining.running,
         epochs: &joined.epochs,

@@ -10,6 +10,7 @@ mod export;
 mod grid;
 mod init;
 mod join;
+mod kinds;
 mod output;
 mod predict;
 mod progress;

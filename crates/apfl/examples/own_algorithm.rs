@@ -8,8 +8,9 @@
 //! This file is the whole recipe: say what the server and a client remember and what
 //! travels between them, then what happens in a round. The library does the rest:
 //! threads, random numbers, scores, fingerprints. To make it a `kind` of the spec, move
-//! the file to `src/algorithm/` and give it a line in `AlgorithmSpec`, one in `AlgorithmSpec::read`,
-//! one in `Training::new` and one in `every_algorithm()`, which enters it in the tests.
+//! the file to `src/algorithm/`, give it a `KIND` such as those there have (name, help,
+//! settings, examples, reader) and the list in `src/algorithm/mod.rs` a line: it is then in
+//! `apfl init`, in the help, in `apfl bench`, and in every test over `every_algorithm()`.
 
 use apfl::algorithm::{Algorithm, FedAvg, Sender};
 use apfl::error::Result;

@@ -53,18 +53,12 @@ pub const NONE: Kind<()> = Kind {
     read: (),
 };
 
-const SHARE: (&str, &str) = ("share = 0.2", "attackers among all clients: 0 to below 1");
+const SHARE: (&str, &str) = ("share = 0.2", "attackers among all clients, below 1");
 
 const SIGN_FLIP: AttackReader = Kind {
     name: "sign-flip",
     about: "some send their update reversed",
-    keys: &[
-        SHARE,
-        (
-            "scale = 1.0",
-            "the reversed update's length: above 0, at most 1e6",
-        ),
-    ],
+    keys: &[SHARE, ("scale = 1.0", "its length, above 0")],
     examples: &["{ kind = 'sign-flip', share = 0.3, scale = 4 }"],
     read: |s| AttackKind::SignFlip {
         scale: read_size(s, "scale"),
@@ -74,10 +68,7 @@ const SIGN_FLIP: AttackReader = Kind {
 const GAUSSIAN: AttackReader = Kind {
     name: "gaussian",
     about: "some send noise",
-    keys: &[
-        SHARE,
-        ("deviation = 1.0", "of the noise: above 0, at most 1e6"),
-    ],
+    keys: &[SHARE, ("deviation = 1.0", "of the noise, above 0")],
     examples: &["{ kind = 'gaussian', share = 0.3, deviation = 4 }"],
     read: |s| AttackKind::Gaussian {
         deviation: read_size(s, "deviation"),

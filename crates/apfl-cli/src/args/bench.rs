@@ -1,19 +1,36 @@
 //! `apfl bench`: how fast it is.
 
-/// `apfl bench`
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+use apfl::algorithm::AlgorithmSpec;
+use apfl::model::Shape;
+
+/// The examples, and what there is to measure.
+fn after_help() -> String {
+    let algorithms = AlgorithmSpec::KINDS.iter().map(|kind| kind.name);
+    let models = Shape::KINDS.iter().map(|kind| kind.name);
+    let listed = |names: Vec<&str>| names.join(", ");
+    format!(
+        "\
 Examples:
   apfl bench                                 everything, on one thread and on all
   apfl bench apfl-mlp fedavg-mlp --threads 1
   apfl bench --json > bench.json
 
-A work is <algorithm>-<model> (apfl, fedavg, scaffold, perfedavg, pfedme with logistic, mlp, cnn):
-rounds of training only; or step-<model>: one gradient and its update, again and again. Each is
-measured in a process of its own. logistic and mlp run on MNIST where it is on this machine, else
-on made images with as many zeros; cnn (32 and 64 channels) on made images of CIFAR-10's shape.")]
+A work is <algorithm>-<model>: rounds of training only; or step-<model>: one gradient and its
+update, again and again. Each is measured in a process of its own. Models run on MNIST where it is
+on this machine, else on made images with as many zeros; cnn (32 and 64 channels) on made images of
+CIFAR-10's shape.
+  algorithms: {}
+  models: {}",
+        listed(algorithms.collect()),
+        listed(models.collect())
+    )
+}
+
+/// `apfl bench`
+#[derive(Debug, clap::Args)]
+#[command(after_help = after_help())]
 pub struct Bench {
-    /// What to measure; everything by default
+    /// What to measure; everything but local-<model> by default
     #[arg(value_name = "WORK")]
     pub works: Vec<String>,
     /// Threads; 0 for all cores; may be repeated [default: 1 and all]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use apfl::error::{Error, Result};
 use apfl::spec::Spec;
 
+use crate::kinds;
+
 /// Overrides of a spec's keys.
 #[derive(Debug, clap::Args)]
 pub struct Overrides {
@@ -42,12 +44,24 @@ pub fn set(spec: &mut Spec, pair: &str) -> Result<()> {
     })
 }
 
-/// `apfl init`
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+const INIT: &str = "\
 Examples:
   apfl init                      print a commented spec
-  apfl init my.toml              write it to my.toml")]
+  apfl init my.toml              write it to my.toml";
+
+const CHECK: &str = "\
+Examples:
+  apfl check my.toml
+  apfl check my.toml --set model.kind=mlp --json";
+
+/// Examples and, in the long help, every kind there is.
+fn with_kinds(examples: &str) -> String {
+    format!("{examples}\n\n{}", kinds::help())
+}
+
+/// `apfl init`
+#[derive(Debug, clap::Args)]
+#[command(after_help = INIT, after_long_help = with_kinds(INIT))]
 pub struct Init {
     /// Where to write it; without a file it goes to stdout
     pub file: Option<PathBuf>,
@@ -55,10 +69,7 @@ pub struct Init {
 
 /// `apfl check`
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  apfl check my.toml
-  apfl check my.toml --set model.kind=mlp --json")]
+#[command(after_help = CHECK, after_long_help = with_kinds(CHECK))]
 pub struct Check {
     /// The spec
     pub spec: PathBuf,

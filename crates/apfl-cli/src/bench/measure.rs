@@ -99,8 +99,9 @@ pub fn measure_with(
             (rate, spent.map(|spent| steps / spent))
         }
     };
+    let gradients = algorithm.properties().gradients;
     let per_gradient = batch as u64 * (model.flops() + model.backward_flops());
-    let gflops = steps_per_second * (per_gradient * work.gradients()) as f64 / 1e9;
+    let gflops = steps_per_second * (per_gradient * gradients) as f64 / 1e9;
     Ok(Measurement {
         work: work.name(),
         batch,

@@ -28,7 +28,7 @@ struct Report {
 /// Measures every work asked for on every number of threads.
 pub fn run(args: &args::Bench) -> Result<()> {
     let works = match args.works.is_empty() {
-        true => Work::all(),
+        true => Work::usual(),
         false => args
             .works
             .iter()

@@ -2,44 +2,55 @@
 
 use std::sync::Arc;
 
+use apfl::algorithm::AlgorithmSpec;
 use apfl::data::Dataset;
 use apfl::error::{Error, Result};
+use apfl::model::Shape;
 use apfl::settings::nearest;
 use apfl::spec::{Plan, Spec};
 
 use super::images;
 
-/// An algorithm, and the gradients that one of its local steps takes.
-const ALGORITHMS: [(&str, u64, &str); 5] = [
-    ("apfl", 2, "{ kind = 'apfl', mixing = { adaptive = 0.5 } }"),
-    ("fedavg", 1, "{ kind = 'fedavg' }"),
-    ("scaffold", 1, "{ kind = 'scaffold' }"),
-    ("perfedavg", 2, "{ kind = 'perfedavg' }"),
-    ("pfedme", 5, "{ kind = 'pfedme' }"),
-];
+/// Clients and local steps that a model is measured with: as many as the paper's, but ten
+/// of each for the CNN, whose rounds would take minutes.
+fn scale(model: &str) -> (usize, u64) {
+    match model {
+        "mlp" => (100, 20),
+        "cnn" => (10, 10),
+        _ => (100, 10),
+    }
+}
 
-/// A model, the clients and the local steps it is measured with: as many as the paper's,
-/// but ten for the CNN, whose rounds would take minutes.
-const MODELS: [(&str, usize, u64, &str); 3] = [
-    ("logistic", 100, 10, "{ kind = 'logistic' }"),
-    ("mlp", 100, 20, "{ kind = 'mlp' }"),
-    ("cnn", 10, 10, "{ kind = 'cnn', channels = [32, 64] }"),
+/// Settings that are not the defaults.
+const SETTINGS: [(&str, &str); 2] = [
+    ("apfl", "algorithm.mixing={ adaptive = 0.5 }"),
+    ("cnn", "model.channels=[32, 64]"),
 ];
 
 /// One thing to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// Of the algorithm; `None`: steps alone.
-    algorithm: Option<(&'static str, u64, &'static str)>,
-    model: (&'static str, usize, u64, &'static str),
+    /// The kind of the algorithm; `None`: steps alone.
+    algorithm: Option<&'static str>,
+    /// The kind of the model.
+    model: &'static str,
 }
 
 impl Work {
-    /// Everything there is to measure.
-    pub fn all() -> Vec<Self> {
-        let algorithms = || ALGORITHMS.into_iter().map(Some).chain([None]);
+    /// Everything there is to measure: every algorithm with every model, and steps.
+    fn all() -> Vec<Self> {
+        let kinds = AlgorithmSpec::KINDS.iter().map(|kind| Some(kind.name));
+        let algorithms = || kinds.clone().chain([None]);
         let with = |model| algorithms().map(move |algorithm| Self { algorithm, model });
-        MODELS.into_iter().flat_map(with).collect()
+        let models = Shape::KINDS.iter().map(|kind| kind.name);
+        models.flat_map(with).collect()
+    }
+
+    /// What is measured where nothing is asked for: everything but clients alone, who take
+    /// FedAvg's steps.
+    pub fn usual() -> Vec<Self> {
+        let all = Self::all().into_iter();
+        all.filter(|work| work.algorithm != Some("local")).collect()
     }
 
     /// The work of that name.
@@ -58,8 +69,7 @@ impl Work {
 
     /// Its name.
     pub fn name(&self) -> String {
-        let algorithm = self.algorithm.map_or("step", |(name, ..)| name);
-        format!("{algorithm}-{}", self.model.0)
+        format!("{}-{}", self.algorithm.unwrap_or("step"), self.model)
     }
 
     /// Whether it is steps of a model alone.
@@ -67,24 +77,20 @@ impl Work {
         self.algorithm.is_none()
     }
 
-    /// Gradients of one local step.
-    pub fn gradients(&self) -> u64 {
-        self.algorithm.map_or(1, |(_, gradients, _)| gradients)
-    }
-
     /// Client-steps of one round.
     pub fn steps(&self) -> u64 {
-        self.model.1 as u64 * self.model.2
+        let (clients, steps) = scale(self.model);
+        clients as u64 * steps
     }
 
-    /// What is to run, and on which data.
-    pub fn plan(&self, batch: usize, threads: usize) -> Result<(Plan, Arc<dyn Dataset>, String)> {
-        let (model, clients, steps, settings) = self.model;
+    /// What is to run, but for the data.
+    fn spec(&self, batch: usize, threads: usize) -> Result<Spec> {
+        let (_, steps) = scale(self.model);
+        let algorithm = self.algorithm.unwrap_or("fedavg");
         let mut spec = Spec::parse("")?;
-        let algorithm = self.algorithm.map_or("{ kind = 'fedavg' }", |(.., a)| a);
         for pair in [
-            format!("algorithm={algorithm}"),
-            format!("model={settings}"),
+            format!("algorithm.kind={algorithm}"),
+            format!("model.kind={}", self.model),
             format!("training.local_steps={steps}"),
             format!("training.batch={batch}"),
             "training.rounds=1000000".into(),
@@ -95,7 +101,19 @@ impl Work {
         ] {
             spec.set(&pair)?;
         }
-        if model == "cnn" {
+        for (kind, pair) in SETTINGS {
+            if kind == algorithm || kind == self.model {
+                spec.set(pair)?;
+            }
+        }
+        Ok(spec)
+    }
+
+    /// What is to run, and on which data.
+    pub fn plan(&self, batch: usize, threads: usize) -> Result<(Plan, Arc<dyn Dataset>, String)> {
+        let (clients, _) = scale(self.model);
+        let spec = self.spec(batch, threads)?;
+        if self.model == "cnn" {
             let made = "made images of 3×32×32".to_string();
             return Ok((spec.plan()?, images::photographs(clients), made));
         }
@@ -117,10 +135,19 @@ mod tests {
 
     #[test]
     fn every_work_has_a_name_and_a_plan() {
-        assert_eq!(Work::all().len(), 18);
         for work in Work::all() {
             assert_eq!(Work::named(&work.name()).unwrap(), work);
+            let plan = work.spec(20, 1).unwrap().plan().unwrap();
+            assert_eq!(plan.architecture.kind(), work.model);
+            let algorithm = work.algorithm.unwrap_or("fedavg");
+            assert_eq!(plan.algorithm.kind(), algorithm);
         }
+        // Every setting is of a kind there is.
+        let names: Vec<String> = Work::all().iter().map(Work::name).collect();
+        for (kind, _) in SETTINGS {
+            assert!(names.iter().any(|name| name.split('-').any(|k| k == kind)));
+        }
+        assert!(!Work::usual().iter().any(|w| w.name().starts_with("local")));
         let error = Work::named("apfl-mpl").unwrap_err().to_string();
         assert!(error.contains("did you mean 'apfl-mlp'?"), "{error}");
     }

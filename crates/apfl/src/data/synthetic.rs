@@ -54,7 +54,7 @@ pub struct Synthetic {
 
 pub(super) const KIND: SourceKind = Kind {
     name: "synthetic",
-    about: "made up, synthetic(γ, β): every client a pure function of the seed; nothing to fetch",
+    about: "made up, synthetic(γ, β): there is nothing to fetch",
     keys: &[
         (
             "gamma = 1.0",

@@ -13,7 +13,7 @@ use crate::settings::{Kind, Section};
 
 pub(super) const KIND: ModelKind = Kind {
     name: "cnn",
-    about: "two convolutions, each with ReLU and 2×2 max-pooling, and a hidden dense layer; images only",
+    about: "two convolutions with ReLU and 2×2 max-pooling, then dense; images only",
     keys: &[
         ("channels = [20, 50]", "of the two convolutions: 1 to 1024"),
         ("kernel = 5", "height and width of the filters: 1 to 31"),

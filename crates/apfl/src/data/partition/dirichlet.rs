@@ -14,7 +14,7 @@ use crate::settings::Kind;
 pub(super) const KIND: PartitionKind = Kind {
     name: "dirichlet",
     about: "every class falls on the clients by a draw from a Dirichlet distribution",
-    keys: &[("concentration = 0.1", "small is uneven: 1e-6 to 1e6")],
+    keys: &[("concentration = 0.1", "small is uneven")],
     examples: &["{ kind = 'dirichlet', concentration = 0.5 }"],
     read: |s| Partition::Dirichlet {
         concentration: s.float("concentration", 0.1, 1e-6..=1e6, "1e-6 to 1e6"),

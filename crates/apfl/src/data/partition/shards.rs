@@ -12,10 +12,7 @@ use crate::settings::Kind;
 pub(super) const KIND: PartitionKind = Kind {
     name: "shards",
     about: "`classes` random shards of the sorted examples for every client",
-    keys: &[(
-        "classes = 2",
-        "shards a client, and so about as many classes",
-    )],
+    keys: &[("classes = 2", "about as many a client")],
     examples: &["{ kind = 'shards', classes = 3 }"],
     read: |s| Partition::Shards {
         classes: read_classes(s),

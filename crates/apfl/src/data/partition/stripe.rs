@@ -9,10 +9,7 @@ use crate::settings::Kind;
 pub(super) const KIND: PartitionKind = Kind {
     name: "stripe",
     about: "one slice of each of `classes` blocks of the sorted examples for every client",
-    keys: &[(
-        "classes = 2",
-        "blocks, and so about as many classes a client",
-    )],
+    keys: &[("classes = 2", "about as many a client")],
     examples: &["{ kind = 'stripe', classes = 3 }"],
     read: |s| Partition::Stripe {
         classes: read_classes(s),
