@@ -104,28 +104,38 @@ mod ranks {
         }
         let spec = prepared.plan.to_toml();
         let facts = vec![("the run directory".to_string(), directory)];
-        // The leader's directory is the only one that is asked for: it makes a new one.
+        // The leader alone makes a directory. That it cannot is said after everybody has been
+        // heard: nobody waits for a leader that has gone.
         let out = match cluster.leads() {
-            true => Some(prepared.directory(args)?),
-            false => None,
+            true => prepared.directory(args).map(Some),
+            false => Ok(None),
         };
-        let on = Resources {
-            engine: EngineKind::Mpi(cluster),
-            directory: out.as_deref(),
-            ..Resources::default()
-        };
-        let dataset = prepared.plan.data.load();
-        let setup = dataset.and_then(|dataset| prepared.plan.setup_with(dataset, on));
-        let Some(setup) = agreed(cluster, facts, &spec, setup)? else {
+        let setup = out.as_ref().map_err(told).and_then(|out| {
+            let on = Resources {
+                engine: EngineKind::Mpi(cluster),
+                directory: out.as_deref(),
+                ..Resources::default()
+            };
+            prepared.plan.setup_with(prepared.plan.data.load()?, on)
+        });
+        let agreed = agreed(cluster, facts, &spec, setup);
+        if let (Err(_), Ok(Some(out)), None) = (&agreed, &out, &prepared.out) {
+            let _ = std::fs::remove_dir(out); // made a moment ago, and still empty
+        }
+        let Some(setup) = agreed? else {
             return Ok(ExitCode::SUCCESS); // the leader says why, and fails
         };
-        if let Some(out) = out {
+        if let Ok(Some(out)) = out {
             let _leader = cluster.lead();
             return prepared.train(args, setup, &out);
         }
         ignore_signals();
         serve(cluster, setup, &prepared.plan.algorithm);
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn told(error: &Error) -> Error {
+        Error::Engine(error.to_string())
     }
 
     /// Joins the job; an error where its launcher and the MPI library do not fit.

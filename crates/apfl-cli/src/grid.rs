@@ -242,10 +242,10 @@ impl Grid<'_> {
             Ok(setup) => setup,
             Err(error) => return Ok(Err(format!("{}: {error}", cell.name))),
         };
-        let run = Run::new(&cell.plan, setup).by(program());
+        let run = Run::new(&cell.plan, setup).program(program());
         let run = match begun {
-            None => run.in_directory(&out),
-            Some(begun) => run.resuming(begun),
+            None => run.directory(&out),
+            Some(begun) => run.resume(begun),
         };
         let ended = run.watch(&mut |event| {
             match event {
@@ -268,6 +268,9 @@ impl Grid<'_> {
             Ok(Ended::Stopped(_)) => Ok(Err("stopped".into())),
             Err(
                 error @ (Error::NonFinite { .. }
+                | Error::Checkpoint(_)
+                | Error::OtherProgram { .. }
+                | Error::NoData { .. }
                 | Error::Data(_)
                 | Error::Panic { .. }
                 | Error::Request(_)),

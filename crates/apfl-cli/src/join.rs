@@ -29,8 +29,8 @@ struct Document<'a> {
 /// Personalizes a run's shared model for new data and shows every epoch.
 pub fn run(args: &args::Join) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
-    let model = run.plan.architecture.build(&run.schema)?;
     let shared = run.model(WhichModel::Shared, "")?;
+    let model = shared.model();
     let shard = data(&run, &args.data)?;
     let joining = Joining {
         mixing: mixing(args.mixing.as_deref(), &run.plan.algorithm)?,
@@ -41,7 +41,7 @@ pub fn run(args: &args::Join) -> Result<()> {
         number: 0,
     };
     let regression = run.schema.task.classes() == 0;
-    let joined = join(&*model, shared.params(), &shard, &joining, regression)?;
+    let joined = join(model, shared.params(), &shard, &joining, regression)?;
     let document = Document {
         client: &shard.name,
         examples: Counts {

@@ -23,6 +23,15 @@ pub fn tell(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
+/// What a user is told of an error: the library's words, and this program's way out.
+pub fn told(error: &Error) -> String {
+    match error {
+        Error::OtherProgram { .. } => format!("{error}; --force goes on all the same"),
+        Error::NoData { kind, .. } => format!("{error}; apfl data get {kind} fetches the data"),
+        _ => error.to_string(),
+    }
+}
+
 /// Prints a value as one JSON document.
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).expect("plain JSON");
@@ -103,13 +112,5 @@ mod tests {
         assert_eq!(duration(0.0123), "12 ms");
         assert_eq!(duration(600.0), "10 min");
         assert_eq!(counted(1, "client"), "1 client");
-    }
-}
-
-/// What a user is told of an error: the library's words, and this program's way out.
-pub fn told(error: &Error) -> String {
-    match error {
-        Error::OtherProgram { .. } => format!("{error}; --force goes on all the same"),
-        _ => error.to_string(),
     }
 }

@@ -137,10 +137,10 @@ impl Prepared {
     pub fn train(self, args: &args::Run, setup: Setup, out: &Path) -> Result<ExitCode> {
         let headline = headline(&self.plan, &setup);
         let (rounds, notes) = (setup.rounds, setup.notes.clone());
-        let run = Run::new(&self.plan, setup).by(program()).force(args.force);
+        let run = Run::new(&self.plan, setup).program(program()).force(args.force);
         let run = match self.begun {
-            None => run.in_directory(out),
-            Some(begun) => run.resuming(begun),
+            None => run.directory(out),
+            Some(begun) => run.resume(begun),
         };
         let stop = stop_on_signal()?;
         let mut progress = None;

@@ -99,7 +99,7 @@ impl Algorithm for Momentum {
         server.w = next;
     }
 
-    // The three models of the paper, of which every algorithm gives all.
+    // The three models of the paper, of which every algorithm has all.
 
     fn shared<'a>(&self, server: &'a Memory) -> &'a [f32] {
         &server.w

@@ -5,11 +5,12 @@
 //! ```
 //!
 //! A model says how its parameters are laid out and how to go forward and backward through a
-//! batch. Gradients, descents, mixtures, scores and files follow.
+//! batch. Gradients, descents, mixtures, scores and files follow. What a backward pass needs
+//! of the forward pass (hidden activations, say) goes into `Workspace::kept`.
 
 use std::sync::Arc;
 
-use apfl::data::{Batch, FeatureView};
+use apfl::data::Batch;
 use apfl::model::{Layout, Step, Workspace};
 use apfl::{Apfl, Examples, InMemory, Loss, Model, Result, Run};
 
@@ -34,13 +35,6 @@ impl Default for Parabola {
     }
 }
 
-fn inputs<'a>(batch: &Batch<'a>) -> &'a [f32] {
-    match batch.rows {
-        FeatureView::Floats(x) => x,
-        FeatureView::Bytes(..) => panic!("a parabola is over numbers"),
-    }
-}
-
 impl Model for Parabola {
     fn layout(&self) -> &Layout {
         &self.layout
@@ -57,18 +51,16 @@ impl Model for Parabola {
     fn l2(&self) -> f32 {
         0.0
     }
-    fn flops(&self) -> u64 {
-        4
-    }
-    fn backward_flops(&self) -> u64 {
-        6
+    fn starts_at_zero(&self) -> bool {
+        true
     }
 
     /// z = a + bx + cx², row by row.
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
         let value = |x: &f32| at[0] + at[1] * x + at[2] * x * x;
+        let mut buffer = Vec::new(); // filled where the features are bytes
         ws.outputs.clear();
-        ws.outputs.extend(inputs(batch).iter().map(value));
+        ws.outputs.extend(batch.numbers(&mut buffer).iter().map(value));
     }
 
     /// into ← into − decay·at + scale·Σ δ·(1, x, x²), where δ = ∂(mean loss)/∂z.
@@ -81,7 +73,8 @@ impl Model for Parabola {
         ws: &mut Workspace,
     ) {
         let mut slope = [0.0f32; 3];
-        for (x, delta) in inputs(batch).iter().zip(&ws.delta) {
+        let mut buffer = Vec::new();
+        for (x, delta) in batch.numbers(&mut buffer).iter().zip(&ws.delta) {
             let powers = [1.0, *x, x * x];
             slope
                 .iter_mut()

@@ -3,7 +3,7 @@
 //!
 //! A rule acts on the `model` array of an update, whatever the algorithm. It needs all K
 //! models at once, so a round with a rule keeps the cohort's updates in memory; the mean
-//! goes on folding them one by one. What the rule gives takes the place of every client's
+//! goes on folding them one by one. What the rule returns takes the place of every client's
 //! `model` before the algorithm's own fold, whose mean of K equal vectors is that vector to
 //! the bit: pFedMe's β and SCAFFOLD's controls work as ever.
 
@@ -121,8 +121,17 @@ impl Aggregation {
         (rule.read)(s)
     }
 
-    /// An error where a cohort of `k` clients is too small for the rule.
+    /// An error where a share is none, or a cohort of `k` clients is too small for the rule.
     pub fn check(&self, k: usize) -> Result<()> {
+        if let Aggregation::TrimmedMean { trim: share } | Aggregation::Krum { byzantine: share } =
+            *self
+            && !(0.0..0.5).contains(&share)
+        {
+            return Err(Error::Request(format!(
+                "federation.aggregation: found {self} with a share of {share}, allowed is 0 to \
+                 below 0.5"
+            )));
+        }
         let Aggregation::Krum { byzantine } = *self else {
             return Ok(());
         };

@@ -101,7 +101,7 @@ fn read_size(s: &mut Section<'_>, key: &str) -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attack {
     /// What they do.
-    pub deed: AttackKind,
+    pub kind: AttackKind,
     /// Attackers among all clients.
     pub share: f64,
 }
@@ -112,14 +112,14 @@ impl Attack {
         let named = AttackKind::KINDS.iter().map(|kind| (kind.name, Some(kind)));
         let named: Vec<_> = [(NONE.name, None)].into_iter().chain(named).collect();
         let kind = s.choice("kind", NONE.name, &named)?;
-        let deed = (kind.read)(s);
+        let kind = (kind.read)(s);
         let share = s.float("share", 0.2, 0.0..1.0, "0 to below 1");
-        Some(Self { deed, share })
+        Some(Self { kind, share })
     }
 
     /// Its kind, as a spec writes it.
     pub fn kind(&self) -> &'static str {
-        self.deed.kind()
+        self.kind.kind()
     }
 }
 
@@ -158,7 +158,7 @@ impl Attackers {
 
     /// Whether a client sends another model than it trained.
     pub fn forges(&self, client: usize) -> bool {
-        let forged = |attack: Attack| attack.deed != AttackKind::LabelFlip;
+        let forged = |attack: Attack| attack.kind != AttackKind::LabelFlip;
         self.has(client) && self.attack.is_some_and(forged)
     }
 
@@ -169,7 +169,7 @@ impl Attackers {
     /// gaussian    w + deviation·N(0, I)           stream(seed, Attack, round, client)
     /// ```
     pub fn forge(&self, client: usize, round: u64, w: &[f32], model: &mut [f32]) {
-        match self.attack.map(|attack| attack.deed) {
+        match self.attack.map(|attack| attack.kind) {
             Some(AttackKind::SignFlip { scale }) => {
                 for (sent, w) in model.iter_mut().zip(w) {
                     let w = f64::from(*w);
@@ -190,7 +190,7 @@ impl Attackers {
     /// The data as the clients have it: with labels flipped at the attackers, where that
     /// is the attack.
     pub fn poison(&self, honest: Arc<dyn Dataset>) -> Result<Arc<dyn Dataset>> {
-        if !matches!(self.attack, Some(attack) if attack.deed == AttackKind::LabelFlip) {
+        if !matches!(self.attack, Some(attack) if attack.kind == AttackKind::LabelFlip) {
             return Ok(honest);
         }
         if honest.schema().task.classes() == 0 {

@@ -82,7 +82,7 @@ pub(crate) fn direction(len: usize, rng: &mut Stream) -> Vec<f64> {
     u
 }
 
-/// u ← u/‖u‖; gives ‖u‖.
+/// u ← u/‖u‖; returns ‖u‖.
 fn normalize(u: &mut [f64]) -> f64 {
     let norm = u.iter().map(|x| x * x).sum::<f64>().sqrt();
     if norm > 0.0 {

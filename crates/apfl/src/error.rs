@@ -18,6 +18,17 @@ pub enum Error {
     /// The content of a file, or of what is in memory, is wrong.
     #[error("{0}")]
     Data(DataError),
+    /// A published data set is not where it was looked for.
+    #[error("{}: there is neither {file} nor {file}.gz in it; data.dir names another folder",
+        folder.display())]
+    NoData {
+        /// The kind of data.
+        kind: String,
+        /// Where it was looked for.
+        folder: PathBuf,
+        /// The file that was.
+        file: String,
+    },
     /// A client's loss is not a finite number any more.
     #[error(
         "the loss of client '{client}' became {loss} {place}; a smaller training.learning_rate \
@@ -56,7 +67,7 @@ pub enum Error {
     /// An engine failed: threads, another rank, a message that cannot be read.
     #[error("{0}")]
     Engine(String),
-    /// Asked to stop, in one sentence that says how to go on.
+    /// The caller asked to stop.
     #[error("{0}")]
     Interrupted(String),
     /// The operating system said no.

@@ -48,7 +48,7 @@ pub struct Epoch {
     pub mixing: f64,
 }
 
-/// What joining gives.
+/// What joining comes to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Joined {
     /// Scores, epoch by epoch.

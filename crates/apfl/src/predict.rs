@@ -1,13 +1,15 @@
 //! A trained model that can be asked: parameters with their model and what its inputs mean.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::data::{Examples, Features, Schema, Targets, Task};
 use crate::error::{Error, Result};
 use crate::model::loss::predicted;
-use crate::model::{Layout, Model, Workspace};
+use crate::model::{Layout, Model, Workspace, require_fit};
 use crate::params::Params;
 use crate::site::Predictor;
+use crate::store::tensors;
 
 /// Rows that go through a model at once.
 const ROWS: usize = 1024;
@@ -48,6 +50,7 @@ pub struct TrainedModel {
 
 /// What a model says of one row.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Prediction {
     /// A class.
     Class {
@@ -82,6 +85,7 @@ impl TrainedModel {
     /// A model at some parameters. They may also be a mixture of outputs, as
     /// [`Layout::mixture`](crate::model::Layout::mixture) lays it out.
     pub fn new(model: Arc<dyn Model>, params: Params, schema: Schema) -> Result<Self> {
+        require_fit(&schema, &*model)?;
         let len = model.layout().len();
         if params.len() != len && params.len() != 2 * len + 1 {
             return Err(Error::data(format!(
@@ -109,6 +113,11 @@ impl TrainedModel {
     /// Its parameters, one tensor after the other.
     pub fn params(&self) -> &[f32] {
         &self.params
+    }
+
+    /// Writes its tensors, named by layer, to a `.safetensors` file.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        tensors::write_one(path, &self.layout(), &self.params)
     }
 
     /// The model itself.

@@ -294,7 +294,7 @@ impl<'a> Section<'a> {
         value
     }
 
-    /// Names the keys nobody asked for and gives the resolved table.
+    /// Names the keys nobody asked for and returns the resolved table.
     pub fn finish(self) -> Table {
         let Section {
             given,

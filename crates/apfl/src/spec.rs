@@ -15,6 +15,7 @@ use crate::settings::{Problems, Section, shown};
 use crate::site::LocalWork;
 use crate::training::{DeliverTo, Weights};
 
+mod checks;
 mod differences;
 mod kinds;
 mod plan;
@@ -106,6 +107,17 @@ impl Spec {
                 .expect("only tables are put in between");
         }
         table.insert(last.into(), value);
+    }
+
+    /// Removes a key such as `training.rounds`, where it was set.
+    pub(crate) fn take(&mut self, key: &str) {
+        let mut path: Vec<&str> = key.split('.').collect();
+        let last = path.pop().unwrap_or_default();
+        let mut table = Some(&mut self.table);
+        for part in path {
+            table = table.and_then(|table| table.get_mut(part)?.as_table_mut());
+        }
+        table.map(|table| table.remove(last));
     }
 
     /// The table as it was written.

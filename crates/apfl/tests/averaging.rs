@@ -326,7 +326,7 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
     assert_eq!(given.setup().unwrap().world.pace, world.pace);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let run = Run::new(&plan, setup.clone()).in_directory(&path);
+    let run = Run::new(&plan, setup.clone()).directory(&path);
     run.train().unwrap();
     let text = std::fs::read_to_string(path.join("spec.toml")).unwrap();
     assert!(

@@ -278,3 +278,91 @@ fn a_trained_model_answers_by_hand() {
     assert!(trained.predict(&[1.0]).is_err());
     assert!(apfl::TrainedModel::new(model, vec![0.0; 5], schema).is_err());
 }
+
+/// What a spec would be refused for is refused here too, before anything is done.
+#[test]
+fn settings_that_do_not_go_together_are_refused() {
+    use apfl::algorithm::apfl::{Averaged, Mixing};
+    use apfl::schedule::Per;
+    use apfl::{Aggregation, LocalOnly, Schedule, Weights};
+    let median = || run_of(sites()).aggregation(Aggregation::Median);
+    assert!(refused(median().weights(Weights::Examples)).contains("every client alike"));
+    assert!(refused(median().algorithm(LocalOnly)).contains("sends no model"));
+    let trim = Aggregation::TrimmedMean { trim: 0.6 };
+    assert!(refused(run_of(sites()).aggregation(trim)).contains("0.6"));
+    let averaged = |apfl, shift| run_of(sites()).algorithm(Averaged { apfl, shift });
+    assert!(refused(averaged(Apfl::fixed(0.5), None)).contains("needs a shift"));
+    assert!(refused(averaged(Apfl::adaptive(0.5), Some(1.0))).contains("fixed α"));
+    assert!(averaged(Apfl::fixed(0.5), Some(1.0)).build().is_ok());
+    let seven = Apfl::paper(Mixing::Fixed(7.0));
+    assert!(refused(run_of(sites()).algorithm(seven)).contains("α is 7"));
+    let schedule = Schedule::Geometric {
+        factor: f64::NAN,
+        per: Per::Round,
+    };
+    assert!(refused(run_of(sites()).schedule(schedule)).contains("no schedule"));
+    assert!(refused(run_of(sites()).memories_on_disk(1)).contains("run directory"));
+    // Two losses that are for another task than the data's.
+    let two_classes = |loss| Run::builder(Arc::new(sites()), Arc::new(Mlp::new(2, &[], 1, loss, 0.0)));
+    assert!(two_classes(Loss::Logistic).build().is_ok());
+    let mut three = sites();
+    let Task::Classification { classes } = &mut three.schema.task else {
+        unreachable!("made of classes")
+    };
+    classes.push("maybe".into());
+    let one = Mlp::new(2, &[], 1, Loss::Logistic, 0.0);
+    assert!(refused(Run::builder(Arc::new(three), Arc::new(one))).contains("two classes"));
+    // The later of two that say the same in other words holds.
+    assert!(run_of(sites()).local_steps(3).local_epochs(2).build().is_ok());
+}
+
+const KILLED: &str = "APFL_TEST_KILLED_RUN";
+
+fn slow_run(directory: &std::path::Path) -> RunBuilder {
+    run_of(sites())
+        .rounds(40)
+        .checkpoint_every(3)
+        .directory(directory)
+        .resume(true)
+}
+
+/// Killed at a moment nobody chose, and resumed: the bits of a run that was left alone.
+#[test]
+fn a_killed_run_goes_on_to_the_same_bits() {
+    if let Some(directory) = std::env::var_os(KILLED) {
+        let run = slow_run(directory.as_ref()).build().unwrap();
+        let ended = run.watch(&mut |_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            ControlFlow::Continue(())
+        });
+        panic!("it was to be killed, but ended: {ended:?}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "front_door::a_killed_run_goes_on_to_the_same_bits"])
+        .env(KILLED, &path)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = || std::fs::read_to_string(path.join("rounds.jsonl")).map_or(0, |t| t.lines().count());
+    while lines() < 8 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!path.join("summary.json").exists());
+    let mut begun = None;
+    let ended = slow_run(&path).build().unwrap().watch(&mut |event| {
+        if let Event::Begun(round) = event {
+            begun = Some(round);
+        }
+        ControlFlow::Continue(())
+    });
+    let Ok(Ended::Finished(finished)) = ended else {
+        panic!("{ended:?}")
+    };
+    assert!(begun > Some(2), "it goes on from a checkpoint, not from {begun:?}");
+    let whole = run_of(sites()).rounds(40).build().unwrap().train().unwrap();
+    assert_eq!(finished.summary.fingerprint, whole.summary.fingerprint);
+}

@@ -399,7 +399,7 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
     );
     let setup = plan.setup().unwrap();
     let path = dir.path().join("run");
-    let run = Run::new(&plan, setup.clone()).in_directory(&path);
+    let run = Run::new(&plan, setup.clone()).directory(&path);
     run.train().unwrap();
 
     let finished = FinishedRun::open(&path).unwrap();

@@ -35,7 +35,7 @@ pub fn measure_all(
             };
             match cluster.leads() {
                 true => {
-                    let _lead = cluster.lead();
+                    let _leader = cluster.lead();
                     let how = (args.batch, *threads, args.seconds);
                     let one = measure_with(work, how, setup, &plan.algorithm, data)?;
                     measurements.push(one);

@@ -1,11 +1,11 @@
 //! Figure 6: clients that join after training.
 
+use apfl::WhichModel;
 use apfl::algorithm::apfl::Mixing;
 use apfl::data::{Source, newcomer};
 use apfl::error::{Error, Result};
 use apfl::join::{Epoch, Joining, join};
 use apfl::store::run_dir::FinishedRun;
-use apfl::store::tensors;
 
 use super::item::{Item, Pictures, Tables, run};
 use super::results::{Results, banded};
@@ -41,7 +41,7 @@ pub fn item() -> Item {
     };
     Item {
         name: "fig6",
-        title: "ByModel clients join after training (synthetic, logistic)",
+        title: "Three clients join after training (synthetic, logistic)",
         preset: include_str!("../../../../presets/fig6.toml"),
         runs: DATA.into_iter().map(one).collect(),
         variants: &[],
@@ -70,9 +70,7 @@ struct Path {
 /// The paths of fine-tuning and of every way to mix, in one run.
 fn paths(run: &Done) -> Result<Vec<Path>> {
     let run = FinishedRun::open(&run.dir)?;
-    let model = run.plan.architecture.build(&run.schema)?;
-    let shared = run.path.join("models").join("shared.safetensors");
-    let shared = tensors::read_one(&shared, model.layout(), "")?;
+    let shared = run.model(WhichModel::Shared, "")?;
     let Source::Synthetic(settings) = &run.plan.data else {
         return Err(Error::data(format!(
             "{}: not synthetic data",
@@ -92,7 +90,7 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
                 seed: run.plan.seed,
                 number,
             };
-            all.push(join(&*model, &shared, &shard, &joining, false)?.epochs);
+            all.push(join(shared.model(), shared.params(), &shard, &joining, false)?.epochs);
         }
         let path = |pick: fn(&Epoch) -> (f64, f64)| {
             let mean = |epoch: usize| {
@@ -123,7 +121,7 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
     Ok(paths)
 }
 
-/// The names of what [`paths`] gives.
+/// The names of what [`paths`] returns.
 fn names() -> Vec<&'static str> {
     std::iter::once("FedAvg fine-tuning")
         .chain(WAYS.iter().map(|way| way.0))

@@ -177,6 +177,10 @@ impl<A: Algorithm<Broadcast = ModelOnly>> Algorithm for Agnostic<A> {
         self.inner.own(local, &update.inner)
     }
 
+    fn problem(&self) -> Option<String> {
+        self.inner.problem()
+    }
+
     fn properties(&self) -> Properties {
         Properties {
             weighs_clients: true,

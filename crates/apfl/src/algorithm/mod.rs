@@ -105,9 +105,14 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + 'static {
         site: &mut Site<'_>,
     ) -> Predictor<'a>;
 
-    /// What `--model local` exports: vᵢ where there is one, else the localized model.
+    /// The client's *local* model: vᵢ where there is one, else the localized model.
     fn own<'a>(&self, local: &'a Self::Memory, update: &'a Self::Update) -> &'a [f32] {
         self.localized(local, update)
+    }
+
+    /// Why its settings cannot be run; `None` where they can.
+    fn problem(&self) -> Option<String> {
+        None
     }
 
     /// What the rest of a spec must know of it.
@@ -145,6 +150,8 @@ pub struct Properties {
     pub usual_decay: (f64, &'static str),
     /// Gradients that one local step takes.
     pub gradients: u64,
+    /// Whether it takes its constants from a theorem's schedule.
+    pub needs_theory: bool,
 }
 
 impl Default for Properties {
@@ -156,6 +163,7 @@ impl Default for Properties {
             weighs_clients: false,
             usual_decay: (0.99, "round"),
             gradients: 1,
+            needs_theory: false,
         }
     }
 }

@@ -54,11 +54,11 @@ pub(super) fn find(dir: &Path, name: &str, kind: &str) -> Result<PathBuf> {
         .map(|name| dir.join(name))
         .find(|path| path.is_file())
         .ok_or_else(|| {
-            Error::data(format!(
-                "{}: there is neither {name} nor {gzipped} in it; `apfl data get {kind}` fetches \
-                 the data, data.dir names another folder",
-                dir.display()
-            ))
+            Error::NoData {
+                kind: kind.into(),
+                folder: dir.into(),
+                file: name.into(),
+            }
         })
 }
 

@@ -102,7 +102,7 @@ impl Array {
         })
     }
 
-    /// Reads a file, and gives its checksum too.
+    /// Reads a file, and returns its checksum too.
     pub fn read(path: &Path) -> Result<(Self, SourceFile)> {
         let (bytes, file) = folder::read(path)?;
         let array = Self::parse(&bytes).map_err(|e| folder::wrong(path, e))?;

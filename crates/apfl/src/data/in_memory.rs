@@ -72,7 +72,7 @@ impl InMemory {
     }
 
     /// Adds a client that holds out ⌈share·m⌉ of its m examples, drawn at random: which ones
-    /// depends on its place among the clients alone.
+    /// depends on its place among the clients alone, whatever the run's seed.
     pub fn add(&mut self, name: impl Into<String>, all: Examples, share: f64) -> Result<()> {
         let name = name.into();
         if !(0.0..1.0).contains(&share) {

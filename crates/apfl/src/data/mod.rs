@@ -48,6 +48,7 @@ pub mod table;
 
 pub use examples::{Batch, Examples, FeatureView, Features, Labels, Scaling, Targets};
 pub use in_memory::InMemory;
+pub use partition::Dealing;
 pub use source::{Common, Source, SourceKind};
 
 /// What a client has.

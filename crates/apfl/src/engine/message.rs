@@ -90,7 +90,61 @@ pub struct ReplyTail {
 pub struct ParcelTail {
     pub items: Vec<usize>,
     /// Where it is: nothing, or what went wrong.
-    pub last: Option<Option<String>>,
+    pub last: Option<Option<Failure>>,
+}
+
+/// What went wrong in another process: with its kind where a caller may want to know it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Failure {
+    /// [`Error::NonFinite`]
+    NonFinite {
+        client: String,
+        place: String,
+        loss: f64,
+    },
+    /// [`Error::Panic`]
+    Panic { client: String, message: String },
+    /// Any other, in words that name the process.
+    Other(String),
+}
+
+impl Failure {
+    /// What is told of an error by a process of that name.
+    pub fn of(error: &Error, process: impl FnOnce() -> String) -> Self {
+        match error {
+            Error::NonFinite {
+                client,
+                place,
+                loss,
+            } => Failure::NonFinite {
+                client: client.clone(),
+                place: place.clone(),
+                loss: *loss,
+            },
+            Error::Panic { client, message } => Failure::Panic {
+                client: client.clone(),
+                message: message.clone(),
+            },
+            other => Failure::Other(format!("{}: {other}", process())),
+        }
+    }
+
+    /// The error that it was.
+    pub fn error(self) -> Error {
+        match self {
+            Failure::NonFinite {
+                client,
+                place,
+                loss,
+            } => Error::NonFinite {
+                client,
+                place,
+                loss,
+            },
+            Failure::Panic { client, message } => Error::Panic { client, message },
+            Failure::Other(words) => Error::Engine(words),
+        }
+    }
 }
 
 /// A value as bytes.
@@ -112,7 +166,7 @@ pub fn joined(mut body: Vec<u8>, tail: &impl Serialize) -> Vec<u8> {
 }
 
 /// Body and tail again.
-pub fn parted<T: DeserializeOwned>(bytes: &[u8]) -> Result<(&[u8], T)> {
+pub fn split<T: DeserializeOwned>(bytes: &[u8]) -> Result<(&[u8], T)> {
     let short = || garbled("too short");
     let (rest, length) = bytes.split_last_chunk().ok_or_else(short)?;
     let length = u32::from_le_bytes(*length) as usize;
@@ -153,13 +207,13 @@ mod tests {
             update: update.fields(),
         };
         let bytes = joined(update.to_bytes(), &tail);
-        let (body, there): (_, ReplyTail) = parted(&bytes).unwrap();
+        let (body, there): (_, ReplyTail) = split(&bytes).unwrap();
         assert_eq!(there.tallies, tail.tallies);
         assert_eq!((there.mixing, there.steps), (Some(0.3), 7));
         let same: ModelOnly = unpacked(&there.update, body).unwrap();
         assert_eq!(same.to_bytes(), update.to_bytes());
         for start in 1..bytes.len() {
-            let cut = parted::<ReplyTail>(&bytes[start..]);
+            let cut = split::<ReplyTail>(&bytes[start..]);
             let read = cut.and_then(|(body, t)| unpacked::<ModelOnly>(&t.update, body));
             assert!(read.is_err(), "without the first {start} bytes");
         }

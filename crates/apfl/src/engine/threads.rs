@@ -205,14 +205,14 @@ impl WorkerPool {
         sink: impl FnMut(usize, R) -> Result<()> + Send,
     ) -> Result<()> {
         let taken = AtomicUsize::new(0);
-        let line = Mutex::new(Queue {
+        let queue = Mutex::new(Queue {
             next: 0,
             waiting: BTreeMap::new(),
             sink,
             error: None,
         });
         let moved = Condvar::new();
-        let lock = || line.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
         let worker = |scratch: &Mutex<Scratch>| {
             let mut scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
@@ -252,7 +252,7 @@ impl WorkerPool {
                 scope.spawn(|_| worker(scratch));
             }
         });
-        match line
+        match queue
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
             .error

@@ -137,24 +137,11 @@ impl Architecture {
     }
 
     fn loss_for(&self, task: &Task) -> Result<Loss> {
-        let classes = task.classes();
-        match (task, self.loss) {
-            (Task::Regression, None) => Ok(Loss::SquaredError),
-            (Task::Classification { .. }, None) => Ok(Loss::Softmax),
-            (Task::Regression, Some(loss)) if loss != Loss::SquaredError => {
-                Err(Error::Request(format!(
-                    "model.loss: {loss:?} predicts classes, but the data's task is regression; \
-                     use squared-error"
-                )))
-            }
-            (_, Some(loss @ (Loss::Logistic | Loss::SquaredHinge))) if classes != 2 => {
-                Err(Error::Request(format!(
-                    "model.loss: {loss:?} tells two classes apart, but the data has {classes}; \
-                     use softmax"
-                )))
-            }
-            (_, Some(loss)) => Ok(loss),
-        }
+        let loss = self.loss.unwrap_or(match task {
+            Task::Regression => Loss::SquaredError,
+            Task::Classification { .. } => Loss::Softmax,
+        });
+        loss.require_task(task).map(|()| loss)
     }
 }
 

@@ -90,6 +90,10 @@ impl Model for Mlp {
         &self.layout
     }
 
+    fn starts_at_zero(&self) -> bool {
+        self.layers.len() == 1
+    }
+
     fn inputs(&self) -> Option<usize> {
         Some(self.layers[0].inputs)
     }

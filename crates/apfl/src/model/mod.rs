@@ -11,6 +11,7 @@ use crate::params::{Params, mix, norm_squared};
 use crate::rng::Stream;
 
 mod architecture;
+mod fit;
 pub mod cnn;
 #[doc(hidden)] // for the program and the tests
 pub mod kernels;
@@ -18,6 +19,7 @@ pub mod loss;
 pub mod mlp;
 
 pub use architecture::{Architecture, ModelKind, Shape, ShapeReader};
+pub use fit::require_fit;
 pub use loss::Loss;
 
 /// One named tensor within flat parameters.
@@ -100,7 +102,7 @@ impl Layout {
     pub fn uniform(&self, rng: &mut Stream) -> Params {
         let mut params = Vec::with_capacity(self.len());
         for tensor in &self.tensors {
-            let bound = 1.0 / (tensor.fan_in as f64).sqrt();
+            let bound = 1.0 / (tensor.fan_in.max(1) as f64).sqrt();
             params.extend((0..tensor.len()).map(|_| rng.random_range(-bound..bound) as f32));
         }
         params
@@ -114,6 +116,8 @@ pub struct Workspace {
     pub outputs: Vec<f32>,
     /// ∂(mean loss)/∂outputs: what the backward pass starts from.
     pub delta: Vec<f32>,
+    /// For a model of one's own: what its backward pass needs of the forward pass.
+    pub kept: Vec<Vec<f32>>,
     pub(crate) input: kernels::rows::Input,
     pub(crate) images: Vec<f32>,
     /// The number of the batch they were made of.
@@ -154,12 +158,30 @@ pub trait Model: Send + Sync {
     /// λ of (λ/2)‖·‖², which is part of f.
     fn l2(&self) -> f32;
 
-    /// Multiplications and additions of one forward pass over one example.
-    fn flops(&self) -> u64;
+    /// Multiplications and additions of one forward pass over one example, for estimates of
+    /// time. By default two for each parameter.
+    fn flops(&self) -> u64 {
+        2 * self.layout().len() as u64
+    }
 
     /// The same for one backward pass: the products of the forward pass twice, but for the
     /// derivative by the input of the first layer, which nobody needs.
-    fn backward_flops(&self) -> u64;
+    fn backward_flops(&self) -> u64 {
+        2 * self.flops()
+    }
+
+    /// Whether it learns from w⁰ = 0, as one layer does; hidden layers do not.
+    fn starts_at_zero(&self) -> bool {
+        false
+    }
+
+    /// w⁰, where nothing else is said: zeros, or uniform in ±1/√fan_in.
+    fn initial(&self, rng: &mut Stream) -> Params {
+        match self.starts_at_zero() {
+            true => self.layout().zeros(),
+            false => self.layout().uniform(rng),
+        }
+    }
 
     /// The images' shape [channels, height, width], where the model trains on flipped
     /// and cropped ones.

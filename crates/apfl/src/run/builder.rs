@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use toml::{Table, Value};
 
-use super::{Program, Run, Start, checks, start_of};
+use super::{Program, Run, Start, start_of};
 use crate::aggregation::Aggregation;
-use crate::algorithm::{Algorithm, Apfl};
+use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor, Apfl, Properties};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::spec::{PlannedSchedule, Resources, Spec};
+use crate::spec::{Plan, PlannedSchedule, Resources, Spec};
 use crate::store::run_dir::{InterruptedRun, RunDir};
 use crate::training::{DeliverTo, Weights};
 
@@ -23,7 +23,7 @@ use crate::training::{DeliverTo, Weights};
 pub struct RunBuilder {
     dataset: Arc<dyn Dataset>,
     model: Arc<dyn Model>,
-    algorithm: (String, bool, Start),
+    algorithm: Chosen,
     initial: Option<Params>,
     schedule: Option<Schedule>,
     aggregation: Aggregation,
@@ -34,17 +34,34 @@ pub struct RunBuilder {
     spec: Spec,
 }
 
+/// An algorithm whose type is known no more.
+struct Chosen {
+    words: String,
+    problem: Option<String>,
+    properties: Properties,
+    mixes_outputs: bool,
+    start: Start,
+}
+
+impl Chosen {
+    fn new<A: Algorithm>(algorithm: A) -> Self {
+        Self {
+            words: format!("{algorithm:?}"),
+            problem: algorithm.problem(),
+            properties: algorithm.properties(),
+            mixes_outputs: algorithm.mixes_outputs(),
+            start: start_of(algorithm),
+        }
+    }
+}
+
 impl Run {
     /// A run of that model on that data: by default adaptive APFL from α⁰ = 0.01.
     pub fn builder(dataset: Arc<dyn Dataset>, model: Arc<dyn Model>) -> RunBuilder {
-        let builder = RunBuilder {
+        RunBuilder {
             dataset,
             model,
-            algorithm: (
-                String::new(),
-                false,
-                Box::new(|_| unreachable!("set below")),
-            ),
+            algorithm: Chosen::new(Apfl::adaptive(0.01)),
             initial: None,
             schedule: None,
             aggregation: Aggregation::Mean,
@@ -53,18 +70,27 @@ impl Run {
             force: false,
             program: Program::default(),
             spec: Spec::default(),
-        };
-        builder.algorithm(Apfl::adaptive(0.01))
+        }
     }
 }
 
 impl RunBuilder {
     /// The algorithm: one of the library's, or one's own.
     pub fn algorithm<A: Algorithm>(mut self, algorithm: A) -> Self {
-        let words = format!("{algorithm:?}");
-        let mixes_outputs = algorithm.mixes_outputs();
-        self.algorithm = (words, mixes_outputs, start_of(algorithm));
+        self.algorithm = Chosen::new(algorithm);
         self
+    }
+
+    /// The algorithm of a spec.
+    pub fn algorithm_of(self, spec: AlgorithmSpec) -> Self {
+        struct Into(RunBuilder);
+        impl AlgorithmVisitor for Into {
+            type Out = RunBuilder;
+            fn visit<A: Algorithm>(self, algorithm: A) -> RunBuilder {
+                self.0.algorithm(algorithm)
+            }
+        }
+        spec.accept(Into(self))
     }
 
     fn set(mut self, key: &str, value: impl Into<Value>) -> Self {
@@ -72,7 +98,12 @@ impl RunBuilder {
         self
     }
 
-    /// Everything random. Default: 1.
+    fn unset(mut self, key: &str) -> Self {
+        self.spec.take(key);
+        self
+    }
+
+    /// Everything random in training: w⁰, cohorts, batches. Default: 1.
     pub fn seed(self, seed: u64) -> Self {
         self.set("seed", whole(seed))
     }
@@ -84,12 +115,14 @@ impl RunBuilder {
 
     /// τ: local steps of every client in a round. Default: 10.
     pub fn local_steps(self, steps: u64) -> Self {
-        self.set("training.local_steps", whole(steps))
+        self.unset("training.local_epochs")
+            .set("training.local_steps", whole(steps))
     }
 
     /// Passes over a client's examples in a round, instead of a number of steps.
     pub fn local_epochs(self, epochs: u64) -> Self {
-        self.set("training.local_epochs", whole(epochs))
+        self.unset("training.local_steps")
+            .set("training.local_epochs", whole(epochs))
     }
 
     /// Examples a step. Default: 50.
@@ -159,7 +192,7 @@ impl RunBuilder {
         self.set("delivery.keep", keep)
     }
 
-    /// w⁰. Default: zeros for a model of one layer, uniform in ±1/√fan_in for deeper ones.
+    /// w⁰. Default: the model's own ([`Model::initial`]).
     pub fn initial(mut self, params: Params) -> Self {
         self.initial = Some(params);
         self
@@ -200,7 +233,8 @@ impl RunBuilder {
         self.set("checkpoint.every", whole(rounds))
     }
 
-    /// Keeps client memories beyond so many megabytes in a file of the run directory.
+    /// Keeps client memories beyond so many megabytes in a file of the run directory, which
+    /// must be given.
     pub fn memories_on_disk(self, budget_mb: u64) -> Self {
         self.set("engine.memory", "disk")
             .set("engine.budget_mb", whole(budget_mb))
@@ -213,29 +247,18 @@ impl RunBuilder {
         if let Some(schedule) = self.schedule {
             plan.pace.schedule = PlannedSchedule::Known(schedule);
         }
-        checks::check(&*self.dataset, &*self.model)?;
-        let w0 = match self.initial {
-            Some(w0) => checks::start(w0, self.model.layout().len())?,
-            None if self.model.layout().tensors.len() <= 2 => self.model.layout().zeros(),
-            None => {
-                let mut rng = stream(plan.seed, Purpose::Init, 0, 0);
-                self.model.layout().uniform(&mut rng)
-            }
-        };
-        let (words, mixes_outputs, start) = self.algorithm;
+        self.require_sense(&plan)?;
+        let mut rng = stream(plan.seed, Purpose::Init, 0, 0);
+        let w0 = self.initial.unwrap_or_else(|| self.model.initial(&mut rng));
         let mut spec = plan.resolved.clone();
         describe(&mut spec, "data", [("clients", self.dataset.clients())]);
         describe(&mut spec, "model", [("parameters", w0.len())]);
-        describe(&mut spec, "algorithm", [("settings", words.as_str())]);
+        describe(&mut spec, "algorithm", [("settings", self.algorithm.words.as_str())]);
         if let Some(schedule) = self.schedule {
             nested(&mut spec, "training", "schedule", format!("{schedule:?}"));
         }
-        nested(
-            &mut spec,
-            "federation",
-            "aggregation",
-            self.aggregation.to_string(),
-        );
+        let rule = format!("{:?}", self.aggregation);
+        nested(&mut spec, "federation", "aggregation", rule);
 
         let begun = match (&self.directory, self.resume) {
             (None, true) => {
@@ -256,8 +279,8 @@ impl RunBuilder {
         let setup = plan.setup_with_model(self.dataset, self.model, w0, on)?;
         Ok(Run {
             setup,
-            start,
-            mixes_outputs,
+            start: self.algorithm.start,
+            mixes_outputs: self.algorithm.mixes_outputs,
             spec,
             checkpoint_every: plan.checkpoint_every,
             directory: self.directory,
@@ -265,6 +288,47 @@ impl RunBuilder {
             program: self.program,
             force: self.force,
         })
+    }
+}
+
+impl RunBuilder {
+    /// An error where settings do not go together: what a spec would be refused for.
+    fn require_sense(&self, plan: &Plan) -> Result<()> {
+        let Chosen {
+            problem,
+            properties,
+            words,
+            ..
+        } = &self.algorithm;
+        let rule = self.aggregation != Aggregation::Mean;
+        let examples = plan.weights == Weights::Examples;
+        let without_directory = plan.engine.memory_budget.is_some() && self.directory.is_none();
+        let problem = match problem {
+            Some(problem) => Some(format!("{words}: {problem}")),
+            None if rule && properties.beyond_rules.is_some() => properties
+                .beyond_rules
+                .map(|why| format!("aggregation: found {}, but {why}", self.aggregation)),
+            None if rule && (examples || properties.weighs_clients) => Some(format!(
+                "aggregation: found {}, which counts every client alike; use uniform weights and \
+                 an algorithm that does not weigh clients",
+                self.aggregation
+            )),
+            None if examples && properties.weighs_clients => {
+                Some("weights: by examples, but the algorithm weighs the clients by itself".into())
+            }
+            None if properties.needs_theory
+                && self.schedule.and_then(|s| s.shift()).is_none() =>
+            {
+                Some(format!(
+                    "{words}: it needs a shift of its own, or a theorem's schedule that has one"
+                ))
+            }
+            None if without_directory => {
+                Some("memories can be on disk only in a run directory: give one".into())
+            }
+            None => self.schedule.and_then(|schedule| schedule.problem()),
+        };
+        problem.map_or(Ok(()), |problem| Err(Error::Request(problem)))
     }
 }
 
@@ -310,7 +374,7 @@ impl std::fmt::Debug for RunBuilder {
         f.debug_struct("RunBuilder")
             .field("clients", &self.dataset.clients())
             .field("parameters", &self.model.layout().len())
-            .field("algorithm", &self.algorithm.0)
+            .field("algorithm", &self.algorithm.words)
             .field("spec", &self.spec)
             .field("directory", &self.directory)
             .finish_non_exhaustive()

@@ -13,21 +13,21 @@ use crate::training::{RoundRecord, Training};
 pub(super) enum Output {
     /// Into a run directory.
     Directory(RunDir),
-    /// Nowhere: what matters stays in memory. Wall time of the rounds so far.
-    Memory { seconds: f64 },
+    /// Nowhere: it stays in memory.
+    Memory(Vec<RoundRecord>),
 }
 
 impl Output {
     pub(super) fn in_memory() -> Self {
-        Output::Memory { seconds: 0.0 }
+        Output::Memory(Vec::new())
     }
 
     /// Writes a round down.
     pub(super) fn append(&mut self, record: &RoundRecord) -> Result<()> {
         match self {
             Output::Directory(directory) => directory.append(record),
-            Output::Memory { seconds } => {
-                *seconds += record.seconds;
+            Output::Memory(rounds) => {
+                rounds.push(record.clone());
                 Ok(())
             }
         }
@@ -37,14 +37,14 @@ impl Output {
     pub(super) fn sync(&self) -> Result<()> {
         match self {
             Output::Directory(directory) => directory.sync(),
-            Output::Memory { .. } => Ok(()),
+            Output::Memory(_) => Ok(()),
         }
     }
 
     fn seconds(&self) -> f64 {
         match self {
             Output::Directory(directory) => directory.seconds(),
-            Output::Memory { seconds } => *seconds,
+            Output::Memory(rounds) => rounds.iter().map(|r| r.seconds).sum(),
         }
     }
 }
@@ -63,21 +63,21 @@ pub(super) fn deliver(
         true => Ok(()),
         false => Err(Error::Interrupted("stopped during delivery".into())),
     };
-    go_on(Event::Delivering(receivers.len() as u64))?;
+    if !receivers.is_empty() {
+        go_on(Event::Delivering(receivers.len() as u64))?;
+    }
     let (receivers, skipped) = finite(training, receivers)?;
     let names: Vec<String> = receivers.iter().map(|k| dataset.name(*k)).collect();
     let mut sums = Sums::default();
-    let rounds: Vec<u64> = receivers.iter().map(|k| training.rounds_of(*k)).collect();
+    let rounds: BTreeMap<usize, u64> = receivers
+        .iter()
+        .map(|client| (*client, training.rounds_of(*client)))
+        .collect();
     let regression = dataset.schema().task.classes() == 0;
     let mut record = |delivered: &Delivered| {
-        let place = sums.reached;
         let attacker = setup.attackers.has(delivered.client);
         sums.add(delivered, attacker);
-        ClientRecord {
-            rounds: rounds[place],
-            attacker,
-            ..record_of(delivered, regression)
-        }
+        record_of(delivered, rounds[&delivered.client], attacker, regression)
     };
 
     let finished = match output {
@@ -97,12 +97,13 @@ pub(super) fn deliver(
                 reached += 1;
                 go_on(Event::Delivered(reached))
             })?;
+            sums.require_all(receivers.len());
             files.commit()?;
             let summary = sums.summary(training, &skipped, output.seconds())?;
             directory.write_summary(&summary)?;
             Finished::in_directory(summary, directory.path(), &setup, training.mixes_outputs())
         }
-        Output::Memory { seconds } => {
+        Output::Memory(rounds) => {
             let keep = match setup.keep_models {
                 true => Keep::HandOver,
                 false => Keep::Nothing,
@@ -116,8 +117,11 @@ pub(super) fn deliver(
                 }
                 go_on(Event::Delivered(clients.len() as u64))
             })?;
+            sums.require_all(receivers.len());
+            let seconds = rounds.iter().map(|r| r.seconds).sum();
             let summary = sums.summary(training, &skipped, seconds)?;
-            Finished::in_memory(summary, &setup, training.output(), clients, models)
+            let shared = training.output();
+            Finished::in_memory(summary, &setup, shared, rounds, (clients, models))
         }
     };
     Ok(finished)
@@ -160,6 +164,11 @@ impl Sums {
         self.tallies.push(delivered.tallies);
     }
 
+    /// An engine that leaves a client out would leave a hole in the files of models.
+    fn require_all(&self, receivers: usize) {
+        assert_eq!(self.reached, receivers, "everybody was asked");
+    }
+
     fn summary(self, training: &mut Training, skipped: &[usize], seconds: f64) -> Result<Summary> {
         let setup = training.setup().clone();
         let regression = setup.world.dataset.schema().task.classes() == 0;
@@ -190,7 +199,12 @@ impl Sums {
     }
 }
 
-fn record_of(delivered: &Delivered, regression: bool) -> ClientRecord {
+fn record_of(
+    delivered: &Delivered,
+    rounds: u64,
+    attacker: bool,
+    regression: bool,
+) -> ClientRecord {
     ClientRecord {
         client: delivered.name.clone(),
         examples: Counts {
@@ -198,8 +212,8 @@ fn record_of(delivered: &Delivered, regression: bool) -> ClientRecord {
             valid: delivered.examples.1,
         },
         classes: delivered.classes.clone(),
-        rounds: 0,
-        attacker: false,
+        rounds,
+        attacker,
         mixing: delivered.mixing.map(f64::from),
         majority: delivered.majority,
         scores: delivered.tallies.map(|t| t.scores(regression)),

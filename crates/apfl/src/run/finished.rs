@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::params::Params;
 use crate::predict::{TrainedModel, WhichModel};
-use crate::store::run_dir::{ClientRecord, Summary, read_clients, read_model};
-use crate::training::Setup;
+use crate::store::run_dir::{ClientRecord, Summary, read_clients, read_model, read_rounds};
+use crate::training::{RoundRecord, Setup};
 
 /// A run that is finished.
 pub struct Finished {
@@ -30,6 +30,7 @@ enum Left {
     },
     Memory {
         shared: Params,
+        rounds: Vec<RoundRecord>,
         clients: Vec<ClientRecord>,
         models: BTreeMap<String, ClientModels>,
     },
@@ -62,11 +63,12 @@ impl Finished {
         summary: Summary,
         setup: &Setup,
         shared: Params,
-        clients: Vec<ClientRecord>,
-        models: BTreeMap<String, ClientModels>,
+        rounds: Vec<RoundRecord>,
+        (clients, models): (Vec<ClientRecord>, BTreeMap<String, ClientModels>),
     ) -> Self {
         let left = Left::Memory {
             shared,
+            rounds,
             clients,
             models,
         };
@@ -78,6 +80,19 @@ impl Finished {
         match &self.left {
             Left::Directory { path, .. } => Some(path),
             Left::Memory { .. } => None,
+        }
+    }
+
+    /// What the data looked like: features, classes, their order.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Every round, with its scores.
+    pub fn rounds(&self) -> Result<Vec<RoundRecord>> {
+        match &self.left {
+            Left::Directory { path, .. } => read_rounds(path),
+            Left::Memory { rounds, .. } => Ok(rounds.clone()),
         }
     }
 
@@ -101,18 +116,27 @@ impl Finished {
 
     /// Any model; `client` is not asked for the shared one.
     pub fn model(&self, which: WhichModel, client: &str) -> Result<TrainedModel> {
+        let client = match which {
+            WhichModel::Shared => "",
+            _ => client,
+        };
+        let absent = || {
+            Error::Request(format!(
+                "client '{client}': the run has kept no model of a client of that name"
+            ))
+        };
         let params = match &self.left {
             Left::Directory {
                 path,
                 mixes_outputs,
-            } => read_model(path, self.model.layout(), *mixes_outputs, which, client)?,
+            } => {
+                if !client.is_empty() && !self.clients()?.iter().any(|c| c.client == client) {
+                    return Err(absent());
+                }
+                read_model(path, self.model.layout(), *mixes_outputs, which, client)?
+            }
             Left::Memory { shared, models, .. } => {
                 let of = |pick: fn(&ClientModels) -> &Params| {
-                    let absent = || {
-                        Error::Request(format!(
-                            "client '{client}': the run has kept no model of a client of that name"
-                        ))
-                    };
                     models.get(client).map(pick).cloned().ok_or_else(absent)
                 };
                 match which {

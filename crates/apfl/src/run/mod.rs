@@ -34,18 +34,18 @@ use std::path::PathBuf;
 use crate::algorithm::Algorithm;
 use crate::error::{Error, Result};
 use crate::spec::{Plan, differences};
-use crate::store::checkpoint::{Checkpoints, Found};
+use crate::store::checkpoint::Checkpoints;
 use crate::store::run_dir::{InterruptedRun, RunDir};
 use crate::training::{RoundRecord, Setup, Training};
 
 mod builder;
-mod checks;
 mod delivery;
 mod environment;
 mod finished;
 
 pub use builder::RunBuilder;
 pub use environment::Program;
+pub use crate::store::checkpoint::Found;
 pub use finished::Finished;
 
 use delivery::Output;
@@ -88,6 +88,7 @@ pub enum Event<'a> {
 
 /// How a run ended.
 #[derive(Debug)]
+#[must_use]
 pub enum Ended {
     /// With all rounds and a summary.
     Finished(Box<Finished>),
@@ -118,20 +119,20 @@ impl Run {
 
     /// Begins a new run directory there; one that exists must be empty. The setup must have
     /// been made for it ([`Resources::directory`](crate::spec::Resources)) where memories are to live on disk.
-    pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
     /// Goes on with a run that was begun before.
-    pub fn resuming(mut self, begun: InterruptedRun) -> Self {
+    pub fn resume(mut self, begun: InterruptedRun) -> Self {
         self.directory = Some(begun.path.clone());
         self.begun = Some(begun);
         self
     }
 
     /// What `environment.json` says the run was made by; by default this library.
-    pub fn by(mut self, program: Program) -> Self {
+    pub fn program(mut self, program: Program) -> Self {
         self.program = program;
         self
     }
@@ -216,7 +217,7 @@ fn carry_out(
     while let Some(record) = training.next_round()? {
         output.append(&record)?;
         let last = record.round == rounds;
-        let stopping = watch(Event::Round(&record)).is_break() && !last;
+        let stopping = watch(Event::Round(&record)).is_break();
         let due = checkpoint_every > 0 && record.round.is_multiple_of(checkpoint_every);
         if let Some(checkpoints) = &mut durable
             && (due || last || stopping)
@@ -240,7 +241,12 @@ fn same_run(begun: Option<&InterruptedRun>, spec: &toml::Table) -> Result<()> {
     let Some(begun) = begun else {
         return Ok(());
     };
-    let differences = differences(begun.spec.table(), spec);
+    // Every default spelled out, where the spec is one that a plan can be made of.
+    let there = match begun.spec.plan() {
+        Ok(plan) => plan.resolved,
+        Err(_) => begun.spec.table().clone(),
+    };
+    let differences = differences(&there, spec);
     match differences.is_empty() {
         true => Ok(()),
         false => Err(Error::Request(format!(

@@ -57,7 +57,7 @@ impl Section<'_> {
 /// registry! { Partition, PartitionKind: Stripe = stripe::KIND, Shards = shards::KIND, … }
 /// ```
 ///
-/// gives `Partition::KINDS` and `Partition::kind()`. A kind may have several variants.
+/// makes `Partition::KINDS` and `Partition::kind()`. A kind may have several variants.
 macro_rules! registry {
     ($of:ident, $type:ty: $($($variant:ident)|+ = $kind:expr),+ $(,)?) => {
         impl $of {

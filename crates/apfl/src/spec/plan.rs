@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toml::Table;
 
-use super::theory;
+use super::{checks, theory};
 use crate::aggregation::Aggregation;
 use crate::algorithm::AlgorithmSpec;
 use crate::attack::{Attack, Attackers};
@@ -149,6 +149,8 @@ impl Plan {
         w0: Params,
         on: Resources<'_>,
     ) -> Result<Setup> {
+        checks::check(&*dataset, &*model)?;
+        checks::start(&w0, model.layout().len())?;
         let attackers = Attackers::draw(self.attack, dataset.clients(), self.seed);
         let dataset = attackers.poison(dataset)?;
         let mut notes = dataset.notes();
@@ -197,12 +199,7 @@ impl Plan {
             path => {
                 let path = Path::new(path);
                 let params = tensors::read_one(path, model.layout(), "")?;
-                if let Some(x) = params.iter().find(|x| !x.is_finite()) {
-                    return Err(Error::in_file(
-                        path,
-                        format!("holds {x}; no start for a model"),
-                    ));
-                }
+                checks::start(&params, params.len()).map_err(|e| Error::in_file(path, e))?;
                 params
             }
         })

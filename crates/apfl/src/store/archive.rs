@@ -26,7 +26,8 @@ pub struct Written {
     pub sha256: String,
 }
 
-/// Where memories are kept. Engines stream into it and out of it and do not know what it is.
+/// Where memories are kept. Engines stream into it and out of it; where several processes do,
+/// each opens the same archive by its directory and streams its own clients.
 pub trait MemoryArchive: Send + Sync {
     /// Keeps the memories of some clients as the part `name`. `memory` returns a client's,
     /// packed: the bytes of `fields`. They are asked for one by one, in order.
@@ -47,7 +48,8 @@ pub trait MemoryArchive: Send + Sync {
         each: &mut dyn FnMut(usize, Arrays) -> Result<()>,
     ) -> Result<()>;
 
-    /// The directory by which another process opens the same archive, where it can.
+    /// The directory by which another process opens the same archive; `None` for one that
+    /// this process alone can reach.
     fn directory(&self) -> Option<&Path> {
         None
     }

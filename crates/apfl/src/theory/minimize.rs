@@ -45,7 +45,7 @@ impl Accuracy {
     }
 }
 
-/// argmin f, from `start`, for a convex f that gives its value and writes its gradient.
+/// argmin f, from `start`, for a convex f that returns its value and writes its gradient.
 pub fn minimize(
     mut f: impl FnMut(&[f64], &mut [f64]) -> Result<f64>,
     start: Vec<f64>,

@@ -14,7 +14,7 @@ pub struct Objective<'a> {
     linear: bool,
 }
 
-/// What one pass over the examples gives.
+/// What one pass over the examples comes to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pass {
     /// The mean loss, without the ℓ2 term.

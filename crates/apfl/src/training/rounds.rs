@@ -59,10 +59,8 @@ pub(super) struct Typed<A: Algorithm, E> {
     rounds_of: Vec<u32>,
 }
 
-/// What a cohort's local rounds gave.
-struct Trained<A: Algorithm> {
-    /// Everybody's updates, added up.
-    fold: A::Fold,
+/// What a cohort's local rounds came to, beside the sum of its updates.
+struct Trained {
     /// Those drawn whose loss stayed finite.
     cohort: Vec<usize>,
     /// Those of them that do not attack: scores are theirs.
@@ -90,8 +88,8 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         }
     }
 
-    /// The local rounds of a cohort, and what comes back of them.
-    fn train(&mut self, round: u64, sent: &A::Broadcast) -> Result<Trained<A>> {
+    /// The local rounds of a cohort. Returns everybody's updates, added up, and the rest.
+    fn train(&mut self, round: u64, sent: &A::Broadcast) -> Result<(A::Fold, Trained)> {
         let setup = &*self.setup;
         let mut cohort = setup.cohort(round);
         let score = setup.evaluates(round);
@@ -126,8 +124,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         let fold = updates.finish()?;
         cohort.retain(|client| skipped.binary_search(client).is_err());
         let honest = |client: &usize| !setup.attackers.has(*client);
-        Ok(Trained {
-            fold,
+        let trained = Trained {
             honest: cohort.iter().copied().filter(honest).collect(),
             cohort,
             skipped,
@@ -136,7 +133,8 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             mixing,
             steps,
             bytes_up,
-        })
+        };
+        Ok((fold, trained))
     }
 
     /// The scores of the shared model after a round; `None` where there is nobody to score
@@ -155,7 +153,13 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
     }
 
     /// What is written down of a round.
-    fn record(&self, trained: Trained<A>, shared: Option<Pool>) -> RoundRecord {
+    fn record(
+        &self,
+        trained: Trained,
+        shared: Option<Pool>,
+        sent: u64,
+        started: Instant,
+    ) -> RoundRecord {
         let setup = &*self.setup;
         let pools = shared.map(|shared| ByModel {
             shared,
@@ -168,13 +172,13 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             step: self.step,
             cohort: trained.cohort.len(),
             attackers: trained.cohort.len() - trained.honest.len(),
-            seconds: 0.0,
+            seconds: started.elapsed().as_secs_f64(),
             scores: pools.map(|pools| pools.map(|p| p.sum.scores(setup.regression()))),
             worst: pools.map(|pools| pools.map(|p| p.worst)),
             mixing: Spread::of(&trained.mixing),
             skipped: trained.skipped.iter().map(name).collect(),
             bytes_up: trained.bytes_up,
-            bytes_down: 0,
+            bytes_down: sent * trained.cohort.len() as u64,
         }
     }
 
@@ -208,19 +212,14 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         let round = self.round + 1;
         let started = Instant::now();
         let sent = self.algorithm.broadcast(&self.server);
-        let mut trained = self.train(round, &sent)?;
-        let fold = std::mem::take(&mut trained.fold);
+        let (fold, trained) = self.train(round, &sent)?;
         self.algorithm.finish(&mut self.server, fold);
         let shared = self.score(round, &trained.honest)?;
         self.round = round;
         self.step += trained.steps;
         self.count(round..=round);
-        let bytes_down = sent.bytes() as u64 * trained.cohort.len() as u64;
-        Ok(Some(RoundRecord {
-            bytes_down,
-            seconds: started.elapsed().as_secs_f64(),
-            ..self.record(trained, shared)
-        }))
+        let record = self.record(trained, shared, sent.bytes() as u64, started);
+        Ok(Some(record))
     }
 
     fn deliver(

@@ -9,7 +9,7 @@ use super::{finish, plan};
 /// scale 3: w = 1, wᵢ = 1.5 is sent as 1 − 3·0.5 = −0.5.
 #[test]
 fn what_attackers_send() {
-    let attackers = |deed, share| Attackers::draw(Some(Attack { deed, share }), 100, 9);
+    let attackers = |kind, share| Attackers::draw(Some(Attack { kind, share }), 100, 9);
     let flip = attackers(AttackKind::SignFlip { scale: 3.0 }, 0.29);
     assert_eq!(flip.count(), 29); // though 0.29·100 is 28.999999999999996
     let mut sent = vec![1.5, 2.0];
@@ -34,7 +34,7 @@ fn what_attackers_send() {
     // Another seed, other attackers.
     let who = |seed| {
         let attack = Some(Attack {
-            deed: AttackKind::LabelFlip,
+            kind: AttackKind::LabelFlip,
             share: 0.3,
         });
         let drawn = Attackers::draw(attack, 100, seed);

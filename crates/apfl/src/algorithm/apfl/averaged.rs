@@ -39,7 +39,7 @@ pub struct Server {
 
 /// What a client remembers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Local {
+pub struct Sums {
     /// vᵢ and αᵢ
     pub memory: Memory,
     /// Σ p_t vᵢ⁽ᵗ⁾ over the steps up to `seen`.
@@ -75,7 +75,7 @@ impl Pack for Server {
     }
 }
 
-impl Pack for Local {
+impl Pack for Sums {
     fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
         self.memory.visit(see);
         see("sum", View::F64(&self.sum));
@@ -133,7 +133,7 @@ impl Averaged {
 impl Algorithm for Averaged {
     type Server = Server;
     type Broadcast = ModelOnly;
-    type Memory = Local;
+    type Memory = Sums;
     type Update = Update;
     type Fold = (Mean, Mean, f64);
 
@@ -149,17 +149,17 @@ impl Algorithm for Averaged {
         server.shared.clone()
     }
 
-    fn join(&self, w0: &[f32]) -> Local {
-        Local {
+    fn join(&self, w0: &[f32]) -> Sums {
+        Sums {
             memory: self.apfl.join(w0),
             sum: vec![0.0; w0.len()],
             seen: 0,
         }
     }
 
-    fn local_round(&self, sent: &ModelOnly, local: &mut Local, site: &mut Site<'_>) -> Update {
+    fn local_round(&self, sent: &ModelOnly, local: &mut Sums, site: &mut Site<'_>) -> Update {
         let a = self.shift(site);
-        let Local { memory, sum, seen } = local;
+        let Sums { memory, sum, seen } = local;
         let mut t = site.steps_before();
         add(sum, weight_between(*seen, t, a), &memory.v);
         let mut w = sent.model.clone();
@@ -210,9 +210,9 @@ impl Algorithm for Averaged {
     }
 
     /// v̂ᵢ
-    fn conclude(&self, local: &Local, output: &[f32], site: &Site<'_>) -> Option<Params> {
+    fn conclude(&self, local: &Sums, output: &[f32], site: &Site<'_>) -> Option<Params> {
         let a = self.shift(site);
-        let Local { memory, sum, seen } = local;
+        let Sums { memory, sum, seen } = local;
         let steps = site.steps_before();
         let missed = weight_between(*seen, steps, a);
         let total = weight_between(0, steps, a);
@@ -228,25 +228,33 @@ impl Algorithm for Averaged {
         Some(v_hat.collect())
     }
 
-    fn localized<'a>(&self, _: &'a Local, update: &'a Update) -> &'a [f32] {
+    fn localized<'a>(&self, _: &'a Sums, update: &'a Update) -> &'a [f32] {
         &update.last.model
     }
 
     fn personal<'a>(
         &self,
-        local: &'a Local,
+        local: &'a Sums,
         update: &'a Update,
         site: &mut Site<'_>,
     ) -> Predictor<'a> {
         self.apfl.personal(&local.memory, &update.last, site)
     }
 
-    fn own<'a>(&self, local: &'a Local, _: &'a Update) -> &'a [f32] {
+    fn own<'a>(&self, local: &'a Sums, _: &'a Update) -> &'a [f32] {
         &local.memory.v
     }
 
-    fn mixing(&self, local: &Local) -> Option<f32> {
+    fn mixing(&self, local: &Sums) -> Option<f32> {
         Some(local.memory.alpha)
+    }
+
+    fn problem(&self) -> Option<String> {
+        let fixed = matches!(self.apfl.mixing, super::Mixing::Fixed(_));
+        if !fixed || self.apfl.mixes_outputs() {
+            return Some("averaged outputs need a fixed α that mixes parameters".into());
+        }
+        self.apfl.problem()
     }
 
     fn properties(&self) -> Properties {
@@ -255,6 +263,7 @@ impl Algorithm for Averaged {
                 "algorithm.output = \"averaged\" sends the mean of every client's path besides, \
                  which it would not reach; use output = \"last\"",
             ),
+            needs_theory: self.shift.is_none(),
             ..self.apfl.properties()
         }
     }

@@ -275,6 +275,12 @@ impl Algorithm for Apfl {
         &local.v
     }
 
+    fn problem(&self) -> Option<String> {
+        let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = self.mixing;
+        let right = (0.0..=1.0).contains(&alpha);
+        (!right).then(|| format!("α is {alpha}, allowed is 0 to 1"))
+    }
+
     fn properties(&self) -> Properties {
         let plain = Properties {
             gradients: 2,

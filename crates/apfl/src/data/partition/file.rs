@@ -17,14 +17,14 @@ pub(super) const KIND: PartitionKind = Kind {
     about: "as a file says, which names the clients",
     keys: &[(
         "path = \"partition.json\"",
-        "what `apfl data inspect --save` wrote",
+        "who has which example, as `data inspect` saves it",
     )],
     examples: &["{ kind = 'file', path = 'p.json' }"],
     read: |s| {
         if !s.has("path") {
             s.problem(
                 "path",
-                "missing: a file that `apfl data inspect --save` wrote",
+                "missing: a file that says who has which example",
             );
         }
         Partition::File(folder::read_path(s, "path", ""))
@@ -76,7 +76,7 @@ pub fn checksum(dealing: &Dealing) -> String {
 /// all of it.
 pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Dealing, String> {
     let written: Written = serde_json::from_slice(bytes)
-        .map_err(|e| format!("is not a partition that `apfl data inspect --save` wrote: {e}"))?;
+        .map_err(|e| format!("is not a file of a partition: {e}"))?;
     if written.partition != 1 {
         return Err(format!(
             "is of version {}, this program reads version 1",
@@ -91,8 +91,7 @@ pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Dea
     }
     if written.labels != of {
         return Err(
-            "was made for other data: the labels' checksums differ; make it again with \
-             `apfl data inspect --save`"
+            "was made for other data: the labels' checksums differ; make it again"
                 .into(),
         );
     }

@@ -57,6 +57,7 @@ impl Cluster {
 }
 
 /// Leadership.
+#[derive(Debug)]
 pub struct Leader(Cluster);
 
 impl Drop for Leader {

@@ -1,4 +1,4 @@
-//! A crew at work beside the thread that speaks to other ranks.
+//! A pool at work beside the thread that speaks to other ranks.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
 use crate::site::Scratch;
 
-/// The results of a crew, in order; a failure is the last of them.
+/// The results of a pool, in order; a failure is the last of them.
 pub struct Results<R>(Receiver<Result<R>>);
 
 impl<R> Results<R> {

@@ -34,6 +34,12 @@ pub struct Membership {
     _universe: Universe,
 }
 
+impl std::fmt::Debug for Membership {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Membership")
+    }
+}
+
 impl Drop for Membership {
     fn drop(&mut self) {
         // Others may wait for what will never come.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::cluster::Cluster;
-use crate::engine::message::{Envelope, Order, ParcelTail, encode, parted};
+use crate::engine::message::{Envelope, Failure, Order, ParcelTail, encode, split};
 use crate::error::{Error, Result};
 
 /// What has come from the other ranks.
@@ -19,7 +19,7 @@ struct Inbox {
     parcel: Vec<u8>,
     items: VecDeque<Range<usize>>,
     /// Whether the last item has come, and what went wrong.
-    last: Option<Option<String>>,
+    last: Option<Option<Failure>>,
 }
 
 impl Mailbox {
@@ -49,7 +49,7 @@ impl Mailbox {
     pub fn item(&mut self, rank: usize) -> Result<&[u8]> {
         while self.boxes[rank].items.is_empty() {
             match &self.boxes[rank].last {
-                Some(Some(trouble)) => return Err(Error::Engine(trouble.clone())),
+                Some(Some(failure)) => return Err(failure.clone().error()),
                 Some(None) => {
                     let problem = format!("rank {rank} sent less than it was asked for");
                     return Err(Error::Engine(problem));
@@ -64,7 +64,7 @@ impl Mailbox {
 
     fn fetch(&mut self, rank: usize) -> Result<()> {
         let parcel = self.cluster.receive(rank);
-        let (body, tail): (_, ParcelTail) = parted(&parcel)?;
+        let (body, tail): (_, ParcelTail) = split(&parcel)?;
         let mut start = 0usize;
         let mut items = VecDeque::new();
         for length in tail.items {
@@ -107,6 +107,6 @@ impl Mailbox {
                 trouble.get_or_insert_with(|| problem.clone());
             }
         }
-        trouble.map_or(Ok(()), |problem| Err(Error::Engine(problem)))
+        trouble.map_or(Ok(()), |failure: Failure| Err(failure.error()))
     }
 }

@@ -1,6 +1,6 @@
 //! Clients on all ranks of an MPI job.
 //!
-//! Every rank has its own clients, with their data and memories, and a crew of threads.
+//! Every rank has its own clients, with their data and memories, and a pool of threads.
 //! Rank 0 leads: it runs the rounds, gives orders and trains its own clients meanwhile; the
 //! others [`serve`]. Replies are asked for in the order of the clients, whoever has them, and
 //! handed on one by one, so that a sum over clients has the bits it has in one process. (A
@@ -29,7 +29,7 @@ mod placement;
 mod rank_files;
 mod serve;
 
-use super::message::{KeepOrder, Order, ReplyTail, decode, parted, unpacked};
+use super::message::{KeepOrder, Order, ReplyTail, decode, split, unpacked};
 pub use agreement::{Facts, Leader};
 pub use cluster::{Cluster, Membership};
 use mailbox::Mailbox;
@@ -51,6 +51,15 @@ pub struct Mpi<A: Algorithm> {
     clients: Clients<A>,
     pool: WorkerPool,
     mailbox: Mailbox,
+}
+
+impl<A: Algorithm> std::fmt::Debug for Mpi<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mpi")
+            .field("cluster", &self.mailbox.cluster)
+            .field("clients", &self.clients)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<A: Algorithm> Mpi<A> {
@@ -137,7 +146,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             cohort,
             |clients, k, scratch| clients.train(cohort[k], round, sent, score, scratch),
             |bytes| {
-                let (body, tail): (_, Option<ReplyTail>) = parted(bytes)?;
+                let (body, tail): (_, Option<ReplyTail>) = split(bytes)?;
                 let reply = tail.map(|tail| {
                     Ok(Reply {
                         update: unpacked(&tail.update, body)?,

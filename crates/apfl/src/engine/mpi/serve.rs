@@ -9,7 +9,7 @@ use super::rank_files::{home_of, restore, save};
 use crate::algorithm::Algorithm;
 use crate::clients::{Clients, Keep, MemoryHome, ModelFiles, World};
 use crate::engine::message::{
-    Envelope, KeepOrder, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined, unpacked,
+    Envelope, Failure, KeepOrder, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined, unpacked,
 };
 use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
@@ -181,7 +181,7 @@ impl<A: Algorithm> Here<'_, A> {
         self.each_then(list, work, || Ok(()));
     }
 
-    /// Sends what `work` gives for the places of this rank's clients in a list, then does
+    /// Sends what `work` returns for the places of this rank's clients in a list, then does
     /// `last`.
     fn each_then(
         &self,
@@ -221,18 +221,16 @@ impl<A: Algorithm> Here<'_, A> {
         last
     }
 
-    fn told(&self, error: &Error) -> String {
+    fn told(&self, error: &Error) -> Failure {
         told(self.cluster, error)
     }
 }
 
-/// What the leader is told of an error: as it is where it names a client, with the rank and
-/// its machine otherwise.
-fn told(cluster: Cluster, error: &Error) -> String {
-    match error {
-        Error::NonFinite { .. } => error.to_string(),
-        _ => format!("rank {} on {}: {error}", cluster.rank, Cluster::host()),
-    }
+/// What the leader is told of an error.
+fn told(cluster: Cluster, error: &Error) -> Failure {
+    Failure::of(error, || {
+        format!("rank {} on {}", cluster.rank, Cluster::host())
+    })
 }
 
 #[derive(Default)]

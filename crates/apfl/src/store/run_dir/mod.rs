@@ -31,7 +31,7 @@ pub struct Environment {
     pub threads: usize,
     /// The data's files and checksums.
     pub data: Vec<SourceFile>,
-    /// The checksum of who has which example, as `apfl data inspect --save` would write it,
+    /// The checksum of who has which example, as a partition file would have it,
     /// where the data does not name its clients itself.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub partition: Option<String>,

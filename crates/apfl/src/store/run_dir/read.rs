@@ -87,7 +87,7 @@ impl FinishedRun {
                 _ => at(&file, "read")(source),
             })
         };
-        let plan = Spec::parse(&text("spec.toml")?)?.plan()?;
+        let plan = planned(path, &Spec::parse(&text("spec.toml")?)?)?;
         let schema = text("schema.json")?;
         let schema = serde_json::from_str(&schema)
             .map_err(|e| Error::data(format!("{}/schema.json: {e}", path.display())))?;
@@ -145,6 +145,20 @@ impl FinishedRun {
     }
 }
 
+/// The plan of a run's spec; an error where the run is of a program of one's own, whose data
+/// and model no spec has.
+fn planned(run: &Path, spec: &Spec) -> Result<Plan> {
+    let kind = spec.table().get("data").and_then(|data| data.get("kind"));
+    match kind.and_then(|kind| kind.as_str()) {
+        Some("own") => Err(Error::Request(format!(
+            "{}: the run was made through the library, with data and a model of one's own; the \
+             program that made it opens it",
+            run.display()
+        ))),
+        _ => spec.plan(),
+    }
+}
+
 /// The parameters of a model of a finished run, as `layout` has them; where personal models
 /// mix outputs, theirs are as [`Layout::mixture`] has them.
 pub(crate) fn read_model(
@@ -162,10 +176,7 @@ pub(crate) fn read_model(
     if which != WhichModel::Shared && !file.exists() {
         return Err(Error::in_file(
             run,
-            format!(
-                "the clients' models were not kept (delivery.keep = false): there is no models/{}",
-                which.file()
-            ),
+            format!("there is no models/{} in it: it was not kept", which.file()),
         ));
     }
     let mixed = mixes_outputs && which == WhichModel::Personal;

@@ -1,19 +1,18 @@
-//! What is checked of a caller's own data and model before anything is done: what would
-//! otherwise be a panic or a NaN later.
+//! What is checked of data and model before anything is done: what would otherwise be a panic
+//! or a NaN later.
 
 use std::collections::HashSet;
 
 use crate::data::{Dataset, Examples, Features, Schema, Shard, Targets, Task};
 use crate::error::{Error, Result};
-use crate::model::Model;
-use crate::params::Params;
+use crate::model::{Model, require_fit};
 
 /// An error that names the client and the row, where data or model cannot be trained on.
 /// Data that is generated is taken at its word about everything but sizes: nothing of it is
 /// made here.
 pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
     let schema = dataset.schema();
-    fits(schema, model)?;
+    require_fit(schema, model)?;
     if dataset.clients() == 0 {
         return Err(Error::data("the data has no clients"));
     }
@@ -35,7 +34,16 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
             without.get_or_insert(name.clone());
         }
         if !dataset.is_generated() {
-            shard(&*dataset.shard(client)?, schema)?;
+            let own = dataset.shard(client)?;
+            if (own.train.len(), own.valid.len()) != (train, valid) {
+                let problem = format!(
+                    "has {} training and {} validation rows, the data set says {train} and {valid}",
+                    own.train.len(),
+                    own.valid.len()
+                );
+                return Err(Error::at_place(of(&name), problem));
+            }
+            shard(&own, schema)?;
         }
         if !names.insert(name.clone()) {
             return Err(Error::at_place(of(&name), "there are two of that name"));
@@ -57,26 +65,6 @@ fn of(name: &str) -> String {
     format!("client '{name}'")
 }
 
-/// Whether a model's inputs and outputs are those of the data.
-fn fits(schema: &Schema, model: &dyn Model) -> Result<()> {
-    let width: usize = schema.shape.iter().product();
-    if let Some(inputs) = model.inputs()
-        && inputs != width
-    {
-        return Err(Error::data(format!(
-            "the model takes {inputs} features, the data has {width}"
-        )));
-    }
-    let wanted = model.loss().outputs(schema.task.classes());
-    if model.outputs() != wanted {
-        return Err(Error::data(format!(
-            "the model has {} outputs, the data's task needs {wanted} with this loss",
-            model.outputs()
-        )));
-    }
-    Ok(())
-}
-
 /// Whether every number and label of a client can be trained on.
 fn shard(shard: &Shard, schema: &Schema) -> Result<()> {
     let parts = [("training", &shard.train), ("validation", &shard.valid)];
@@ -95,6 +83,15 @@ fn rows(examples: &Examples, schema: &Schema, place: impl Fn(usize) -> String) -
     if examples.width() != width {
         let problem = format!("has {} features, the data has {width}", examples.width());
         return Err(Error::at_place(place(0), problem));
+    }
+    if let Features::Bytes(_, scaling) = examples.features() {
+        let finite = |(scale, shift): &(f32, f32)| scale.is_finite() && shift.is_finite();
+        let channels = scaling.channels.len();
+        if channels == 0 || !width.is_multiple_of(channels) || !scaling.channels.iter().all(finite)
+        {
+            let problem = format!("its bytes have no scaling of {width} features: {scaling:?}");
+            return Err(Error::at_place(place(0), problem));
+        }
     }
     if let Features::Floats(x) = examples.features()
         && let Some(cell) = x.iter().position(|x| !x.is_finite())
@@ -141,8 +138,8 @@ fn rows(examples: &Examples, schema: &Schema, place: impl Fn(usize) -> String) -
     }
 }
 
-/// w⁰, if it is one of that many numbers.
-pub(super) fn start(w0: Params, len: usize) -> Result<Params> {
+/// An error where w⁰ is not that many finite numbers.
+pub(super) fn start(w0: &[f32], len: usize) -> Result<()> {
     if w0.len() != len {
         return Err(Error::data(format!(
             "the initial model has {} parameters, the model {len}",
@@ -150,7 +147,7 @@ pub(super) fn start(w0: Params, len: usize) -> Result<Params> {
         )));
     }
     match w0.iter().find(|x| !x.is_finite()) {
-        None => Ok(w0),
+        None => Ok(()),
         Some(x) => Err(Error::data(format!(
             "the initial model holds {x}; no start for a model"
         ))),
