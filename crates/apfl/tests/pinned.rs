@@ -70,9 +70,12 @@ fn every_algorithm_has_the_bits_it_had() {
         .map(|(bits, name)| (name.to_string(), bits.to_string()))
         .collect();
     for (name, bits) in &now {
+        let Some(before) = pinned.get(name) else {
+            panic!("{name}: its bits are not pinned yet; APFL_PIN=1 writes them");
+        };
         assert_eq!(
-            pinned.get(name),
-            Some(bits),
+            before,
+            bits,
             "{name}: other bits than pinned in {}; where that is meant, write it anew with \
              APFL_PIN=1",
             file.display()
