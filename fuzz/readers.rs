@@ -175,7 +175,7 @@ pub fn pack(bytes: &[u8]) -> Result<(), String> {
         same::<scaffold::Memory>,
         same::<mixture::Memory>,
         same::<mixture::averaged::Server>,
-        same::<mixture::averaged::Local>,
+        same::<mixture::averaged::Sums>,
         same::<mixture::averaged::Update>,
         same::<pfedme::Memory>,
         same::<agnostic::Server<ModelOnly>>,

@@ -137,7 +137,9 @@ impl Prepared {
     pub fn train(self, args: &args::Run, setup: Setup, out: &Path) -> Result<ExitCode> {
         let headline = headline(&self.plan, &setup);
         let (rounds, notes) = (setup.rounds, setup.notes.clone());
-        let run = Run::new(&self.plan, setup).program(program()).force(args.force);
+        let run = Run::new(&self.plan, setup)
+            .program(program())
+            .force(args.force);
         let run = match self.begun {
             None => run.directory(out),
             Some(begun) => run.resume(begun),

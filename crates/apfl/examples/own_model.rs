@@ -60,7 +60,8 @@ impl Model for Parabola {
         let value = |x: &f32| at[0] + at[1] * x + at[2] * x * x;
         let mut buffer = Vec::new(); // filled where the features are bytes
         ws.outputs.clear();
-        ws.outputs.extend(batch.numbers(&mut buffer).iter().map(value));
+        ws.outputs
+            .extend(batch.numbers(&mut buffer).iter().map(value));
     }
 
     /// into ← into − decay·at + scale·Σ δ·(1, x, x²), where δ = ∂(mean loss)/∂z.

@@ -50,7 +50,6 @@ pub struct TrainedModel {
 
 /// What a model says of one row.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Prediction {
     /// A class.
     Class {

@@ -43,7 +43,10 @@ const ROOMS: [(&str, &[&str]); 31] = [
         "site",
         &["data", "metrics", "model", "params", "rng", "schedule"],
     ),
-    ("predict", &["data", "error", "model", "params", "site"]),
+    (
+        "predict",
+        &["data", "error", "model", "params", "site", "store::tensors"],
+    ),
     (
         "curvature",
         &[

@@ -53,12 +53,10 @@ pub(super) fn find(dir: &Path, name: &str, kind: &str) -> Result<PathBuf> {
         .iter()
         .map(|name| dir.join(name))
         .find(|path| path.is_file())
-        .ok_or_else(|| {
-            Error::NoData {
-                kind: kind.into(),
-                folder: dir.into(),
-                file: name.into(),
-            }
+        .ok_or_else(|| Error::NoData {
+            kind: kind.into(),
+            folder: dir.into(),
+            file: name.into(),
         })
 }
 

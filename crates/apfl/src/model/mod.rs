@@ -11,8 +11,8 @@ use crate::params::{Params, mix, norm_squared};
 use crate::rng::Stream;
 
 mod architecture;
-mod fit;
 pub mod cnn;
+mod fit;
 #[doc(hidden)] // for the program and the tests
 pub mod kernels;
 pub mod loss;

@@ -253,7 +253,11 @@ impl RunBuilder {
         let mut spec = plan.resolved.clone();
         describe(&mut spec, "data", [("clients", self.dataset.clients())]);
         describe(&mut spec, "model", [("parameters", w0.len())]);
-        describe(&mut spec, "algorithm", [("settings", self.algorithm.words.as_str())]);
+        describe(
+            &mut spec,
+            "algorithm",
+            [("settings", self.algorithm.words.as_str())],
+        );
         if let Some(schedule) = self.schedule {
             nested(&mut spec, "training", "schedule", format!("{schedule:?}"));
         }
@@ -316,9 +320,7 @@ impl RunBuilder {
             None if examples && properties.weighs_clients => {
                 Some("weights: by examples, but the algorithm weighs the clients by itself".into())
             }
-            None if properties.needs_theory
-                && self.schedule.and_then(|s| s.shift()).is_none() =>
-            {
+            None if properties.needs_theory && self.schedule.and_then(|s| s.shift()).is_none() => {
                 Some(format!(
                     "{words}: it needs a shift of its own, or a theorem's schedule that has one"
                 ))

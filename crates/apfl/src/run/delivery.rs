@@ -199,12 +199,7 @@ impl Sums {
     }
 }
 
-fn record_of(
-    delivered: &Delivered,
-    rounds: u64,
-    attacker: bool,
-    regression: bool,
-) -> ClientRecord {
+fn record_of(delivered: &Delivered, rounds: u64, attacker: bool, regression: bool) -> ClientRecord {
     ClientRecord {
         client: delivered.name.clone(),
         examples: Counts {

@@ -43,9 +43,9 @@ mod delivery;
 mod environment;
 mod finished;
 
+pub use crate::store::checkpoint::Found;
 pub use builder::RunBuilder;
 pub use environment::Program;
-pub use crate::store::checkpoint::Found;
 pub use finished::Finished;
 
 use delivery::Output;

@@ -23,7 +23,7 @@ fn mnist_needs_its_files_its_shape_and_its_labels() {
         spec,
         "there is neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz",
     );
-    error(at, spec, "`apfl data get mnist`");
+    error(at, spec, "neither train-images-idx3-ubyte nor");
     fs::write(
         at.join("train-images-idx3-ubyte.gz"),
         gzipped(&mnist_images(20)),

@@ -22,10 +22,7 @@ pub(super) const KIND: PartitionKind = Kind {
     examples: &["{ kind = 'file', path = 'p.json' }"],
     read: |s| {
         if !s.has("path") {
-            s.problem(
-                "path",
-                "missing: a file that says who has which example",
-            );
+            s.problem("path", "missing: a file that says who has which example");
         }
         Partition::File(folder::read_path(s, "path", ""))
     },
@@ -75,8 +72,8 @@ pub fn checksum(dealing: &Dealing) -> String {
 /// Reads a partition of `examples` examples whose labels have the digest `of`, and checks
 /// all of it.
 pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Dealing, String> {
-    let written: Written = serde_json::from_slice(bytes)
-        .map_err(|e| format!("is not a file of a partition: {e}"))?;
+    let written: Written =
+        serde_json::from_slice(bytes).map_err(|e| format!("is not a file of a partition: {e}"))?;
     if written.partition != 1 {
         return Err(format!(
             "is of version {}, this program reads version 1",
@@ -90,10 +87,7 @@ pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Dea
         ));
     }
     if written.labels != of {
-        return Err(
-            "was made for other data: the labels' checksums differ; make it again"
-                .into(),
-        );
+        return Err("was made for other data: the labels' checksums differ; make it again".into());
     }
     if written.clients.is_empty() {
         return Err("has no clients".into());
@@ -169,6 +163,6 @@ mod tests {
         assert!(error(&text.replace("[1]", "[0]"), "00").contains("two clients"));
         assert!(error(&text.replace("[1]", "[4]"), "00").contains("there are 4"));
         assert!(error(&text.replace("\": 4", "\": 5"), "00").contains("for 5 examples"));
-        assert!(error(&text[..text.len() - 3], "00").contains("is not a partition"));
+        assert!(error(&text[..text.len() - 3], "00").contains("is not a file of a partition"));
     }
 }

@@ -9,7 +9,8 @@ use super::rank_files::{home_of, restore, save};
 use crate::algorithm::Algorithm;
 use crate::clients::{Clients, Keep, MemoryHome, ModelFiles, World};
 use crate::engine::message::{
-    Envelope, Failure, KeepOrder, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined, unpacked,
+    Envelope, Failure, KeepOrder, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined,
+    unpacked,
 };
 use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
