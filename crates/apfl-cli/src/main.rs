@@ -11,6 +11,7 @@ mod grid;
 mod init;
 mod job;
 mod join;
+mod npz;
 mod output;
 mod predict;
 mod progress;

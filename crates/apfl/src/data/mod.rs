@@ -20,6 +20,7 @@ pub mod images;
 pub mod leaf;
 pub mod mnist;
 pub mod newcomer;
+#[cfg(feature = "parquet")]
 mod parquet;
 pub mod partition;
 pub mod qmnist;
