@@ -1,7 +1,17 @@
 #!/usr/bin/env bash
-# Everything that must hold before a change lands: format, lints, tests, doctests.
+# Everything that must hold before a change lands, cheap things first: format, lints, documents,
+# the library alone and on another processor, the oldest compiler, licences, tests, doctests.
+# What cannot be done on this machine is skipped with a line that begins with SKIPPED; the last
+# lines repeat them all.
 set -euo pipefail
 cd "$(dirname "$0")"
+
+export APFL_SKIPS
+APFL_SKIPS=$(mktemp)
+trap 'rm -f "$APFL_SKIPS"' EXIT
+
+skip() { echo "SKIPPED: $*" | tee -a "$APFL_SKIPS"; }
+step() { printf '\n=== %s (after %d s)\n' "$*" "$SECONDS"; }
 
 if ! command -v cargo >/dev/null; then
     echo "cargo is missing: install the Rust toolchain first (rustup.rs)" >&2
@@ -22,10 +32,8 @@ install() {
             "${as_root[@]}" apt-get install -y -qq --no-install-recommends "$@"; } >/dev/null 2>&1
 }
 
-# A test opens the report in a browser; on a machine without one it says SKIPPED.
-if ! command -v chromium >/dev/null && ! install chromium; then
-    echo "chromium is missing and could not be installed: the browser test will be skipped" >&2
-fi
+# A test opens the report in a browser; on a machine without one it says SKIPPED itself.
+command -v chromium >/dev/null || install chromium || true
 
 # The MPI engine is built and tested where there is Open MPI (and libclang, to build it).
 features=()
@@ -34,12 +42,53 @@ have_libclang() { compgen -G '/usr/lib/llvm*/lib/libclang*.so*' >/dev/null || ld
 if { have_mpi && have_libclang; } || install openmpi-bin libopenmpi-dev libclang-dev; then
     features=(--features mpi)
 else
-    echo "Open MPI or libclang is missing and could not be installed: engine.kind = \"mpi\" is not tested" >&2
+    skip "engine.kind = \"mpi\": Open MPI or libclang is missing and could not be installed"
 fi
 
+step format
 cargo fmt --all -- --check
-cargo clippy --workspace --all-targets --locked -- -D warnings
-if [ ${#features[@]} -gt 0 ]; then
-    cargo clippy --workspace --all-targets --locked "${features[@]}" -- -D warnings
+
+step lints
+cargo clippy --workspace --all-targets --locked "${features[@]}" -- -D warnings
+
+step documents
+# The program is documented for those who change it; the library's page, of the same name, last.
+export RUSTDOCFLAGS="-D warnings"
+cargo rustdoc -p apfl-cli --bin apfl --locked "${features[@]}" -- --document-private-items
+cargo doc -p apfl --no-deps --locked "${features[@]}"
+unset RUSTDOCFLAGS
+
+step "the library without its features"
+cargo clippy -p apfl --lib --no-default-features --locked -- -D warnings
+
+step "the library on another processor"
+other=aarch64-unknown-linux-gnu
+has_target() { rustup target list --installed 2>/dev/null | grep -qx "$other"; }
+if has_target || { timeout 60 rustup target add "$other" >/dev/null 2>&1 && has_target; }; then
+    cargo check -p apfl --lib --target "$other" --locked
+else
+    skip "cargo check for $other: rustup has not its standard library and could not add it"
 fi
+
+step "the oldest compiler"
+oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+if cargo "+$oldest" --version >/dev/null 2>&1; then
+    cargo "+$oldest" check --workspace --locked
+else
+    skip "cargo check by Rust $oldest: it is not installed (clippy's incompatible_msrv was on)"
+fi
+
+step "licences, sources and advisories of dependencies"
+if command -v cargo-deny >/dev/null; then
+    scripts/deny.sh
+else
+    skip "scripts/deny.sh: cargo-deny is not installed"
+fi
+
+step "tests and doctests"
 cargo test --workspace --locked "${features[@]}"
+
+skipped=$(sort -u "$APFL_SKIPS")
+count=$(grep -c . <<<"$skipped" || true)
+printf '\n=== everything passed in %d s; skipped: %d\n' "$SECONDS" "$count"
+[ "$count" = 0 ] || echo "$skipped"

@@ -1,16 +1,15 @@
 //! `apfl export`
 
-use std::io::Write;
 use std::path::Path;
 
 use apfl::TrainedModel;
 use apfl::error::{Error, Result};
 use apfl::model::Layout;
-use apfl::store::AtomicFile;
 use apfl::store::run_dir::FinishedRun;
-use apfl::store::tensors;
+use apfl::store::{tensors, write_atomically};
 
 use crate::args::{self, Which};
+use crate::npz;
 use crate::output::print;
 
 /// Writes one model of a run to a file.
@@ -49,34 +48,9 @@ pub fn read_model(run: &FinishedRun, which: Which, client: Option<&str>) -> Resu
 }
 
 fn write_npz(path: &Path, layout: &Layout, params: &[f32]) -> Result<()> {
-    let mut bytes = std::io::Cursor::new(Vec::new());
-    let filled = fill_npz(&mut bytes, layout, params);
-    filled.map_err(|source| Error::File {
-        path: path.into(),
-        action: "write",
-        source,
-    })?;
-    let mut file = AtomicFile::create(path)?;
-    file.write(bytes.get_ref())?;
-    file.commit()
-}
-
-fn fill_npz(
-    bytes: &mut std::io::Cursor<Vec<u8>>,
-    layout: &Layout,
-    params: &[f32],
-) -> std::io::Result<()> {
-    use npyz::WriterBuilder;
-    let mut npz = npyz::npz::NpzWriter::new(&mut *bytes);
-    for tensor in &layout.tensors {
-        let shape: Vec<u64> = tensor.shape.iter().map(|n| *n as u64).collect();
-        let mut array = npz
-            .array(&tensor.name, Default::default())?
-            .default_dtype()
-            .shape(&shape)
-            .begin_nd()?;
-        array.extend(params[tensor.range()].iter().copied())?;
-        array.finish()?;
-    }
-    npz.zip_writer().flush()
+    let tensors = layout.tensors.iter();
+    let arrays = tensors.map(|t| (t.name.as_str(), &t.shape[..], &params[t.range()]));
+    let bytes = npz::archive(arrays)
+        .map_err(|e| Error::Request(format!("--out {}: {e}", path.display())))?;
+    write_atomically(path, bytes)
 }

@@ -11,6 +11,7 @@ mod grid;
 mod init;
 mod join;
 mod kinds;
+mod npz;
 mod output;
 mod predict;
 mod progress;

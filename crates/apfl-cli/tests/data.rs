@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::program::{fails, ok};
+use crate::published_data::folder as published;
 
 /// Answers every request by path, for as long as the test runs. A body shorter than the
 /// length it is announced with is a connection that broke.
@@ -44,21 +45,6 @@ fn names(folder: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
-}
-
-/// A published data set's folder, or a word that it is not here.
-fn published(kind: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let named = std::env::var_os("APFL_DATA").map(PathBuf::from);
-    let found = named
-        .into_iter()
-        .chain([beside])
-        .map(|directory| directory.join(kind))
-        .find(|folder| folder.is_dir());
-    if found.is_none() {
-        println!("skipped: {kind} is not on this machine (APFL_DATA names the data directory)");
-    }
-    found
 }
 
 #[test]

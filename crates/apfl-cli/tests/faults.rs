@@ -144,11 +144,14 @@ fn a_small_and_a_read_only_file_system() {
         Ok(output) if !matches!(output.status.code(), Some(0)) => {
             // No right to make a namespace or to mount: nothing can be said here.
             let said = String::from_utf8_lossy(&output.stderr);
-            eprintln!("skipped: cannot mount a file system: {said}");
+            crate::skipped::skipped(&format!(
+                "a full disk, for no file system can be mounted: {}",
+                said.trim()
+            ));
             return;
         }
         Err(error) => {
-            eprintln!("skipped: no unshare: {error}");
+            crate::skipped::skipped(&format!("a full disk, for there is no unshare: {error}"));
             return;
         }
         Ok(output) => output,

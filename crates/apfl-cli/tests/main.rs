@@ -7,8 +7,12 @@ mod data;
 mod faults;
 mod files;
 mod program;
+#[path = "../../apfl/tests/published_data.rs"]
+mod published_data;
 mod report;
 mod resume;
+#[path = "../../apfl/tests/skipped.rs"]
+mod skipped;
 mod state;
 mod sweep;
 mod theory;

@@ -1,6 +1,5 @@
 //! The report, from the outside: its numbers, its manners, and how a browser sees it.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -8,6 +7,7 @@ use serde_json::Value;
 
 use crate::files::{json, lines};
 use crate::program::{fails, ok};
+use crate::skipped::skipped;
 
 fn run(directory: &Path, name: &str, more: &[&str]) {
     let mut args = vec!["run", "--quiet", "--out", name];
@@ -53,10 +53,10 @@ fn browsed(page: &Path) -> Option<(String, Vec<String>)> {
             complaints.map(String::from).collect(),
         ));
     }
-    // Not eprintln: that would be kept from view while the test passes.
-    let told = "SKIPPED: no chromium on this machine, so the report was not opened in a browser; \
-                `apt-get install chromium` lets this test run\n";
-    let _ = std::io::stderr().write_all(told.as_bytes());
+    skipped(
+        "no chromium on this machine, so the report was not opened in a browser; \
+         `apt-get install chromium` lets this test run",
+    );
     None
 }
 

@@ -82,11 +82,15 @@ fn killed_three_times(out: &Path, args: &[&str], whole: Duration, moments: &mut 
     assert!(output.status.success(), "{message}");
 }
 
-#[test]
-fn a_killed_run_ends_with_the_bits_of_an_uninterrupted_one() {
+/// For every algorithm whose number leaves that remainder: most of the time is waiting, so the
+/// algorithms are shared out over four tests, which run at the same time.
+fn a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(remainder: usize) {
     let dir = tempfile::tempdir().unwrap();
-    let mut moments = 20;
+    let mut moments = 20 + remainder as u64;
     for (k, algorithm) in apfl::algorithm::every_algorithm().iter().enumerate() {
+        if k % 4 != remainder {
+            continue;
+        }
         let algorithm = format!("algorithm={algorithm}");
         let mut args = [&BASE[..], &["--set", &algorithm]].concat();
         let whole = dir.path().join(format!("whole-{k}"));
@@ -113,6 +117,26 @@ fn a_killed_run_ends_with_the_bits_of_an_uninterrupted_one() {
             assert_eq!(records(&run), records(&whole), "{algorithm} {memory}");
         }
     }
+}
+
+#[test]
+fn every_fourth_algorithm_killed() {
+    a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(0);
+}
+
+#[test]
+fn every_fourth_algorithm_killed_from_the_second() {
+    a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(1);
+}
+
+#[test]
+fn every_fourth_algorithm_killed_from_the_third() {
+    a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(2);
+}
+
+#[test]
+fn every_fourth_algorithm_killed_from_the_fourth() {
+    a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(3);
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use apfl::data::{Examples, Features, Scaling, Targets};
 use apfl::model::cnn::{Cnn, Widths};
 use apfl::model::mlp::Mlp;
 use apfl::model::{Loss, Model, Workspace};
 use apfl::rng::{Purpose, stream};
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rand::RngExt;
 
 /// Byte images of which a share is not zero, as digits (0.19) or photographs (1) have it.
@@ -48,38 +48,53 @@ fn models() -> Vec<(&'static str, Box<dyn Model>, Examples)> {
     ]
 }
 
-fn kernels(c: &mut Criterion) {
+/// Prints the time of one call: the median of thirty samples of some ten milliseconds each, and how
+/// far the quickest and the slowest quarter lie apart.
+fn time<T>(name: &str, rows: usize, mut call: impl FnMut() -> T) {
+    let mut sample = |calls: u32| {
+        let start = Instant::now();
+        for _ in 0..calls {
+            black_box(call());
+        }
+        start.elapsed() / calls
+    };
+    let once = sample(3).max(Duration::from_nanos(1));
+    let calls = (Duration::from_millis(10).div_duration_f64(once) as u32).max(1);
+    let mut samples: Vec<Duration> = (0..30).map(|_| sample(calls)).collect();
+    samples.sort();
+    let micros = |at: usize| samples[at].as_secs_f64() * 1e6;
+    println!(
+        "{name:32} {:10.2} us  (quarters {:.2} to {:.2}), {:8.0} rows/ms",
+        micros(15),
+        micros(7),
+        micros(22),
+        rows as f64 * 1e3 / micros(15)
+    );
+}
+
+fn main() {
     for (name, model, examples) in models() {
-        let mut group = c.benchmark_group(name);
         let rng = &mut stream(1, Purpose::Init, 0, 0);
         let mut x = model.layout().uniform(rng);
         let (v, w) = (x.clone(), x.clone());
         let mut ws = Workspace::default();
         for rows in [20, 50] {
             let batch = examples.batch(0, rows);
-            group.throughput(Throughput::Elements(rows as u64));
-            group.bench_function(format!("descend/{rows}"), |b| {
-                b.iter(|| model.descend(None, black_box(&mut x), 1e-6, &batch, &mut ws));
+            time(&format!("{name}/descend/{rows}"), rows, || {
+                model.descend(None, black_box(&mut x), 1e-6, &batch, &mut ws)
             });
-            let mut v = v.clone();
-            group.bench_function(format!("descend at a mixture/{rows}"), |b| {
-                let v = black_box(&mut v);
-                b.iter(|| model.descend_mixed(0.5, v, &w, 1e-6, &batch, &mut ws));
+            let (mut v, mut w) = (v.clone(), w.clone());
+            time(&format!("{name}/descend at a mixture/{rows}"), rows, || {
+                model.descend_mixed(0.5, black_box(&mut v), &w, 1e-6, &batch, &mut ws)
             });
-            let mut w = w.clone();
-            group.bench_function(format!("descend at both/{rows}"), |b| {
-                let (v, w) = (black_box(&mut v), black_box(&mut w));
-                b.iter(|| model.descend_both(0.5, (v, w), (1e-6, 1e-6), &batch, &mut ws));
+            time(&format!("{name}/descend at both/{rows}"), rows, || {
+                let both = (black_box(&mut v[..]), black_box(&mut w[..]));
+                model.descend_both(0.5, both, (1e-6, 1e-6), &batch, &mut ws)
             });
         }
         let batch = examples.batch(0, 256);
-        group.throughput(Throughput::Elements(256));
-        group.bench_function("forward/256", |b| {
-            b.iter(|| model.forward(black_box(&w), &batch, &mut ws));
+        time(&format!("{name}/forward/256"), 256, || {
+            model.forward(black_box(&w), &batch, &mut ws);
         });
-        group.finish();
     }
 }
-
-criterion_group!(benches, kernels);
-criterion_main!(benches);

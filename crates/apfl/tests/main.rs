@@ -24,12 +24,15 @@ mod mpi;
 mod one_step;
 mod options;
 mod own_algorithm;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod pinned;
+mod published_data;
 mod real_data;
 mod reference;
 mod resume;
 mod robust;
+mod skipped;
 mod small;
 mod specs;
 mod theory;

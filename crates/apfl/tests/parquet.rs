@@ -1,13 +1,13 @@
 //! A user's Parquet file gives what the same table as CSV gives.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use apfl::data::{Dataset, Task, table};
+use apfl::data::{Dataset, Features, Task, table};
 use apfl::spec::Spec;
 use apfl::training::Training;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::Compression;
 use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DoubleType, FloatType, Int32Type, Int64Type,
 };
@@ -87,6 +87,12 @@ fn load(path: &Path) -> Result<Arc<dyn Dataset>, String> {
     plan.data.load().map_err(|e| e.to_string())
 }
 
+/// A file that PyArrow wrote (`parquet_files/write.py`).
+fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parquet_files");
+    folder.join(format!("{name}.parquet"))
+}
+
 #[test]
 fn parquet_and_csv_are_the_same_table() {
     let dir = tempfile::tempdir().unwrap();
@@ -94,14 +100,18 @@ fn parquet_and_csv_are_the_same_table() {
     fs::write(&csv_path, csv()).unwrap();
     let of_csv = load(&csv_path).unwrap();
     let kinds = [
-        (Compression::UNCOMPRESSED, 1),
-        (Compression::SNAPPY, 2),
-        (Compression::GZIP(Default::default()), 3),
-        (Compression::ZSTD(ZstdLevel::default()), 1),
-        (Compression::LZ4_RAW, 2),
+        Ok((Compression::UNCOMPRESSED, 1)),
+        Ok((Compression::SNAPPY, 2)),
+        Ok((Compression::GZIP(Default::default()), 3)),
+        Ok((Compression::LZ4_RAW, 2)),
+        Err("zstd-v1"),
+        Err("zstd-v2"),
     ];
-    for (compression, groups) in kinds {
-        write(&parquet_path, compression, SCHEMA, groups);
+    for kind in kinds {
+        match kind {
+            Ok((compression, groups)) => write(&parquet_path, compression, SCHEMA, groups),
+            Err(name) => drop(fs::copy(file(name), &parquet_path).unwrap()),
+        }
         let of_parquet = load(&parquet_path).unwrap();
         assert_eq!(of_parquet.schema(), of_csv.schema());
         for client in 0..2 {
@@ -113,6 +123,56 @@ fn parquet_and_csv_are_the_same_table() {
         }
         let x = table::read_features(&parquet_path, of_csv.schema()).unwrap();
         assert_eq!(x, table::read_features(&csv_path, of_csv.schema()).unwrap());
+    }
+}
+
+/// 20,000 rows, row k at client k mod 5 with x = k mod 7 and y = k² mod 1000: a column is
+/// 160,000 bytes, and a block of Zstandard's holds 131,072.
+#[test]
+fn long_columns_in_zstd_are_read_to_their_end() {
+    for name in ["zstd-long-v1", "zstd-long-v2"] {
+        let data = load(&file(name)).unwrap();
+        assert_eq!(data.clients(), 5);
+        for client in 0..5 {
+            let shard = data.shard(client).unwrap();
+            let (mut sum, mut rows) = ([0.0; 2], 0);
+            for part in [&shard.train, &shard.valid] {
+                let Features::Floats(x) = part.features() else {
+                    panic!("a table has numbers")
+                };
+                rows += x.len() / 2;
+                for row in x.chunks_exact(2) {
+                    sum[0] += f64::from(row[0]);
+                    sum[1] += f64::from(row[1]);
+                }
+            }
+            let of_client = || (client..20_000).step_by(5);
+            let x: usize = of_client().map(|k| k % 7).sum();
+            let y: usize = of_client().map(|k| k * k % 1000).sum();
+            assert_eq!((sum, rows), ([x as f64, y as f64], 4000), "{name} {client}");
+        }
+    }
+}
+
+/// Every cut and many flipped bits of a file with Zstandard: an error or a table, no panic.
+#[test]
+fn a_damaged_zstd_file_is_refused_or_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    for name in ["zstd-v1", "zstd-v2"] {
+        let whole = fs::read(file(name)).unwrap();
+        for at in 0..whole.len() {
+            fs::write(&path, &whole[..at]).unwrap();
+            assert!(load(&path).is_err(), "{name} cut at {at}");
+            for bit in [0, 5] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 1 << bit;
+                fs::write(&path, &bytes).unwrap();
+                if let Err(error) = load(&path) {
+                    assert!(error.contains("t.parquet: "), "{error}");
+                }
+            }
+        }
     }
 }
 

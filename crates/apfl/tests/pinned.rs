@@ -13,6 +13,8 @@ use apfl::model::kernels::lanes;
 use apfl::spec::Spec;
 use apfl::training::Training;
 
+use crate::skipped::skipped;
+
 const MODELS: [&str; 2] = ["logistic", "mlp"];
 
 /// Twelve of twenty clients a round on synthetic(1, 1), four rounds.
@@ -58,10 +60,10 @@ fn every_algorithm_has_the_bits_it_had() {
         return;
     }
     let Ok(text) = std::fs::read_to_string(&file) else {
-        println!(
-            "SKIPPED: no fingerprints are pinned for vectors of {} numbers",
+        skipped(&format!(
+            "no fingerprints are pinned for vectors of {} numbers (scripts/pin.sh)",
             lanes()
-        );
+        ));
         return;
     };
     let pinned: BTreeMap<String, String> = text

@@ -1,27 +1,12 @@
-//! The published data sets, where they are on this machine: in `$APFL_DATA`, or in
-//! `shared/data` beside the repository. Absent data is said and skipped.
+//! The published data sets, where they are on this machine. Absent data is said and skipped.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use apfl::data::{Dataset, Targets};
 use apfl::spec::Spec;
 use apfl::training::Training;
 
-/// The folder of a data set, or a word that it is not here.
-fn folder(kind: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let candidates = std::env::var_os("APFL_DATA").map(PathBuf::from);
-    let found = candidates
-        .into_iter()
-        .chain([beside])
-        .map(|directory| directory.join(kind))
-        .find(|folder| folder.is_dir());
-    if found.is_none() {
-        println!("skipped: {kind} is not on this machine (APFL_DATA names the data directory)");
-    }
-    found
-}
+use crate::published_data::folder;
 
 fn load(kind: &str, more: &str) -> Option<Arc<dyn Dataset>> {
     let dir = folder(kind)?;

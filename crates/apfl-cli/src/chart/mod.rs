@@ -7,6 +7,7 @@
 
 mod legend;
 mod marks;
+mod outlines;
 mod panel;
 mod png;
 mod scale;

@@ -1,25 +1,18 @@
 //! Pixels, for where SVG does not go.
 
-use std::sync::Arc;
-
 use apfl::error::{Error, Result};
 use resvg::{tiny_skia, usvg};
+
+use super::outlines::outlined;
 
 /// Pixels a unit of the SVG, so that a figure is sharp in print.
 const SCALE: f32 = 2.0;
 
-/// Rasterizes an SVG. The type is DejaVu Sans, carried by the program, so that the picture
-/// is the same on a machine without fonts.
+/// Rasterizes an SVG of [`panels`](super::panels).
 pub fn png(svg: &str) -> Result<Vec<u8>> {
     let wrong = |e: String| Error::data(format!("the picture cannot be rasterized: {e}"));
-    let mut fonts = usvg::fontdb::Database::new();
-    fonts.load_font_data(dejavu::sans::regular().to_vec());
-    let options = usvg::Options {
-        fontdb: Arc::new(fonts),
-        font_family: "DejaVu Sans".into(),
-        ..usvg::Options::default()
-    };
-    let tree = usvg::Tree::from_str(svg, &options).map_err(|e| wrong(e.to_string()))?;
+    let svg = outlined(svg).map_err(wrong)?;
+    let tree = usvg::Tree::from_str(&svg, &Default::default()).map_err(|e| wrong(e.to_string()))?;
     let size = tree.size();
     let side = |units: f32| (units * SCALE).ceil().clamp(1.0, 20_000.0) as u32;
     let mut pixels = tiny_skia::Pixmap::new(side(size.width()), side(size.height()))

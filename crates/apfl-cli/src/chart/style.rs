@@ -16,6 +16,20 @@ const DARK: [&str; COLOURS] = [
     "#4aa8e0", "#f07f2e", "#2bbf93", "#dd94bd", "#f0b43c", "#8fd0f7", "#f0e442", "#9a9a9a",
 ];
 
+/// Sizes of type in pixels, by class.
+const TYPE: [(&str, f64); 4] = [
+    ("k-title", 15.0),
+    ("k-head", 12.5),
+    ("k-label", 11.0),
+    ("k-tick", 10.0),
+];
+
+/// The size of the words of a class.
+pub fn size_of_type(class: &str) -> f64 {
+    let known = TYPE.iter().find(|(name, _)| *name == class);
+    known.map_or(11.0, |(_, size)| *size)
+}
+
 /// Rules for a chart that stands alone, on white.
 pub fn alone() -> String {
     rules(|k| LIGHT[k].into(), "#222", "#666", "#e4e4e4")
@@ -44,10 +58,13 @@ pub fn for_page() -> String {
 }
 
 fn rules(colour: impl Fn(usize) -> String, ink: &str, faint: &str, grid: &str) -> String {
+    let type_of = |(class, size): (&str, f64)| {
+        let colour = if class == "k-tick" { faint } else { ink };
+        format!(".{class}{{font-size:{size}px;fill:{colour}}}")
+    };
+    let words = TYPE.map(type_of).concat();
     let mut css = format!(
-        "text{{font-family:'DejaVu Sans',Verdana,sans-serif}}\
-         .k-title{{font-size:15px;fill:{ink}}}.k-head{{font-size:12.5px;fill:{ink}}}\
-         .k-label{{font-size:11px;fill:{ink}}}.k-tick{{font-size:10px;fill:{faint}}}\
+        "text{{font-family:'DejaVu Sans',Verdana,sans-serif}}{words}\
          .k-grid{{stroke:{grid};fill:none}}.k-axis{{stroke:{faint};fill:none}}\
          .k-line{{fill:none;stroke-width:1.6;stroke-linejoin:round}}\
          .k-dash{{stroke-dasharray:5 3}}.k-band{{fill-opacity:.16;stroke:none}}\

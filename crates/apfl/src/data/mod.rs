@@ -30,6 +30,7 @@ pub mod leaf;
 pub mod mnist;
 #[doc(hidden)] // for the program and the tests
 pub mod newcomer;
+#[cfg(feature = "parquet")]
 mod parquet;
 #[doc(hidden)] // for the program and the tests
 pub mod partition;

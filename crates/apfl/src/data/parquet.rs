@@ -3,14 +3,17 @@
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use parquet::basic::{ConvertedType, LogicalType};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::basic::{Compression, ConvertedType, LogicalType};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::rows::{Cell, RowReader};
+use zstd::ZstdPages;
+
+mod zstd;
 
 /// Rows held in memory at a time.
 const BLOCK: usize = 4096;
@@ -18,6 +21,8 @@ const BLOCK: usize = 4096;
 /// A Parquet file.
 pub struct ParquetRows {
     file: SerializedFileReader<File>,
+    /// The same file, for pages that are decompressed here.
+    raw: File,
     header: Vec<String>,
     columns: Vec<Column>,
     /// The next row group to open.
@@ -64,12 +69,14 @@ fn said(error: ParquetError) -> String {
 impl ParquetRows {
     /// Reads the file's footer.
     pub fn open(file: File) -> Result<Self, String> {
+        let raw = file.try_clone().map_err(|e| e.to_string())?;
         let file = guarded(|| SerializedFileReader::new(file).map_err(said))?;
         let columns = file.metadata().file_metadata().schema_descr().columns();
         Ok(Self {
             header: columns.iter().map(|c| c.path().string()).collect(),
             columns: columns.iter().map(|c| Column::of(c)).collect(),
             file,
+            raw,
             group: 0,
             unread: 0,
             row: 0,
@@ -89,9 +96,16 @@ impl ParquetRows {
             self.unread = usize::try_from(group.metadata().num_rows())
                 .map_err(|_| "has a row group with a negative number of rows".to_string())?;
             for (k, column) in self.columns.iter_mut().enumerate() {
-                if column.readable {
-                    column.reader = Some(group.get_column_reader(k).map_err(said)?);
+                if !column.readable {
+                    continue;
                 }
+                let chunk = group.metadata().column(k);
+                let reader = match chunk.compression() {
+                    Compression::ZSTD(_) => ZstdPages::new(&self.raw, chunk, self.unread)
+                        .map(|pages| get_column_reader(chunk.column_descr_ptr(), Box::new(pages))),
+                    _ => group.get_column_reader(k),
+                };
+                column.reader = Some(reader.map_err(said)?);
             }
         }
         Ok(true)

@@ -8,7 +8,6 @@ use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::parquet::ParquetRows;
 use crate::error::{Result, at};
 
 /// What stands in one place of a table.
@@ -122,12 +121,26 @@ pub fn open(path: &Path) -> Result<Box<dyn RowReader>> {
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
     let rows: std::result::Result<Box<dyn RowReader>, String> = if named || magic == b"PAR1" {
-        ParquetRows::open(file).map(|rows| Box::new(rows) as _)
+        open_parquet(file)
     } else {
         let whole = std::io::Cursor::new(magic).chain(file);
         CsvRows::new(whole).map(|rows| Box::new(rows) as _)
     };
     rows.map_err(|e| super::folder::wrong(path, e))
+}
+
+#[cfg(feature = "parquet")]
+fn open_parquet(file: File) -> std::result::Result<Box<dyn RowReader>, String> {
+    super::parquet::ParquetRows::open(file).map(|rows| Box::new(rows) as _)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn open_parquet(_: File) -> std::result::Result<Box<dyn RowReader>, String> {
+    Err(
+        "is a Parquet file, which this build does not read: build `apfl` with its feature \
+         \"parquet\", or save the table as CSV"
+            .into(),
+    )
 }
 
 /// A CSV file.

@@ -66,15 +66,35 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Makes renames in a directory durable.
+/// Makes renames in a directory durable, where the system has a way to.
+#[cfg(unix)]
 pub fn sync_directory(directory: &Path) -> Result<()> {
     let directory = match directory.as_os_str().is_empty() {
         true => Path::new("."),
         false => directory,
     };
-    File::open(directory)
-        .and_then(|d| d.sync_all())
-        .map_err(at(directory, "sync"))
+    let synced = File::open(directory).and_then(|opened| match opened.sync_all() {
+        Err(e) if cannot_sync(&e) => Ok(()),
+        outcome => outcome,
+    });
+    synced.map_err(at(directory, "sync"))
+}
+
+/// Windows cannot open a directory to sync it; its file systems keep renames in a journal.
+#[cfg(not(unix))]
+pub fn sync_directory(_: &Path) -> Result<()> {
+    Ok(())
+}
+
+/// Whether that answer to fsync means that a directory cannot be synced there, as on some file
+/// systems of networks and in user space, and not that its content was lost: EINVAL ("fd is
+/// bound to a special file which does not support synchronization", fsync(2)), ENOTSUP, ENOSYS.
+#[cfg(unix)]
+fn cannot_sync(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+    )
 }
 
 /// Writes bytes atomically.
@@ -87,6 +107,17 @@ pub fn write_atomically(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Linux's numbers: EINVAL 22, ENOSYS 38, EOPNOTSUPP 95; EIO 5, ENOSPC 28, EACCES 13.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_a_directory_that_cannot_be_synced_is_let_pass() {
+        let passes = |number| cannot_sync(&io::Error::from_raw_os_error(number));
+        assert!([22, 38, 95].into_iter().all(passes));
+        assert!(![5, 28, 13].into_iter().any(passes));
+        let gone = sync_directory(Path::new("no such directory")).unwrap_err();
+        assert!(gone.to_string().contains("no such directory"), "{gone}");
+    }
 
     #[test]
     fn an_abandoned_write_leaves_the_old_file_and_no_other() {

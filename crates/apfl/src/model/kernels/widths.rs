@@ -1,6 +1,6 @@
 //! The dense kernels on every width of vector that this CPU has, against plain sums.
 
-use pulp::{Scalar, Simd, WithSimd};
+use pulp::{Scalar, Simd};
 
 use super::add::Add;
 use super::point::{Place, Point};
@@ -18,10 +18,10 @@ fn on_every_width(work: impl Fn(&dyn Fn(Kernel<'_>))) {
     {
         use pulp::x86::{V3, V4};
         if let Some(simd) = V3::try_new() {
-            work(&|kernel| simd.vectorize(|| kernel.run(simd)));
+            work(&|kernel| kernel.run(simd));
         }
         if let Some(simd) = V4::try_new() {
-            work(&|kernel| simd.vectorize(|| kernel.run(simd)));
+            work(&|kernel| kernel.run(simd));
         }
     }
 }
@@ -35,13 +35,14 @@ enum Kernel<'a> {
 }
 
 impl Kernel<'_> {
+    /// As the passes themselves do it, so that the compiler makes each kernel once.
     fn run<S: Simd>(self, simd: S) {
         match self {
-            Kernel::Add(work) => work.with_simd(simd),
-            Kernel::Update(work) => work.with_simd(simd),
-            Kernel::Propagate(work) => work.with_simd(simd),
-            Kernel::SparseForward(work) => work.with_simd(simd),
-            Kernel::SparseUpdate(work) => work.with_simd(simd),
+            Kernel::Add(work) => simd.vectorize(work),
+            Kernel::Update(work) => simd.vectorize(work),
+            Kernel::Propagate(work) => simd.vectorize(work),
+            Kernel::SparseForward(work) => simd.vectorize(work),
+            Kernel::SparseUpdate(work) => simd.vectorize(work),
         }
     }
 }

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Licences, doubled versions and sources of every dependency (deny.toml), and known weaknesses,
+# where the database of advisories can be fetched. Needs cargo-deny: `cargo install cargo-deny`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cargo deny --all-features check licenses bans sources
+
+database=${CARGO_HOME:-$HOME/.cargo}/advisory-dbs
+if cargo deny --all-features fetch db; then
+    cargo deny --all-features check --disable-fetch advisories
+else
+    line="SKIPPED: advisories of dependencies: the database cannot be fetched into $database"
+    echo "$line"
+    [ -z "${APFL_SKIPS:-}" ] || echo "$line" >>"$APFL_SKIPS"
+fi
