@@ -62,8 +62,7 @@ fn missing_file() {
         .plan()
         .unwrap()
         .setup()
-        .err()
-        .expect("no file");
+        .expect_err("no file");
     assert!(matches!(error, Error::File { .. }));
     assert!(!error.is_request());
     assert!(
@@ -79,8 +78,7 @@ fn a_directory_is_not_a_table() {
         .plan()
         .unwrap()
         .setup()
-        .err()
-        .expect("a directory");
+        .expect_err("a directory");
     assert!(!error.is_request());
     assert!(
         error

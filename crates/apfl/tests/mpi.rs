@@ -9,7 +9,7 @@ use crate::small::synthetic;
 use apfl::engine::EngineKind;
 use apfl::engine::mpi::Cluster;
 use apfl::spec::{Plan, Resources};
-use apfl::training::{Training, serve};
+use apfl::training::{ClientModels, Training, serve};
 
 fn plan() -> Plan {
     let more = "training = { rounds = 2, local_steps = 2, batch = 16 }";
@@ -17,14 +17,13 @@ fn plan() -> Plan {
 }
 
 /// Every client's models, handed over by whoever has them.
-fn handed_over(mut training: Training) -> Vec<(String, Vec<f32>, Vec<f32>, Vec<f32>)> {
+fn handed_over(mut training: Training) -> Vec<(String, ClientModels)> {
     while training.next_round().unwrap().is_some() {}
     let mut models = Vec::new();
     let receivers = training.receivers();
     training
         .deliver(&receivers, &mut |delivered| {
-            let own = delivered.models.unwrap();
-            models.push((delivered.name, own.personal, own.localized, own.local));
+            models.push((delivered.name, delivered.models.unwrap()));
             Ok(())
         })
         .unwrap();
