@@ -16,7 +16,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SPECS = HERE / "specs"
-PRESETS = HERE.parent / "presets"
+PRESETS = HERE.parent / "crates" / "apfl-cli" / "presets"
 
 
 def run(apfl, *args):

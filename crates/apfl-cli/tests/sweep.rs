@@ -190,7 +190,7 @@ fn a_reproduction_judges_what_its_runs_say() {
 
 #[test]
 fn every_preset_is_a_spec() {
-    let presets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets");
+    let presets = Path::new(env!("CARGO_MANIFEST_DIR")).join("presets");
     let mut names = Vec::new();
     for entry in fs::read_dir(presets).unwrap() {
         let path = entry.unwrap().path();

@@ -43,7 +43,7 @@ pub fn item() -> Item {
     Item {
         name: "fig1",
         title: "Losses against the diversity of the clients' data (MNIST, logistic)",
-        preset: include_str!("../../../../presets/fig1.toml"),
+        preset: include_str!("../../presets/fig1.toml"),
         runs,
         variants: LINEAR_VARIANTS,
         claims,

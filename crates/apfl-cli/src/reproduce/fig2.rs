@@ -38,7 +38,7 @@ pub fn item() -> Item {
     Item {
         name: "fig2",
         title: "APFL with fixed α against FedAvg and SCAFFOLD (MNIST, logistic)",
-        preset: include_str!("../../../../presets/fig2.toml"),
+        preset: include_str!("../../presets/fig2.toml"),
         runs,
         variants: LINEAR_VARIANTS,
         claims,

@@ -26,7 +26,7 @@ pub fn item() -> Item {
     Item {
         name: "fig4",
         title: "Learned α on synthetic data (logistic)",
-        preset: include_str!("../../../../presets/fig4.toml"),
+        preset: include_str!("../../presets/fig4.toml"),
         runs,
         variants: LINEAR_VARIANTS,
         claims,

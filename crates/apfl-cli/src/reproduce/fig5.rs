@@ -23,7 +23,7 @@ pub fn item() -> Item {
     Item {
         name: "fig5",
         title: "Digits by their writers (MLP, a tenth of the writers drawn each round)",
-        preset: include_str!("../../../../presets/fig5.toml"),
+        preset: include_str!("../../presets/fig5.toml"),
         runs,
         variants: VARIANTS,
         claims,

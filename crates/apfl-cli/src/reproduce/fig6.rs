@@ -42,7 +42,7 @@ pub fn item() -> Item {
     Item {
         name: "fig6",
         title: "Three clients join after training (synthetic, logistic)",
-        preset: include_str!("../../../../presets/fig6.toml"),
+        preset: include_str!("../../presets/fig6.toml"),
         runs: DATA.into_iter().map(one).collect(),
         variants: &[],
         claims,

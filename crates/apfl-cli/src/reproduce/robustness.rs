@@ -47,7 +47,7 @@ pub fn item() -> Item {
     Item {
         name: "robustness",
         title: "Sign-flipping clients against rules of aggregation (MNIST, logistic; not in the paper)",
-        preset: include_str!("../../../../presets/fig2.toml"),
+        preset: include_str!("../../presets/fig2.toml"),
         runs,
         variants: &[],
         claims: |_| Ok(Vec::new()),

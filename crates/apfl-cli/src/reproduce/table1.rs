@@ -34,7 +34,7 @@ pub fn item() -> Item {
     Item {
         name: "table1",
         title: "The CNN on CIFAR-10 with 2 classes a client",
-        preset: include_str!("../../../../presets/table1.toml"),
+        preset: include_str!("../../presets/table1.toml"),
         runs,
         variants: VARIANTS,
         claims,

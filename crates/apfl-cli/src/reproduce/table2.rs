@@ -24,7 +24,7 @@ pub fn item() -> Item {
     Item {
         name: "table2",
         title: "The MLP on MNIST with 2 classes a client, against other personalizations",
-        preset: include_str!("../../../../presets/table2.toml"),
+        preset: include_str!("../../presets/table2.toml"),
         runs,
         variants: VARIANTS,
         claims,
