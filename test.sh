@@ -52,9 +52,7 @@ step lints
 cargo clippy --workspace --all-targets --locked "${features[@]}" -- -D warnings
 
 step documents
-# The program is documented for those who change it; the library's page, of the same name, last.
 export RUSTDOCFLAGS="-D warnings"
-cargo rustdoc -p apfl-cli --bin apfl --locked "${features[@]}" -- --document-private-items
 cargo doc -p apfl --no-deps --locked "${features[@]}"
 unset RUSTDOCFLAGS
 

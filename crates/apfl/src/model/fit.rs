@@ -30,18 +30,30 @@ pub fn require_fit(schema: &Schema, model: &dyn Model) -> Result<()> {
 }
 
 impl Loss {
+    /// Its name, as a spec writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Loss::Softmax => "softmax",
+            Loss::Logistic => "logistic",
+            Loss::SquaredHinge => "squared-hinge",
+            Loss::SquaredError => "squared-error",
+        }
+    }
+
     /// An error where the loss is for another task.
     pub fn require_task(self, task: &Task) -> Result<()> {
         let classes = task.classes();
         match (task, self) {
             (Task::Regression, loss) if loss != Loss::SquaredError => Err(Error::Request(format!(
-                "model.loss: {loss:?} predicts classes, but the data's task is regression; use \
-                 squared-error"
+                "model.loss: {} predicts classes, but the data's task is regression; use \
+                 squared-error",
+                loss.name()
             ))),
             (_, loss @ (Loss::Logistic | Loss::SquaredHinge)) if classes != 2 => {
                 Err(Error::Request(format!(
-                    "model.loss: {loss:?} tells two classes apart, but the data has {classes}; \
-                     use softmax"
+                    "model.loss: {} tells two classes apart, but the data has {classes}; use \
+                     softmax",
+                    loss.name()
                 )))
             }
             _ => Ok(()),

@@ -19,7 +19,7 @@ pub struct ClientTheory {
     pub examples: usize,
     /// αᵢ as training left it.
     pub mixing: Option<f64>,
-    /// argmin_{α∈[0,1]} fᵢ(αvᵢ + (1−α)w) with the final vᵢ and w.
+    /// `argmin_{α∈[0,1]} fᵢ(αvᵢ + (1−α)w)` with the final vᵢ and w.
     pub line_search: Option<f64>,
     /// Lᵢ; absent where it was not estimated.
     pub l: Option<f64>,

@@ -2,7 +2,7 @@
 //!
 //! Every rank has its own clients, with their data and memories, and a pool of threads.
 //! Rank 0 leads: it runs the rounds, gives orders and trains its own clients meanwhile; the
-//! others [`serve`]. Replies are asked for in the order of the clients, whoever has them, and
+//! others `serve`. Replies are asked for in the order of the clients, whoever has them, and
 //! handed on one by one, so that a sum over clients has the bits it has in one process. (A
 //! reduction by MPI adds in an order of its own.)
 

@@ -176,7 +176,10 @@ pub(crate) fn read_model(
     if which != WhichModel::Shared && !file.exists() {
         return Err(Error::in_file(
             run,
-            format!("there is no models/{} in it: it was not kept", which.file()),
+            format!(
+                "there is no models/{} in it; are delivery.clients and delivery.keep such that it was kept?",
+                which.file()
+            ),
         ));
     }
     let mixed = mixes_outputs && which == WhichModel::Personal;
