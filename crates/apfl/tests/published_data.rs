@@ -11,7 +11,7 @@ pub fn folder(kind: &str) -> Option<PathBuf> {
     let found = [apfl::data::folder::data_directory(), beside]
         .map(|directory| directory.join(kind))
         .into_iter()
-        .find(|folder| folder.is_dir());
+        .find(|folder| std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some()));
     if found.is_none() {
         skipped(&format!(
             "{kind} is not on this machine (`apfl data get {kind}`, or APFL_DATA names the \
