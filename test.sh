@@ -84,7 +84,9 @@ else
 fi
 
 step "tests and doctests"
-cargo test --workspace --locked "${features[@]}"
+# (Examples are checked above, and tests run them.)
+cargo test --workspace --lib --bins --tests --locked "${features[@]}"
+cargo test --workspace --doc --locked "${features[@]}"
 
 skipped=$(sort -u "$APFL_SKIPS")
 count=$(grep -c . <<<"$skipped" || true)

@@ -2,15 +2,21 @@
 
 use std::process::Command;
 
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
+
 fn main() {
-    let commit = Command::new("git")
-        .args(["describe", "--always", "--dirty", "--abbrev=12"])
-        .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .and_then(|output| String::from_utf8(output.stdout).ok())
-        .unwrap_or_else(|| "unknown".into());
-    println!("cargo::rustc-env=APFL_COMMIT={}", commit.trim());
-    println!("cargo::rerun-if-changed=../../.git/HEAD");
-    println!("cargo::rerun-if-changed=../../.git/refs/heads");
+    let commit = git(&["describe", "--always", "--dirty", "--abbrev=12"]);
+    let commit = commit.unwrap_or_else(|| "unknown".into());
+    println!("cargo::rustc-env=APFL_COMMIT={commit}");
+    println!("cargo::rerun-if-changed=build.rs");
+    for part in ["HEAD", "refs/heads"] {
+        // In a linked work tree these lie elsewhere than in .git.
+        if let Some(path) = git(&["rev-parse", "--git-path", part]) {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
 }
