@@ -13,6 +13,7 @@ use crate::training::{DeliverTo, Training};
 
 pub mod bound;
 mod client;
+#[doc(hidden)] // for the program and the tests
 pub mod convergence;
 mod diversity;
 mod federation;
