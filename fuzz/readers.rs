@@ -102,7 +102,12 @@ pub fn checkpoint(bytes: &[u8]) -> Result<(), String> {
         fs::write(at.join("checkpoint-1.manifest"), signed).unwrap();
         fs::write(at.join("server-1.safetensors"), server).unwrap();
         fs::write(at.join("memories-1.safetensors"), memories).unwrap();
-        let outcome = Checkpoints::resume(whole.folder.path(), &mut whole.training);
+        let outcome = Checkpoints::resume(
+            whole.folder.path(),
+            Default::default(),
+            false,
+            &mut whole.training,
+        );
         outcome.map(|_| ()).map_err(|e| e.to_string())
     })
 }
@@ -129,7 +134,7 @@ fn whole() -> Whole {
     let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
     training.next_round().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    Checkpoints::new(folder.path())
+    Checkpoints::new(folder.path(), Default::default())
         .write(&mut training)
         .unwrap();
     let read = |name: &str| fs::read(folder.path().join("checkpoint").join(name)).unwrap();

@@ -65,7 +65,6 @@ pub use ranks::{agreed, joined, run, serve};
 #[cfg(feature = "mpi")]
 mod ranks {
     use std::process::ExitCode;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     use apfl::algorithm::AlgorithmSpec;
     use apfl::data::partition;
@@ -129,7 +128,7 @@ mod ranks {
             let _leader = cluster.lead();
             return prepared.train(args, setup, &out);
         }
-        ignore_signals();
+        crate::signals::leave_to_leader();
         serve(cluster, setup, &prepared.plan.algorithm);
         Ok(ExitCode::SUCCESS)
     }
@@ -201,17 +200,5 @@ mod ranks {
         let dealing = dataset.dealing().map(partition::checksum);
         facts.extend(dealing.map(|sum| ("the partition".to_string(), sum)));
         facts
-    }
-
-    /// Lets the leader decide what a signal means: launchers give it to everybody. A second
-    /// one ends this process.
-    fn ignore_signals() {
-        let seen = AtomicBool::new(false);
-        let handler = move || {
-            if seen.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        };
-        let _ = ctrlc::set_handler(handler); // where it cannot be, a signal ends the process
     }
 }

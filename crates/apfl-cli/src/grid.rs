@@ -204,28 +204,21 @@ impl Grid<'_> {
         }
     }
 
-    /// What is begun there; a run that another version of the program began is begun again.
-    fn begun(&self, out: &Path) -> Result<Option<InterruptedRun>> {
+    /// Whether a run is begun there; one that another version of the program began is an error.
+    fn begun(&self, out: &Path) -> Result<bool> {
         let Some(run) = InterruptedRun::open(out)? else {
-            return Ok(None);
+            return Ok(false);
         };
-        if run
-            .environment
-            .as_ref()
-            .is_some_and(|e| e.commit != env!("APFL_COMMIT"))
-        {
-            crate::output::tell(format!(
-                "{}: was begun by another version of the program and is begun again",
-                out.display()
-            ));
-            std::fs::remove_dir_all(out).map_err(|source| Error::File {
-                path: out.into(),
-                action: "remove",
-                source,
-            })?;
-            return Ok(None);
+        match run.environment {
+            Some(there) if there.commit != env!("APFL_COMMIT") => Err(Error::Checkpoint(format!(
+                "{}: was begun by version {} ({}) of the program and is not finished; finish \
+                     it with that one, remove it, or give another --out",
+                out.display(),
+                there.version,
+                there.commit
+            ))),
+            _ => Ok(true),
         }
-        Ok(Some(run))
     }
 
     /// Runs one cell; an error of its own is an outcome, one of the machine ends the grid.
@@ -244,8 +237,8 @@ impl Grid<'_> {
         };
         let run = Run::new(&cell.plan, setup).program(program());
         let run = match begun {
-            None => run.directory(&out),
-            Some(begun) => run.resume(begun),
+            false => run.directory(&out),
+            true => run.resume(&out),
         };
         let ended = run.watch(&mut |event| {
             match event {

@@ -19,6 +19,7 @@ mod report;
 mod reproduce;
 mod resume;
 mod run;
+mod signals;
 mod statistics;
 mod summary;
 mod sweep;

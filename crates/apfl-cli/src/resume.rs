@@ -49,8 +49,11 @@ pub fn begun(args: &args::Run) -> Result<Option<(Plan, InterruptedRun)>> {
     Ok(Some((plan, run)))
 }
 
+/// Whether a `--set` is about how a run is carried out: `engine.threads=2`, `engine={…}`.
 fn on_engine(pair: &str) -> bool {
-    pair.starts_with("engine.") || pair.starts_with("checkpoint.")
+    let key = pair.split('=').next().unwrap_or_default().trim();
+    let table = key.split('.').next().unwrap_or_default();
+    matches!(table, "engine" | "checkpoint")
 }
 
 /// An error naming the first keys in which two specs differ, but for those that never

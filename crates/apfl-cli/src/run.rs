@@ -3,8 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use apfl::aggregation::Aggregation;
 use apfl::error::{Error, Result};
@@ -23,6 +22,7 @@ use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
 use crate::report;
 use crate::resume;
+use crate::signals::stop_on_signal;
 use crate::summary;
 
 /// Trains, delivers and shows the result.
@@ -116,6 +116,10 @@ impl Prepared {
             if !args.quiet {
                 crate::output::tell(format!("{}: the run is finished already", path.display()));
             }
+            let page = path.join("report.html");
+            if !page.exists() {
+                report::write(std::slice::from_ref(path), &page)?; // the disk was full then
+            }
             show(args, None, summary, path)?;
         }
         Ok(ExitCode::SUCCESS)
@@ -142,7 +146,7 @@ impl Prepared {
             .force(args.force);
         let run = match self.begun {
             None => run.directory(out),
-            Some(begun) => run.resume(begun),
+            Some(begun) => run.resume(begun.path),
         };
         let stop = stop_on_signal()?;
         let mut progress = None;
@@ -300,18 +304,4 @@ pub fn new_directory(name: &str) -> Result<PathBuf> {
         }
     }
     unreachable!("some number is free")
-}
-
-/// A flag that Ctrl-C and a termination signal raise; a second signal ends at once.
-pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = stop.clone();
-    ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-        crate::output::tell("\nstopping as soon as it can be continued; once more to stop at once");
-    })
-    .map_err(|e| Error::data(format!("cannot listen for Ctrl-C: {e}")))?;
-    Ok(stop)
 }

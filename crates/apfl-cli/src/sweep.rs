@@ -13,7 +13,8 @@ use crate::args::{self, read_spec};
 use crate::grid::{Cell, Done, Grid, Outcome};
 use crate::output::{columns, print, print_json, tell};
 use crate::report;
-use crate::run::{new_directory, stop_on_signal};
+use crate::run::new_directory;
+use crate::signals::stop_on_signal;
 use crate::statistics::Sample;
 use crate::table;
 

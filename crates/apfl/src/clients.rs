@@ -226,12 +226,12 @@ impl<A: Algorithm> Clients<A> {
         Site::new(&**model, train, *pace, round, rng, scratch).augmenting(changes)
     }
 
-    fn checked(&self, site: &Site<'_>, name: &str, round: u64) -> Result<()> {
+    fn checked(&self, site: &Site<'_>, name: &str, when: String) -> Result<()> {
         match site.trouble() {
             None => Ok(()),
             Some(trouble) => Err(Error::NonFinite {
                 client: name.into(),
-                place: format!("in round {round}, local step {}", trouble.step),
+                place: format!("{when}, local step {}", trouble.step),
                 loss: trouble.loss,
             }),
         }
@@ -277,7 +277,7 @@ impl<A: Algorithm> Clients<A> {
         let mut site = self.site(&shard.train, Purpose::Batches, round, client, scratch);
         let steps = site.steps();
         let update = self.algorithm.local_round(sent, &mut local, &mut site);
-        self.checked(&site, &shard.name, round)?;
+        self.checked(&site, &shard.name, format!("in round {round}"))?;
         let tallies = if score {
             let place = format!("after the local steps of round {round}");
             let personal = self.algorithm.personal(&local, &update, &mut site);
@@ -384,7 +384,8 @@ impl<A: Algorithm> Clients<A> {
         let mut site = self.site(&shard.train, Purpose::Delivery, round, client, scratch);
         let concluded = algorithm.conclude(&local, shared, &site);
         let update = algorithm.local_round(sent, &mut local, &mut site);
-        self.checked(&site, &shard.name, round)?;
+        let when = "in the local round of delivery".to_string();
+        self.checked(&site, &shard.name, when)?;
         let personal = match concluded {
             Some(personal) => Predictor::Own(personal),
             None => algorithm.personal(&local, &update, &mut site),

@@ -53,6 +53,28 @@ pub enum Error {
     /// A run directory or its checkpoints do not allow what was asked of them.
     #[error("{0}")]
     Checkpoint(String),
+    /// A directory that another process works in.
+    #[error("{}: in use by {holder}; nothing was touched", path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// Who has it, and since when: "process 4711 since …".
+        holder: String,
+    },
+    /// A run directory of another release.
+    #[error(
+        "{}: is of format {found}, this program writes {known}: a run of an earlier release can \
+         be read, reported, asked and exported, but not continued; begin it again in another \
+         directory", path.display()
+    )]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// This program's.
+        known: u32,
+    },
     /// A run that another program began: the result may differ in the last bits.
     #[error(
         "the run was begun by version {then}, this is {now}: the result may differ in the last \

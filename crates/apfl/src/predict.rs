@@ -157,6 +157,12 @@ impl TrainedModel {
         for start in (0..count).step_by(ROWS) {
             let outputs = predictor.outputs(&*self.model, &examples.batch(start, ROWS), &mut ws);
             for z in outputs.chunks_exact(self.model.outputs()) {
+                if let Some(x) = z.iter().find(|x| !x.is_finite()) {
+                    return Err(Error::at_place(
+                        format!("row {}", predictions.len() + 1),
+                        format!("the model's output is {x}: its features are no numbers to it"),
+                    ));
+                }
                 let scores = self.model.loss().present(z, classes);
                 predictions.push(match classes {
                     0 => Prediction::Value(scores[0]),

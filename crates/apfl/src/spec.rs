@@ -26,6 +26,9 @@ pub use differences::differences;
 pub use kinds::{Registry, registries};
 pub use plan::{Plan, PlannedEngine, PlannedPace, PlannedSchedule, Resources};
 
+/// How many tables deep a key may be: more than any is.
+const DEEPEST: usize = 8;
+
 /// A spec as it was written, with overrides applied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
@@ -60,6 +63,12 @@ impl Spec {
             _ => Value::from(text),
         };
         let path: Vec<&str> = key.split('.').collect();
+        if path.len() > DEEPEST {
+            return Err(Error::Request(format!(
+                "{}…: no key is more than {DEEPEST} tables deep",
+                key.chars().take(40).collect::<String>()
+            )));
+        }
         if path.iter().any(|part| part.is_empty()) {
             return Err(Error::Request(format!("{assignment}: the key is empty")));
         }
@@ -205,6 +214,14 @@ impl Spec {
             s.integer("every", 10, 0..=most, "a whole number ≥ 0")
         });
         let engine = s.section("engine", |s| {
+            // Another home drops what the old one had, as another kind does.
+            if self
+                .set
+                .iter()
+                .any(|key| key == "engine.memory" || key == "engine")
+            {
+                s.forgive_unknown(self.set_within("engine"));
+            }
             let mpi = s.choice("kind", "threads", &[("threads", false), ("mpi", true)]);
             let threads = s.integer("threads", 0, 0..=4096, "0 (all cores) to 4096") as usize;
             let on_disk = s.choice("memory", "ram", &[("ram", false), ("disk", true)]);

@@ -78,7 +78,7 @@ fn a_panic_names_its_client_and_leaves_a_run_that_can_go_on() {
     armed.store(true, Ordering::Relaxed);
     let dir = tempfile::tempdir().unwrap();
     let mut training = begin();
-    let mut checkpoints = Checkpoints::new(dir.path());
+    let mut checkpoints = Checkpoints::new(dir.path(), Default::default());
     let error = loop {
         match training.next_round() {
             Ok(_) => checkpoints.write(&mut training).unwrap(),
@@ -95,7 +95,7 @@ fn a_panic_names_its_client_and_leaves_a_run_that_can_go_on() {
 
     armed.store(false, Ordering::Relaxed);
     let mut resumed = begin();
-    Checkpoints::resume(dir.path(), &mut resumed).unwrap();
+    Checkpoints::resume(dir.path(), Default::default(), false, &mut resumed).unwrap();
     assert_eq!(resumed.round(), 5);
     while resumed.next_round().unwrap().is_some() {}
     assert_eq!(resumed.fingerprint().unwrap(), whole.fingerprint().unwrap());

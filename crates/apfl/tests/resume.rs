@@ -37,7 +37,7 @@ fn finish(mut training: Training) -> String {
 /// Runs to the end with a checkpoint after every round of `at`; gives the fingerprint.
 fn run_with_checkpoints(plan: &Plan, run: &Path, at: &[u64], home: MemoryHome) -> String {
     let mut training = training(plan, home);
-    let mut checkpoints = Checkpoints::new(run);
+    let mut checkpoints = Checkpoints::new(run, Default::default());
     while let Some(record) = training.next_round().unwrap() {
         if at.contains(&record.round) {
             checkpoints.write(&mut training).unwrap();
@@ -75,13 +75,14 @@ fn goes_on_to_the_same_bits_from_ram_and_from_disk(remainder: usize) {
             for home in [MemoryHome::Ram, disk("c")] {
                 let mut resumed = training(&plan, home);
                 let (mut checkpoints, found) =
-                    Checkpoints::resume(dir.path(), &mut resumed).unwrap();
+                    Checkpoints::resume(dir.path(), Default::default(), false, &mut resumed)
+                        .unwrap();
                 assert!(matches!(found, Found::Resumed { round: 5, notes } if notes.is_empty()));
                 assert_eq!(resumed.round(), 5);
                 resumed.next_round().unwrap();
                 checkpoints.write(&mut resumed).unwrap();
                 let mut again = training(&plan, MemoryHome::Ram);
-                Checkpoints::resume(dir.path(), &mut again).unwrap();
+                Checkpoints::resume(dir.path(), Default::default(), false, &mut again).unwrap();
                 assert_eq!(again.round(), 6);
                 assert_eq!(whole, finish(again), "{algorithm}");
                 assert_eq!(whole, finish(resumed), "{algorithm}");
@@ -146,7 +147,7 @@ fn a_checkpoint_directory_deleted_in_between_is_made_whole_again() {
     let plan = plan("{ kind = 'apfl', mixing = { adaptive = 0.5 } }", 0.4);
     let dir = tempfile::tempdir().unwrap();
     let mut running = training(&plan, MemoryHome::Ram);
-    let mut checkpoints = Checkpoints::new(dir.path());
+    let mut checkpoints = Checkpoints::new(dir.path(), Default::default());
     for round in 1..=6 {
         running.next_round().unwrap();
         checkpoints.write(&mut running).unwrap();
@@ -155,7 +156,7 @@ fn a_checkpoint_directory_deleted_in_between_is_made_whole_again() {
         }
     }
     let mut resumed = training(&plan, MemoryHome::Ram);
-    Checkpoints::resume(dir.path(), &mut resumed).unwrap();
+    Checkpoints::resume(dir.path(), Default::default(), false, &mut resumed).unwrap();
     assert_eq!(resumed.round(), 6);
     assert_eq!(finish(running), finish(resumed));
 }
@@ -200,7 +201,7 @@ fn two_hundred_damages_are_never_taken_for_whole() {
             }
         }
         let mut resumed = training(&plan, MemoryHome::Ram);
-        match Checkpoints::resume(damaged.path(), &mut resumed) {
+        match Checkpoints::resume(damaged.path(), Default::default(), false, &mut resumed) {
             Err(error) => {
                 assert!(
                     error.to_string().contains("none of them is whole"),

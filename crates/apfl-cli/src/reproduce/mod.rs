@@ -13,7 +13,7 @@ use crate::args;
 use crate::check::expected_seconds;
 use crate::grid::{Cell, Done, Grid};
 use crate::output::{counted, duration, print, print_json, tell};
-use crate::run::stop_on_signal;
+use crate::signals::stop_on_signal;
 
 mod cells;
 mod fig1;

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use sha2::{Digest, Sha256};
+
+use crate::digest::hex;
 use crate::error::{Error, Result};
 
 /// How bytes become numbers: x·scale + shift, one pair per channel. A row holds its
@@ -147,6 +150,21 @@ impl Examples {
     /// The features.
     pub fn features(&self) -> &Features {
         &self.features
+    }
+
+    /// The SHA-256 of all numbers and targets.
+    pub fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        hasher.update((self.width as u64).to_le_bytes());
+        match &self.features {
+            Features::Floats(x) => x.iter().for_each(|x| hasher.update(x.to_le_bytes())),
+            Features::Bytes(x, _) => hasher.update(x),
+        }
+        match &self.targets {
+            Targets::Classes(y) => y.iter().for_each(|y| hasher.update(y.to_le_bytes())),
+            Targets::Values(y) => y.iter().for_each(|y| hasher.update(y.to_le_bytes())),
+        }
+        hex(&hasher.finalize())
     }
 
     /// How often each class occurs (empty for regression).

@@ -60,8 +60,24 @@ pub(super) fn find(dir: &Path, name: &str, kind: &str) -> Result<PathBuf> {
         })
 }
 
+/// An error where a path is a pipe, a device or the like: it could be read only once, might
+/// never end, and has no checksum. A path that is not there is told by whoever opens it.
+pub(super) fn require_regular(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            let what = match found.is_dir() {
+                true => "is a directory",
+                false => "is not a regular file (a pipe or a device?); save it to a file first",
+            };
+            Err(wrong(path, what))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A file's bytes as they lie on disk, and its checksum.
 pub(super) fn read(path: &Path) -> Result<(Vec<u8>, SourceFile)> {
+    require_regular(path)?;
     let bytes = std::fs::read(path).map_err(at(path, "read"))?;
     let file = SourceFile {
         path: path.display().to_string(),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::sha256_of;
 use crate::error::Result;
 
 pub(crate) mod augment;
@@ -127,6 +128,25 @@ pub struct SourceFile {
     pub path: String,
     /// Its SHA-256, in hexadecimal.
     pub sha256: String,
+}
+
+/// A digest of a data set: of its files and of who has which example; of the examples
+/// themselves where they are in no file. Data that is generated follows from its settings.
+pub fn digest(dataset: &dyn Dataset) -> Result<String> {
+    let mut words = serde_json::to_string(dataset.schema()).expect("plain JSON");
+    let files = dataset.files();
+    words.extend(files.iter().map(|file| format!(";{}", file.sha256)));
+    words.extend(dataset.dealing().map(partition::checksum));
+    let mut sums = vec![sha256_of(words.as_bytes())];
+    if files.is_empty() && !dataset.is_generated() {
+        for client in 0..dataset.clients() {
+            let shard = dataset.shard(client)?;
+            sums.push(sha256_of(shard.name.as_bytes()));
+            sums.push(shard.train.digest());
+            sums.push(shard.valid.digest());
+        }
+    }
+    Ok(sha256_of(sums.concat().as_bytes()))
 }
 
 /// The clients and their data.

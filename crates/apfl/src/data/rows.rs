@@ -111,6 +111,7 @@ pub trait RowReader {
 
 /// Opens a CSV or a Parquet file, which begins with `PAR1` or is called so.
 pub fn open(path: &Path) -> Result<Box<dyn RowReader>> {
+    super::folder::require_regular(path)?;
     let mut file = File::open(path).map_err(at(path, "read"))?;
     let mut magic = Vec::new();
     (&mut file)
@@ -147,6 +148,8 @@ fn open_parquet(_: File) -> std::result::Result<Box<dyn RowReader>, String> {
 pub struct CsvRows<R> {
     reader: csv::Reader<Counted<R>>,
     starts: Starts,
+    /// The line of a quote that is open at the end of the file.
+    unclosed: Rc<std::cell::Cell<Option<u64>>>,
     header: Vec<String>,
     row: csv::StringRecord,
     line: u64,
@@ -162,12 +165,15 @@ impl<R: Read> CsvRows<R> {
     /// Reads the header.
     pub fn new(from: R) -> std::result::Result<Self, String> {
         let starts = Starts::default();
+        let unclosed: Rc<std::cell::Cell<Option<u64>>> = Rc::default();
         let counted = Counted {
             from,
             at: 0,
             line: 1,
             fresh: true,
             starts: starts.clone(),
+            quotes: Quotes::Start,
+            unclosed: unclosed.clone(),
         };
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
@@ -178,6 +184,7 @@ impl<R: Read> CsvRows<R> {
             header: header.iter().map(name).collect(),
             reader,
             starts,
+            unclosed,
             row: csv::StringRecord::new(),
             line: 1,
         })
@@ -194,6 +201,12 @@ impl<R: Read> RowReader for CsvRows<R> {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(e) => return Err(unreadable(&e, &self.starts)),
+        }
+        if let Some(line) = self.unclosed.get() {
+            return Err(format!(
+                "line {line}: a quote is opened there and never closed: it would swallow all that \
+                 follows"
+            ));
         }
         let start = self.row.position().map_or(0, csv::Position::byte);
         self.line = line_of(start, &self.starts);
@@ -234,13 +247,44 @@ struct Counted<R> {
     /// Nothing stood in this line yet.
     fresh: bool,
     starts: Starts,
+    quotes: Quotes,
+    unclosed: Rc<std::cell::Cell<Option<u64>>>,
+}
+
+/// Where in a field the file is, as the CSV reader sees it.
+#[derive(Clone, Copy)]
+enum Quotes {
+    /// Before a field's first byte.
+    Start,
+    /// Within a field that is not quoted, or behind its closing quote.
+    Plain,
+    /// Within a field whose quote was opened in that line.
+    Quoted(u64),
+    /// Behind a quote within such a field: its end, or the first of two that mean one.
+    Quote(u64),
+}
+
+impl Quotes {
+    fn after(self, byte: u8, line: u64) -> Self {
+        match (self, byte) {
+            (Quotes::Start, b'"') => Quotes::Quoted(line),
+            (Quotes::Quoted(line), b'"') => Quotes::Quote(line),
+            (Quotes::Quoted(line), _) | (Quotes::Quote(line), b'"') => Quotes::Quoted(line),
+            (_, b',' | b'\n' | b'\r') => Quotes::Start,
+            _ => Quotes::Plain,
+        }
+    }
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let n = self.from.read(buffer)?;
+        if let (0, Quotes::Quoted(line), false) = (n, self.quotes, buffer.is_empty()) {
+            self.unclosed.set(Some(line));
+        }
         let mut starts = self.starts.borrow_mut();
         for byte in &buffer[..n] {
+            self.quotes = self.quotes.after(*byte, self.line);
             match byte {
                 b'\n' => (self.line, self.fresh) = (self.line + 1, true),
                 b'\r' => self.fresh = true,

@@ -38,6 +38,8 @@ impl<A: Algorithm> Threads<A> {
     /// All clients of the world on that many threads; 0: one per core.
     pub fn new(world: World, algorithm: Arc<A>, threads: usize, home: &MemoryHome) -> Result<Self> {
         let reply_bytes = 4 * world.w0.len();
+        // A thread without a client would have nothing to do.
+        let threads = count(threads).min(world.dataset.clients().max(1));
         Ok(Self {
             clients: Clients::new(world, algorithm, home)?,
             pool: WorkerPool::new(threads, reply_bytes)?,

@@ -15,7 +15,7 @@ use crate::params::Params;
 use crate::rng::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::spec::{Plan, PlannedSchedule, Resources, Spec};
-use crate::store::run_dir::{InterruptedRun, RunDir};
+use crate::store::run_dir::RunDir;
 use crate::training::{DeliverTo, Weights};
 
 /// A run in the making. What is not said has the default of a spec; [`RunBuilder::build`]
@@ -264,18 +264,14 @@ impl RunBuilder {
         let rule = format!("{:?}", self.aggregation);
         nested(&mut spec, "federation", "aggregation", rule);
 
-        let begun = match (&self.directory, self.resume) {
+        match (&self.directory, self.resume) {
             (None, true) => {
                 let problem = "to resume a run, give the directory it is in";
                 return Err(Error::Request(problem.into()));
             }
-            (None, false) => None,
-            (Some(directory), true) => InterruptedRun::open(directory)?,
-            (Some(directory), false) => {
-                RunDir::require_empty(directory)?;
-                None
-            }
-        };
+            (Some(directory), false) => RunDir::require_empty(directory)?,
+            _ => {}
+        }
         let on = Resources {
             directory: self.directory.as_deref(),
             ..Resources::default()
@@ -288,7 +284,7 @@ impl RunBuilder {
             spec,
             checkpoint_every: plan.checkpoint_every,
             directory: self.directory,
-            begun,
+            resumes: self.resume,
             program: self.program,
             force: self.force,
         })

@@ -1,8 +1,15 @@
 //! Where and by what a run is made, and whether that is what it was begun with.
 
-use crate::data::partition;
+use std::path::Path;
+
+use crate::data::{self, partition};
+use crate::digest::sha256_of;
 use crate::engine::threads;
 use crate::error::{Error, Result};
+use crate::model::kernels::lanes;
+use crate::params::bytes_of;
+use crate::store::Identity;
+use crate::store::manifest::FORMAT;
 use crate::store::run_dir::Environment;
 use crate::training::Setup;
 
@@ -27,15 +34,36 @@ impl Default for Program {
 /// Where and by what a run is made.
 pub(super) fn of(setup: &Setup, program: &Program) -> Environment {
     Environment {
+        format: FORMAT,
         version: program.version.clone(),
         commit: program.commit.clone(),
         cpu: cpu(),
+        lanes: lanes(),
         engine: setup.engine.name().into(),
         ranks: setup.engine.ranks(),
         threads: threads::count(setup.threads),
         data: setup.world.dataset.files(),
         partition: setup.world.dataset.dealing().map(partition::checksum),
     }
+}
+
+/// What the run's checkpoints belong to.
+pub(super) fn identity(
+    spec: &toml::Table,
+    setup: &Setup,
+    environment: &Environment,
+) -> Result<Identity> {
+    let mut spec = spec.clone();
+    // How a run is carried out never changes its result.
+    spec.remove("engine");
+    spec.remove("checkpoint");
+    Ok(Identity {
+        spec,
+        data: data::digest(&*setup.world.dataset)?,
+        start: sha256_of(&bytes_of(&setup.world.w0)),
+        program: format!("{} ({})", environment.version, environment.commit),
+        lanes: environment.lanes,
+    })
 }
 
 fn cpu() -> String {
@@ -49,12 +77,19 @@ fn cpu() -> String {
         })
 }
 
-/// An error where data or program are not those that a run was begun with; `force` lets
-/// another program pass.
-pub(super) fn fits(then: Option<&Environment>, now: &Environment, force: bool) -> Result<()> {
+/// An error where a directory is of another format, or the data's files are not those that
+/// a run was begun with.
+pub(super) fn fits(then: Option<&Environment>, now: &Environment, run: &Path) -> Result<()> {
     let Some(then) = then else {
         return Ok(());
     };
+    if then.format != now.format {
+        return Err(Error::Format {
+            path: run.into(),
+            found: then.format,
+            known: now.format,
+        });
+    }
     for (then, now) in then.data.iter().zip(&now.data) {
         if then != now {
             return Err(Error::Checkpoint(format!(
@@ -70,13 +105,6 @@ pub(super) fn fits(then: Option<&Environment>, now: &Environment, force: bool) -
             then.data.len(),
             now.data.len()
         )));
-    }
-    let program = |e: &Environment| format!("{} ({})", e.version, e.commit);
-    if program(then) != program(now) && !force {
-        return Err(Error::OtherProgram {
-            then: program(then),
-            now: program(now),
-        });
     }
     Ok(())
 }

@@ -35,6 +35,8 @@ use crate::algorithm::Algorithm;
 use crate::error::{Error, Result};
 use crate::spec::{Plan, differences};
 use crate::store::checkpoint::Checkpoints;
+use crate::store::lock::DirectoryLock;
+use crate::store::private;
 use crate::store::run_dir::{InterruptedRun, RunDir};
 use crate::training::{RoundRecord, Setup, Training};
 
@@ -58,7 +60,7 @@ pub struct Run {
     spec: toml::Table,
     checkpoint_every: u64,
     directory: Option<PathBuf>,
-    begun: Option<InterruptedRun>,
+    resumes: bool,
     program: Program,
     force: bool,
 }
@@ -111,7 +113,7 @@ impl Run {
             spec: plan.resolved.clone(),
             checkpoint_every: plan.checkpoint_every,
             directory: None,
-            begun: None,
+            resumes: false,
             program: Program::default(),
             force: false,
         }
@@ -124,10 +126,10 @@ impl Run {
         self
     }
 
-    /// Goes on with a run that was begun before.
-    pub fn resume(mut self, begun: InterruptedRun) -> Self {
-        self.directory = Some(begun.path.clone());
-        self.begun = Some(begun);
+    /// Goes on with the run that was begun in a directory; begins one where there is none.
+    pub fn resume(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self.resumes = true;
         self
     }
 
@@ -159,46 +161,59 @@ impl Run {
     /// The same, watched by a caller that may end it: after the current round, or between
     /// two clients of delivery.
     pub fn watch(self, watch: &mut Watch<'_>) -> Result<Ended> {
-        let done = self.begun.as_ref().and_then(|begun| begun.summary.clone());
-        if let (Some(summary), Some(directory)) = (done, &self.directory) {
-            same_run(self.begun.as_ref(), &self.spec)?;
+        let Some(path) = self.directory.clone() else {
+            let training = (self.start)(self.setup)?;
+            return carry_out(training, Output::in_memory(), None, 0, watch);
+        };
+        // Until it ends, in whatever way, nobody else writes here.
+        private::create_directory(&path)?;
+        let _lock = DirectoryLock::take(&path)?;
+        let begun = match self.resumes {
+            true => InterruptedRun::open(&path)?,
+            false => None,
+        };
+        let environment = environment::of(&self.setup, &self.program);
+        let Some(begun) = begun else {
+            let identity = environment::identity(&self.spec, &self.setup, &environment)?;
+            let spec = toml::to_string(&self.spec).expect("a table of plain values is TOML");
+            let schema = self.setup.world.dataset.schema();
+            let notes = &self.setup.notes;
+            let directory = RunDir::create(&path, &spec, notes, schema, &environment)?;
+            let checkpoints = Checkpoints::new(&path, identity);
+            let training = (self.start)(self.setup)?;
+            let output = Output::Directory(directory);
+            return carry_out(
+                training,
+                output,
+                Some(checkpoints),
+                self.checkpoint_every,
+                watch,
+            );
+        };
+        same_run(&begun, &self.spec)?;
+        if let Some(summary) = begun.summary {
             let mixes = self.mixes_outputs;
-            let finished = Finished::in_directory(summary, directory, &self.setup, mixes);
+            let finished = Finished::in_directory(summary, &path, &self.setup, mixes);
             return Ok(Ended::Finished(Box::new(finished)));
         }
-        let environment = environment::of(&self.setup, &self.program);
-        let mut training;
-        let mut durable = None;
-        let output;
-        match (&self.directory, &self.begun) {
-            (None, _) => {
-                training = (self.start)(self.setup)?;
-                output = Output::in_memory();
-            }
-            (Some(path), None) => {
-                let spec = toml::to_string(&self.spec).expect("a table of plain values is TOML");
-                let schema = self.setup.world.dataset.schema();
-                let notes = &self.setup.notes;
-                let directory = RunDir::create(path, &spec, notes, schema, &environment)?;
-                durable = Some(Checkpoints::new(path));
-                training = (self.start)(self.setup)?;
-                output = Output::Directory(directory);
-            }
-            (Some(path), Some(begun)) => {
-                same_run(Some(begun), &self.spec)?;
-                environment::fits(begun.environment.as_ref(), &environment, self.force)?;
-                let schema = self.setup.world.dataset.schema().clone();
-                training = (self.start)(self.setup)?;
-                let (checkpoints, found) = Checkpoints::resume(path, &mut training)?;
-                RunDir::describe(path, &schema, &environment)?;
-                output = Output::Directory(RunDir::reopen(path, training.round())?);
-                durable = Some(checkpoints);
-                if watch(Event::Found(&found)).is_break() {
-                    return Ok(Ended::Stopped(training.round()));
-                }
-            }
+        environment::fits(begun.environment.as_ref(), &environment, &path)?;
+        let identity = environment::identity(&self.spec, &self.setup, &environment)?;
+        let schema = self.setup.world.dataset.schema().clone();
+        let mut training = (self.start)(self.setup)?;
+        let (checkpoints, found) = Checkpoints::resume(&path, identity, self.force, &mut training)?;
+        RunDir::clean(&path);
+        RunDir::describe(&path, &schema, &environment)?;
+        let output = Output::Directory(RunDir::reopen(&path, training.round())?);
+        if watch(Event::Found(&found)).is_break() {
+            return Ok(Ended::Stopped(training.round()));
         }
-        carry_out(training, output, durable, self.checkpoint_every, watch)
+        carry_out(
+            training,
+            output,
+            Some(checkpoints),
+            self.checkpoint_every,
+            watch,
+        )
     }
 }
 
@@ -237,10 +252,7 @@ fn carry_out(
 }
 
 /// An error where the spec of a run that was begun is not the one that is to go on.
-fn same_run(begun: Option<&InterruptedRun>, spec: &toml::Table) -> Result<()> {
-    let Some(begun) = begun else {
-        return Ok(());
-    };
+fn same_run(begun: &InterruptedRun, spec: &toml::Table) -> Result<()> {
     // Every default spelled out, where the spec is one that a plan can be made of.
     let there = match begun.spec.plan() {
         Ok(plan) => plan.resolved,
@@ -262,7 +274,7 @@ impl fmt::Debug for Run {
         f.debug_struct("Run")
             .field("setup", &self.setup)
             .field("directory", &self.directory)
-            .field("resumes", &self.begun.is_some())
+            .field("resumes", &self.resumes)
             .finish_non_exhaustive()
     }
 }

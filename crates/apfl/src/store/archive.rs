@@ -132,7 +132,7 @@ pub(super) struct HashedFile {
 impl HashedFile {
     pub(super) fn create(directory: &Path, name: String) -> Result<Self> {
         Ok(Self {
-            file: AtomicFile::create(&directory.join(&name))?,
+            file: AtomicFile::create_private(&directory.join(&name))?,
             name,
             bytes: 0,
             hasher: Sha256::new(),

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use super::private::create_file;
 use crate::error::{Result, at};
 
 /// A file that appears under its name, whole and synced, when it is committed, and
@@ -18,10 +19,19 @@ pub struct AtomicFile {
 impl AtomicFile {
     /// Starts writing what will be `path`, under a temporary name beside it.
     pub fn create(path: &Path) -> Result<Self> {
+        Self::with(path, |temporary| File::create(temporary))
+    }
+
+    /// The same for a file that only its owner may read.
+    pub fn create_private(path: &Path) -> Result<Self> {
+        Self::with(path, create_file)
+    }
+
+    fn with(path: &Path, create: impl FnOnce(&Path) -> io::Result<File>) -> Result<Self> {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = path.with_file_name(name);
-        let file = File::create(&temporary).map_err(at(path, "write"))?;
+        let file = create(&temporary).map_err(at(path, "write"))?;
         Ok(Self {
             path: path.into(),
             temporary,
@@ -102,6 +112,20 @@ pub fn write_atomically(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     let mut file = AtomicFile::create(path)?;
     file.write(bytes.as_ref())?;
     file.commit()
+}
+
+/// The same for a file that only its owner may read.
+pub fn write_privately(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    let mut file = AtomicFile::create_private(path)?;
+    file.write(bytes.as_ref())?;
+    file.commit()
+}
+
+/// Whether a name is one that [`AtomicFile`] gives a file until it is whole.
+pub fn is_temporary(name: &str) -> bool {
+    let rest = name.strip_suffix(".tmp");
+    let process = rest.and_then(|rest| rest.rsplit_once('.'));
+    process.is_some_and(|(_, id)| !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,10 @@ pub mod archive;
 pub mod atomic;
 #[doc(hidden)] // for the program and the tests
 pub mod checkpoint;
+#[doc(hidden)] // for the program and the tests
+pub mod lock;
+pub(crate) mod manifest;
+pub(crate) mod private;
 pub mod run_dir;
 pub(crate) mod slots;
 #[doc(hidden)] // for the program and the tests
@@ -15,4 +19,8 @@ pub mod tensors;
 pub use atomic::{AtomicFile, write_atomically};
 #[doc(hidden)]
 pub use checkpoint::Checkpoints;
+#[doc(hidden)]
+pub use lock::DirectoryLock;
+#[doc(hidden)]
+pub use manifest::Identity;
 pub use run_dir::RunDir;

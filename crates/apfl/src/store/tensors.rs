@@ -85,7 +85,7 @@ impl ModelsFile {
             }));
         }
         let head = head(&entries);
-        let mut file = AtomicFile::create(path)?;
+        let mut file = AtomicFile::create_private(path)?;
         file.write(&head)?;
         let slots = Slots::open(file.so_far()?, head.len() as u64, 4 * layout.len())?;
         Ok(Self { file, slots })

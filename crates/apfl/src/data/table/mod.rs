@@ -1,6 +1,6 @@
 //! A user's own table: one row an example, with a client, a label and numbers.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 mod features;
@@ -127,7 +127,7 @@ impl Table {
     }
 
     fn error(&self, message: impl std::fmt::Display) -> Error {
-        Error::in_file(Path::new(&self.path), message)
+        Error::in_file(&self.path, message)
     }
 
     /// Reads the file, splits every client's rows and checks all of it.

@@ -16,12 +16,18 @@ pub use write::{ClientLines, DeliveryFiles, RunDir};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Environment {
+    /// The format of the run directory.
+    #[serde(default = "first_format")]
+    pub format: u32,
     /// The program's version.
     pub version: String,
     /// The commit it was built from.
     pub commit: String,
     /// The processor.
     pub cpu: String,
+    /// How many numbers its vectors hold; 0: not known.
+    #[serde(default)]
+    pub lanes: usize,
     /// The engine.
     pub engine: String,
     /// On how many processes, where they may be several.
@@ -98,6 +104,11 @@ pub struct Summary {
     pub mixing: Option<Spread>,
     /// Wall time of the rounds.
     pub seconds: f64,
+}
+
+/// Directories that do not say their format are of the first.
+fn first_format() -> u32 {
+    1
 }
 
 fn is_zero(count: &usize) -> bool {

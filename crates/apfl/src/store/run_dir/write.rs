@@ -12,7 +12,9 @@ use crate::data::Schema;
 use crate::error::{Error, Result, at};
 use crate::model::Layout;
 use crate::predict::WhichModel;
-use crate::store::atomic::{AtomicFile, write_atomically};
+use crate::store::atomic::{AtomicFile, is_temporary, write_atomically};
+use crate::store::lock::LOCK;
+use crate::store::private::create_directory;
 use crate::store::tensors::{self, ModelsFile};
 use crate::training::RoundRecord;
 
@@ -25,16 +27,37 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// An error where a directory exists and is not empty.
+    /// An error where a directory exists and is not empty. What a run leaves that is killed
+    /// before its spec is written does not count.
     pub fn require_empty(path: &Path) -> Result<()> {
-        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(Error::Request(format!(
+        match leftovers_only(path, true) {
+            true => Ok(()),
+            false => Err(Error::Request(format!(
                 "{}: the directory is there already and not empty; give another one, or continue \
                  the run that is there",
                 path.display()
-            )));
+            ))),
         }
-        Ok(())
+    }
+
+    /// Removes temporary files that killed processes left. Whoever calls has the directory's
+    /// lock: nobody else is writing.
+    pub fn clean(path: &Path) {
+        for directory in [
+            path.to_owned(),
+            path.join("models"),
+            path.join("checkpoint"),
+        ] {
+            if !fs::symlink_metadata(&directory).is_ok_and(|m| m.is_dir()) {
+                continue;
+            }
+            for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+                let is_file = entry.file_type().is_ok_and(|t| t.is_file());
+                if is_file && is_leftover(&entry.file_name().to_string_lossy()) {
+                    let _ = fs::remove_file(entry.path()); // in nobody's way but the disk's
+                }
+            }
+        }
     }
 
     /// Makes a new run directory; one that exists must be empty. `notes` stand above the
@@ -47,7 +70,8 @@ impl RunDir {
         environment: &Environment,
     ) -> Result<Self> {
         Self::require_empty(path)?;
-        fs::create_dir_all(path.join("models")).map_err(at(path, "create"))?;
+        Self::clean(path);
+        create_directory(&path.join("models"))?;
         let comment = |note: &String| format!("# {}\n", note.replace(char::is_control, " "));
         let notes: String = notes.iter().map(comment).collect();
         write_atomically(&path.join("spec.toml"), notes + spec)?;
@@ -95,7 +119,7 @@ impl RunDir {
         }
         rounds.set_len(end).map_err(io("write"))?;
         rounds.seek(SeekFrom::End(0)).map_err(io("write"))?;
-        fs::create_dir_all(path.join("models")).map_err(at(path, "create"))?;
+        create_directory(&path.join("models"))?;
         Ok(Self {
             path: path.into(),
             rounds,
@@ -114,9 +138,27 @@ impl RunDir {
         self.rounds.sync_data().map_err(at(&file, "sync"))
     }
 
+    /// An error where the file of records was removed or replaced: what is written now would
+    /// be seen by nobody.
+    fn require_there(&self, path: &Path) -> Result<()> {
+        let there = fs::metadata(path).map_err(at(path, "write"))?;
+        let same = match self.rounds.metadata() {
+            Ok(ours) => same_file(&ours, &there),
+            Err(e) => return Err(at(path, "write")(e)),
+        };
+        match same {
+            true => Ok(()),
+            false => Err(Error::Checkpoint(format!(
+                "{}: the file was replaced while the run was writing it",
+                path.display()
+            ))),
+        }
+    }
+
     /// Appends a line to `rounds.jsonl`.
     pub fn append(&mut self, record: &RoundRecord) -> Result<()> {
         let path = self.path.join("rounds.jsonl");
+        self.require_there(&path)?;
         let mut line = serde_json::to_vec(record).expect("plain JSON");
         line.push(b'\n');
         self.rounds.write_all(&line).map_err(at(&path, "write"))?;
@@ -169,6 +211,37 @@ impl RunDir {
     pub fn write_summary(&self, summary: &Summary) -> Result<()> {
         write_json(&self.path.join("summary.json"), summary)
     }
+}
+
+/// Whether two descriptions are of one file, as far as the system tells.
+fn same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        (a.dev(), a.ino()) == (b.dev(), b.ino())
+    }
+    #[cfg(not(unix))]
+    {
+        a.len() == b.len()
+    }
+}
+
+/// Whether a file is one that a killed process may leave and nobody misses.
+fn is_leftover(name: &str) -> bool {
+    is_temporary(name) || name.starts_with("memories.scratch")
+}
+
+/// Whether nothing but leftovers is in a directory, and in its `models` where `deep`.
+fn leftovers_only(path: &Path, deep: bool) -> bool {
+    let Ok(entries) = fs::read_dir(path) else {
+        return true; // not there, or not a directory: whoever makes it will tell
+    };
+    entries.flatten().all(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let models = deep && name == "models" && leftovers_only(&entry.path(), false);
+        name == LOCK || is_leftover(&name) || models
+    })
 }
 
 /// The files that delivery fills; they appear when they are committed.

@@ -1,0 +1,199 @@
+//! The manifest of a checkpoint: what it is made of and what it belongs to.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use toml::Table;
+
+use super::archive::Written;
+use super::atomic::write_privately;
+use crate::digest::{hex, sha256_of_file};
+use crate::error::{Error, Result, at};
+use crate::spec::differences;
+
+/// The format of checkpoints and of the run directory around them.
+pub const FORMAT: u32 = 2;
+
+/// What a checkpoint belongs to: another run's is never taken for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The resolved spec.
+    pub spec: Table,
+    /// A digest of the data.
+    pub data: String,
+    /// The SHA-256 of w⁰.
+    pub start: String,
+    /// The program's version and build.
+    pub program: String,
+    /// How many numbers the CPU's vectors hold: others give other last bits.
+    pub lanes: usize,
+}
+
+impl Identity {
+    /// An error that names what differs where this is another run's. `force` lets another
+    /// program and another width of vectors pass: they differ in the last bits alone.
+    pub fn require(&self, now: &Identity, force: bool) -> Result<()> {
+        let mut differs = differences(&self.spec, &now.spec);
+        for (what, then, now) in [
+            ("the data", &self.data, &now.data),
+            ("the initial model", &self.start, &now.start),
+        ] {
+            if then != now {
+                differs.push(format!("{what}: SHA-256 {then} there, {now} now"));
+            }
+        }
+        if !differs.is_empty() {
+            return Err(Error::Checkpoint(format!(
+                "the checkpoints belong to another run, which differs in\n  {}\n\
+                 put back what was changed, or begin a new run in another directory",
+                differs.join("\n  ")
+            )));
+        }
+        let program = |of: &Identity| match self.lanes == now.lanes {
+            true => of.program.clone(),
+            false => format!("{} on vectors of {} numbers", of.program, of.lanes),
+        };
+        match force || (self.program == now.program && self.lanes == now.lanes) {
+            true => Ok(()),
+            false => Err(Error::OtherProgram {
+                then: program(self),
+                now: program(now),
+            }),
+        }
+    }
+}
+
+/// What a checkpoint is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT`]
+    pub format: u32,
+    /// After which round.
+    pub round: u64,
+    /// Local steps until then.
+    pub step: u64,
+    /// What it belongs to.
+    pub identity: Identity,
+    /// What the server remembers.
+    pub server: Written,
+    /// The clients' memories, oldest first.
+    pub memories: Vec<Written>,
+}
+
+/// The name of a round's manifest.
+pub fn manifest_name(round: u64) -> String {
+    format!("checkpoint-{round}.manifest")
+}
+
+/// The name of the file of what the server remembers after a round.
+pub fn server_name(round: u64) -> String {
+    format!("server-{round}.safetensors")
+}
+
+/// The round of a file that a checkpoint wrote, and nobody else: `None` for any other name.
+pub fn round_of(name: &str) -> Option<u64> {
+    let digits = |text: &str| {
+        let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        plain.then(|| text.parse().ok()).flatten()
+    };
+    if let Some(rest) = name.strip_prefix("checkpoint-") {
+        return digits(rest.strip_suffix(".manifest")?);
+    }
+    let stem = name.strip_suffix(".safetensors")?;
+    if let Some(round) = stem.strip_prefix("server-") {
+        return digits(round);
+    }
+    let rest = stem.strip_prefix("memories-")?;
+    match rest.split_once("-rank-") {
+        None => digits(rest),
+        Some((round, rank)) => digits(rank).and(digits(round)),
+    }
+}
+
+impl Manifest {
+    /// All files it needs.
+    pub fn files(&self) -> impl Iterator<Item = &Written> {
+        std::iter::once(&self.server).chain(&self.memories)
+    }
+
+    /// Writes it: line 1 has the SHA-256 of line 2.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        let body = serde_json::to_string(self).expect("plain JSON");
+        let sum = hex(&Sha256::digest(body.as_bytes()));
+        let path = directory.join(manifest_name(self.round));
+        write_privately(&path, format!("{sum}\n{body}\n"))
+    }
+
+    /// Reads the manifest of a round whose own checksum and all of whose files are right.
+    pub fn verified(directory: &Path, round: u64) -> Result<Self> {
+        let path = directory.join(manifest_name(round));
+        let wrong = |what: String| Error::Checkpoint(format!("{}: {what}", path.display()));
+        let text = fs::read_to_string(&path).map_err(at(&path, "read"))?;
+        let mut lines = text.lines();
+        let (sum, body) = match (lines.next(), lines.next(), lines.next()) {
+            (Some(sum), Some(body), None) => (sum, body),
+            _ => return Err(wrong("is not two lines".into())),
+        };
+        if hex(&Sha256::digest(body.as_bytes())) != sum {
+            return Err(wrong("its checksum is wrong".into()));
+        }
+        #[derive(Deserialize)]
+        struct Head {
+            format: u32,
+        }
+        let not = |e: serde_json::Error| wrong(format!("is not a manifest: {e}"));
+        let Head { format } = serde_json::from_str(body).map_err(not)?;
+        if format != FORMAT {
+            return Err(Error::Format {
+                path,
+                found: format,
+                known: FORMAT,
+            });
+        }
+        let manifest: Manifest = serde_json::from_str(body).map_err(not)?;
+        if manifest.round != round || manifest.server.name != server_name(round) {
+            return Err(wrong(format!(
+                "is of round {} with the server's state in {}",
+                manifest.round, manifest.server.name
+            )));
+        }
+        for needed in manifest.files() {
+            // A name from a file leads nowhere else.
+            let known = round_of(&needed.name).is_some_and(|of| of <= round);
+            let path = directory.join(&needed.name);
+            let size = || fs::metadata(&path).map_err(at(&path, "read"));
+            if !known || size()?.len() != needed.bytes || sha256_of_file(&path)? != needed.sha256 {
+                return Err(Error::Checkpoint(format!(
+                    "{}: its content is not what was written",
+                    path.display()
+                )));
+            }
+        }
+        Ok(manifest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_checkpoints_have_a_round() {
+        let names = [
+            ("checkpoint-12.manifest", Some(12)),
+            ("server-3.safetensors", Some(3)),
+            ("memories-7.safetensors", Some(7)),
+            ("memories-7-rank-2.safetensors", Some(7)),
+            ("memories-.safetensors", None),
+            ("server-3.safetensors.bak", None),
+            ("server-+3.safetensors", None),
+            ("notes.txt", None),
+            ("../server-3.safetensors", None),
+        ];
+        for (name, round) in names {
+            assert_eq!(round_of(name), round, "{name}");
+        }
+    }
+}
