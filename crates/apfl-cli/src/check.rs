@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use apfl::data::Normalization;
 use apfl::engine::threads;
 use apfl::error::Result;
 use apfl::metrics::Spread;
@@ -12,6 +11,7 @@ use apfl::training::{DeliverTo, Setup, Training};
 use serde::Serialize;
 
 use crate::args::{self, read_spec};
+use crate::memory;
 use crate::output::{bytes, counted, duration, print, print_json};
 
 /// What a spec would do.
@@ -50,18 +50,11 @@ pub fn check(args: &args::Check) -> Result<()> {
         Spread::of(&values).expect("there is a client")
     };
     let (train, valid) = (spread(|s| s.0), spread(|s| s.1));
+    memory::require_room(memory::of_models(&setup), args.force)?;
     let (seconds, client_bytes) = tried(&plan, &setup, train.mean as usize)?;
+    let needed = memory::of_run(&setup, train.mean + valid.mean, client_bytes);
+    memory::require_room(needed, args.force)?;
     let k = setup.cohort_size();
-    let met = match setup.participation < 1.0 {
-        true => n as f64 * (1.0 - (1.0 - k as f64 / n as f64).powf(setup.rounds as f64)),
-        false => n as f64,
-    };
-    let cell = match schema.normalization {
-        Normalization::Bytes { .. } => 1.0,
-        _ => 4.0,
-    };
-    let per_client = client_bytes as f64
-        + cell * (train.mean + valid.mean) * schema.shape.iter().product::<usize>() as f64;
     let report = Report {
         clients: n,
         cohort: k,
@@ -71,7 +64,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         features: schema.shape.iter().product(),
         classes: schema.task.classes(),
         parameters: world.model.layout().len(),
-        memory_bytes: met * per_client,
+        memory_bytes: needed,
         seconds,
         notes: setup.notes.clone(),
     };
@@ -98,6 +91,12 @@ fn tried(plan: &Plan, setup: &Setup, examples: usize) -> Result<(f64, usize)> {
     let (small, slower) = sample(setup, examples);
     let clients = small.cohort_size();
     let mut training = Training::new(small, &plan.algorithm)?;
+    let cost = cost(training.setup(), examples);
+    if cost > MOST_FLOPS {
+        let threads = threads::count(setup.threads) as f64;
+        let seconds = cost / clients as f64 / (threads * FLOPS_A_SECOND);
+        return Ok((whole(setup, seconds * slower, 0.0), training.client_bytes()));
+    }
     let mut round = || -> Result<f64> {
         let started = Instant::now();
         training.next_round()?;
@@ -106,6 +105,11 @@ fn tried(plan: &Plan, setup: &Setup, examples: usize) -> Result<(f64, usize)> {
     let trained = round()?;
     let scored = (round()? - trained).max(0.0);
     let trained = trained * slower;
+    Ok((whole(setup, trained, scored), training.client_bytes()))
+}
+
+/// The seconds of all rounds and deliveries, from those of one client's.
+fn whole(setup: &Setup, trained: f64, scored: f64) -> f64 {
     let k = setup.cohort_size();
     let receivers = match setup.deliver_to {
         DeliverTo::None => 0,
@@ -114,13 +118,25 @@ fn tried(plan: &Plan, setup: &Setup, examples: usize) -> Result<(f64, usize)> {
     };
     let scorings = setup.rounds.div_ceil(setup.evaluate_every);
     let rounds = k as f64 * (setup.rounds as f64 * trained + scorings as f64 * scored);
-    let seconds = rounds + receivers as f64 * (trained + scored);
-    Ok((seconds, training.client_bytes()))
+    rounds + receivers as f64 * (trained + scored)
+}
+
+/// The multiplications and additions of a round of all clients, scored.
+fn cost(setup: &Setup, examples: usize) -> f64 {
+    let pace = &setup.world.pace;
+    let batch = pace.batch.unwrap_or(examples).min(examples).max(1);
+    let seen = 3 * pace.steps(examples.max(1)) * batch as u64 + 3 * examples as u64;
+    2.0 * seen as f64 * setup.world.model.flops() as f64 * setup.cohort_size() as f64
 }
 
 /// Clients and local steps that are tried.
 const TRIED_CLIENTS: usize = 8;
 const TRIED_STEPS: u64 = 50;
+
+/// Beyond so many multiplications and additions nothing is tried, and a thread is taken to do
+/// so many a second.
+const MOST_FLOPS: f64 = 1e12;
+const FLOPS_A_SECOND: f64 = 2e10;
 
 /// Multiplications and additions that are tried: some seconds on any machine.
 const TRIED_FLOPS: f64 = 1e11;

@@ -11,6 +11,7 @@ mod grid;
 mod init;
 mod join;
 mod kinds;
+mod memory;
 mod npz;
 mod output;
 mod predict;

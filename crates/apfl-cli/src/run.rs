@@ -10,14 +10,15 @@ use apfl::error::{Error, Result};
 use apfl::run::{Ended, Event, Program, Run};
 use apfl::spec::Plan;
 use apfl::spec::Resources;
-use apfl::store::RunDir;
 use apfl::store::checkpoint::Found;
 use apfl::store::run_dir::{InterruptedRun, Summary};
+use apfl::store::{RunDir, UtcTime};
 use apfl::training::Setup;
 use serde::Serialize;
 
 use crate::args::{self, read_spec};
 use crate::cluster;
+use crate::memory;
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
 use crate::report;
@@ -41,7 +42,10 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
         directory: Some(&out),
         ..Resources::default()
     };
-    let setup = prepared.plan.setup_with(dataset, on);
+    let setup = prepared.plan.setup_with(dataset, on).and_then(|setup| {
+        memory::require_room(memory::of_models(&setup), args.force)?;
+        Ok(setup)
+    });
     if setup.is_err() && prepared.out.is_none() {
         let _ = std::fs::remove_dir(&out); // made a moment ago, and still empty
     }
@@ -266,12 +270,22 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
         true => String::new(),
         false => format!(", {k} a round"),
     };
+    // Whose examples are whose decides everything, so it is said where nothing names them.
+    let table = |key: &str| plan.resolved.get("data")?.get("partition")?.get(key);
+    let partition = match table("kind").and_then(|kind| kind.as_str()) {
+        None => String::new(),
+        Some(kind) => match (table("classes"), table("concentration")) {
+            (Some(classes), _) => format!(" by {kind} of {classes} classes"),
+            (_, Some(c)) => format!(" by {kind} of {c}"),
+            _ => format!(" by {kind}"),
+        },
+    };
     let rule = match plan.aggregation {
         Aggregation::Mean => String::new(),
         rule => format!(" · {rule}"),
     };
     format!(
-        "{}{rule} · {} ({} parameters) · {} · {}{cohort} · seed {}",
+        "{}{rule} · {} ({} parameters) · {}{partition} · {}{cohort} · seed {}",
         plan.algorithm.describe(),
         plan.architecture.kind(),
         world.model.layout().len(),
@@ -283,7 +297,7 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
 
 /// Makes `runs/<name>-<UTC time>`, with a number behind where that is taken.
 pub fn new_directory(name: &str) -> Result<PathBuf> {
-    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let time = UtcTime::now().compact();
     let failed = |path: &Path, source| Error::File {
         path: path.into(),
         action: "create",

@@ -41,8 +41,8 @@ pub fn table(summary: &Summary) -> String {
     let mut text = columns(&rows);
     if let Some(a) = &summary.mixing {
         text.push_str(&format!(
-            "\nmixing α: mean {:.2}, from {:.2} to {:.2}, half of the clients below {:.2}\n",
-            a.mean, a.min, a.max, a.q50
+            "\nmixing α: mean {:.2}, median {:.2}, from {:.2} to {:.2}\n",
+            a.mean, a.q50, a.min, a.max
         ));
     }
     if summary.attackers > 0 {

@@ -196,8 +196,12 @@ impl<'a> Section<'a> {
                 self.resolve(key, x as i64);
                 Some(x)
             }
-            _ => {
+            _ if found.is_integer() => {
                 self.wrong(key, &found, allowed);
+                None
+            }
+            _ => {
+                self.wrong(key, &found, &format!("a whole number, {allowed}"));
                 None
             }
         }
@@ -260,6 +264,13 @@ impl<'a> Section<'a> {
         }
         self.resolve(key, chosen.0);
         chosen.1
+    }
+
+    /// Reads an old word of a key as the one that took its place.
+    pub fn renamed(&mut self, key: &str, old: &str, new: &str) {
+        if self.given.get(key).and_then(Value::as_str) == Some(old) {
+            self.given.insert(key.into(), new.into());
+        }
     }
 
     /// Turns `key = "word"` into `key = { kind = "word" }`.

@@ -22,7 +22,7 @@ mod plan;
 mod robust;
 mod theory;
 
-pub use differences::differences;
+pub use differences::{differences, prolonged};
 pub use kinds::{Registry, registries};
 pub use plan::{Plan, PlannedEngine, PlannedPace, PlannedSchedule, Resources};
 

@@ -8,7 +8,7 @@ use std::process::Command;
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 31] = [
+const ROOMS: [(&str, &[&str]); 35] = [
     ("params", &[]),
     ("rng", &[]),
     ("schedule", &[]),
@@ -17,7 +17,10 @@ const ROOMS: [(&str, &[&str]); 31] = [
     ("error", &["settings"]),
     ("pack", &["params"]),
     ("digest", &["error", "pack"]),
-    ("store::atomic", &["error"]),
+    ("store::private", &["error"]),
+    ("store::time", &[]),
+    ("store::lock", &["error", "store::time"]),
+    ("store::atomic", &["error", "store::private"]),
     ("store::slots", &["error"]),
     ("data", &["digest", "error", "rng", "settings"]),
     (
@@ -148,9 +151,15 @@ const ROOMS: [(&str, &[&str]); 31] = [
             "settings",
             "spec",
             "store::atomic",
+            "store::lock",
+            "store::private",
             "store::tensors",
             "training",
         ],
+    ),
+    (
+        "store::manifest",
+        &["digest", "error", "spec", "store::archive", "store::atomic"],
     ),
     (
         "store::checkpoint",
@@ -160,6 +169,8 @@ const ROOMS: [(&str, &[&str]); 31] = [
             "pack",
             "store::atomic",
             "store::archive",
+            "store::manifest",
+            "store::private",
             "store::tensors",
             "training",
         ],
@@ -171,6 +182,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
             "algorithm",
             "clients",
             "data",
+            "digest",
             "engine",
             "error",
             "metrics",
@@ -181,6 +193,9 @@ const ROOMS: [(&str, &[&str]); 31] = [
             "schedule",
             "spec",
             "store::checkpoint",
+            "store::lock",
+            "store::manifest",
+            "store::private",
             "store::run_dir",
             "training",
         ],
@@ -191,9 +206,13 @@ const ROOMS: [(&str, &[&str]); 31] = [
             "store::atomic",
             "store::checkpoint",
             "store::archive",
+            "store::lock",
+            "store::manifest",
+            "store::private",
             "store::run_dir",
             "store::slots",
             "store::tensors",
+            "store::time",
         ],
     ),
     (

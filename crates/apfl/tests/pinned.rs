@@ -15,7 +15,7 @@ use apfl::training::Training;
 
 use crate::skipped::skipped;
 
-const MODELS: [&str; 2] = ["logistic", "mlp"];
+const MODELS: [&str; 2] = ["linear", "mlp"];
 
 /// Twelve of twenty clients a round on synthetic(1, 1), four rounds.
 fn spec(model: &str, algorithm: &str) -> String {

@@ -27,6 +27,7 @@ pub mod images;
 mod in_memory;
 #[doc(hidden)] // for the program and the tests
 pub mod leaf;
+mod magic;
 #[doc(hidden)] // for the program and the tests
 pub mod mnist;
 #[doc(hidden)] // for the program and the tests
@@ -119,6 +120,43 @@ pub struct Schema {
     pub shape: Vec<usize>,
     /// How raw inputs became features.
     pub normalization: Normalization,
+}
+
+impl Schema {
+    /// What does not agree within it, as in a file that was altered.
+    pub fn problem(&self) -> Option<String> {
+        let width = self.shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
+        let width = match width {
+            Some(width) if width > 0 && width == self.features.len() => width,
+            _ => {
+                return Some(format!(
+                    "{} features and a shape of {:?}",
+                    self.features.len(),
+                    self.shape
+                ));
+            }
+        };
+        if matches!(&self.task, Task::Classification { classes } if classes.len() < 2) {
+            return Some("fewer than two classes".into());
+        }
+        match &self.normalization {
+            Normalization::None => None,
+            Normalization::Standardized { mean, deviation } => {
+                let usable = |d: &f64| d.is_finite() && *d > 0.0;
+                let right = mean.len() == width
+                    && deviation.len() == width
+                    && mean.iter().all(|m| m.is_finite())
+                    && deviation.iter().all(usable);
+                (!right).then(|| format!("not {width} means and deviations that are numbers"))
+            }
+            Normalization::Bytes { channels } => {
+                let right = !channels.is_empty()
+                    && width.is_multiple_of(channels.len())
+                    && channels.iter().all(|c| c.0.is_finite() && c.1.is_finite());
+                (!right).then(|| "channels that do not fit its shape".into())
+            }
+        }
+    }
 }
 
 /// A file that the data came from.

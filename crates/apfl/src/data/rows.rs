@@ -112,6 +112,9 @@ pub trait RowReader {
 /// Opens a CSV or a Parquet file, which begins with `PAR1` or is called so.
 pub fn open(path: &Path) -> Result<Box<dyn RowReader>> {
     super::folder::require_regular(path)?;
+    if let Some(what) = super::magic::no_table(path) {
+        return Err(super::folder::wrong(path, format!("is {what}")));
+    }
     let mut file = File::open(path).map_err(at(path, "read"))?;
     let mut magic = Vec::new();
     (&mut file)

@@ -164,6 +164,15 @@ pub trait Model: Send + Sync {
         2 * self.layout().len() as u64
     }
 
+    /// Numbers that one example's forward and backward pass keep, for estimates of memory. By
+    /// default two for every output of a layer, of which there are as many as biases.
+    fn activations(&self) -> u64 {
+        let biases = self.layout().tensors.iter().filter(|t| t.shape.len() == 1);
+        2 * biases
+            .map(|t| t.shape.iter().product::<usize>() as u64)
+            .sum::<u64>()
+    }
+
     /// The same for one backward pass: the products of the forward pass twice, but for the
     /// derivative by the input of the first layer, which nobody needs.
     fn backward_flops(&self) -> u64 {

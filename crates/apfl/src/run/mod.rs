@@ -33,7 +33,7 @@ use std::path::PathBuf;
 
 use crate::algorithm::Algorithm;
 use crate::error::{Error, Result};
-use crate::spec::{Plan, differences};
+use crate::spec::{Plan, differences, prolonged};
 use crate::store::checkpoint::Checkpoints;
 use crate::store::lock::DirectoryLock;
 use crate::store::private;
@@ -190,8 +190,10 @@ impl Run {
                 watch,
             );
         };
-        same_run(&begun, &self.spec)?;
-        if let Some(summary) = begun.summary {
+        let longer = same_run(&begun, &self.spec)?;
+        if let Some(summary) = begun.summary
+            && longer.is_none()
+        {
             let mixes = self.mixes_outputs;
             let finished = Finished::in_directory(summary, &path, &self.setup, mixes);
             return Ok(Ended::Finished(Box::new(finished)));
@@ -202,6 +204,10 @@ impl Run {
         let mut training = (self.start)(self.setup)?;
         let (checkpoints, found) = Checkpoints::resume(&path, identity, self.force, &mut training)?;
         RunDir::clean(&path);
+        if longer.is_some() {
+            let spec = toml::to_string(&self.spec).expect("a table of plain values is TOML");
+            RunDir::prolong(&path, &spec, &training.setup().notes)?;
+        }
         RunDir::describe(&path, &schema, &environment)?;
         let output = Output::Directory(RunDir::reopen(&path, training.round())?);
         if watch(Event::Found(&found)).is_break() {
@@ -251,16 +257,18 @@ fn carry_out(
     }
 }
 
-/// An error where the spec of a run that was begun is not the one that is to go on.
-fn same_run(begun: &InterruptedRun, spec: &toml::Table) -> Result<()> {
+/// An error where the spec of a run that was begun is not the one that is to go on; how many
+/// rounds it is to have where it shall have more.
+fn same_run(begun: &InterruptedRun, spec: &toml::Table) -> Result<Option<u64>> {
     // Every default spelled out, where the spec is one that a plan can be made of.
     let there = match begun.spec.plan() {
         Ok(plan) => plan.resolved,
         Err(_) => begun.spec.table().clone(),
     };
+    let longer = prolonged(&there, spec)?;
     let differences = differences(&there, spec);
-    match differences.is_empty() {
-        true => Ok(()),
+    match differences.is_empty() || longer.is_some() {
+        true => Ok(longer),
         false => Err(Error::Request(format!(
             "{}: the run that was begun there is another one; it differs in\n  {}",
             begun.path.display(),

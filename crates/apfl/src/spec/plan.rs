@@ -21,6 +21,11 @@ use crate::site::{LocalWork, Pace};
 use crate::store::tensors;
 use crate::training::{DeliverTo, Setup, Weights};
 
+/// The longest header of a safetensors file that readers take, and what a tensor's entry has
+/// beside its name in the layout: the client's, its shape and its place.
+const MOST_HEADER: usize = 100_000_000;
+const TENSOR_ENTRY: usize = 80;
+
 /// A spec that was checked: everything a run needs but the data itself.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -155,6 +160,7 @@ impl Plan {
         let dataset = attackers.poison(dataset)?;
         let mut notes = dataset.notes();
         notes.extend(attackers.note(dataset.clients()));
+        notes.extend(self.too_many_tensors(&*dataset, &*model));
         let pace = match &self.pace.schedule {
             PlannedSchedule::Known(schedule) => self.pace.with(*schedule),
             PlannedSchedule::Theory(theory) => {
@@ -187,6 +193,29 @@ impl Plan {
             notes,
         };
         setup.checked()
+    }
+
+    /// What a user should know before so many models are kept that their file's header is
+    /// beyond what readers of the format take.
+    fn too_many_tensors(&self, dataset: &dyn Dataset, model: &dyn Model) -> Option<String> {
+        let receivers = match self.deliver_to {
+            DeliverTo::None => 0,
+            _ => dataset.clients(),
+        };
+        let of_one = model
+            .layout()
+            .tensors
+            .iter()
+            .map(|t| t.name.len() + TENSOR_ENTRY);
+        let bytes = receivers.saturating_mul(of_one.sum());
+        (self.keep_models && bytes > MOST_HEADER).then(|| {
+            format!(
+                "{receivers} clients' models make a header of about {} MB in models/*.safetensors; \
+                 other readers of the format stop at 100 MB: delivery.keep = false, or \
+                 delivery.clients = \"drawn\" or \"none\", keeps fewer",
+                bytes / 1_000_000
+            )
+        })
     }
 
     /// w⁰ of a model: as `model.init` says.

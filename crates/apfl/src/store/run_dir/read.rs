@@ -82,15 +82,25 @@ impl FinishedRun {
             fs::read_to_string(&file).map_err(|source| match source.kind() {
                 std::io::ErrorKind::NotFound if path.is_dir() => Error::in_file(
                     path,
-                    format!("there is no {name} in it; is it the directory of a finished run?"),
+                    match (name, path.join("spec.toml").exists()) {
+                        ("spec.toml", _) | (_, false) => {
+                            format!("there is no {name} in it; is it the directory of a run?")
+                        }
+                        _ => "the run is not finished; apfl run --resume --out with this \
+                              directory finishes it"
+                            .into(),
+                    },
                 ),
                 _ => at(&file, "read")(source),
             })
         };
         let plan = planned(path, &Spec::parse(&text("spec.toml")?)?)?;
         let schema = text("schema.json")?;
-        let schema = serde_json::from_str(&schema)
-            .map_err(|e| Error::data(format!("{}/schema.json: {e}", path.display())))?;
+        let damaged = |e: String| Error::data(format!("{}/schema.json: {e}", path.display()));
+        let schema: Schema = serde_json::from_str(&schema).map_err(|e| damaged(e.to_string()))?;
+        if let Some(problem) = schema.problem() {
+            return Err(damaged(format!("is damaged: it has {problem}")));
+        }
         text("summary.json")?;
         Ok(Self {
             path: path.into(),

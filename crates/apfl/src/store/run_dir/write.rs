@@ -1,7 +1,7 @@
 //! The directory of a run while it is being written.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -17,6 +17,12 @@ use crate::store::lock::LOCK;
 use crate::store::private::create_directory;
 use crate::store::tensors::{self, ModelsFile};
 use crate::training::RoundRecord;
+
+fn write_spec(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
+    let comment = |note: &String| format!("# {}\n", note.replace(char::is_control, " "));
+    let notes: String = notes.iter().map(comment).collect();
+    write_atomically(&path.join("spec.toml"), notes + spec)
+}
 
 /// A run directory that is being written.
 #[derive(Debug)]
@@ -72,11 +78,18 @@ impl RunDir {
         Self::require_empty(path)?;
         Self::clean(path);
         create_directory(&path.join("models"))?;
-        let comment = |note: &String| format!("# {}\n", note.replace(char::is_control, " "));
-        let notes: String = notes.iter().map(comment).collect();
-        write_atomically(&path.join("spec.toml"), notes + spec)?;
+        write_spec(path, spec, notes)?;
         Self::describe(path, schema, environment)?;
         Self::reopen(path, 0)
+    }
+
+    /// Makes a run one of more rounds, which it is not finished with.
+    pub fn prolong(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
+        let summary = path.join("summary.json");
+        match fs::remove_file(&summary) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(at(&summary, "remove")(e)),
+            _ => write_spec(path, spec, notes),
+        }
     }
 
     /// Writes `environment.json` and `schema.json`.
