@@ -51,9 +51,11 @@ pub fn check(args: &args::Check) -> Result<()> {
     };
     let (train, valid) = (spread(|s| s.0), spread(|s| s.1));
     memory::require_room(memory::of_models(&setup), args.force)?;
-    let (seconds, client_bytes) = tried(&plan, &setup, train.mean as usize)?;
+    let probe = Probe::new(&plan, &setup, train.mean as usize)?;
+    let client_bytes = probe.training.client_bytes();
     let needed = memory::of_run(&setup, train.mean + valid.mean, client_bytes);
     memory::require_room(needed, args.force)?;
+    let seconds = probe.seconds()?;
     let k = setup.cohort_size();
     let report = Report {
         clients: n,
@@ -82,30 +84,49 @@ pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
     let examples: usize = looked_at
         .map(|client| setup.world.dataset.sizes(client).0)
         .sum();
-    Ok(tried(plan, setup, examples / count)?.0)
+    Probe::new(plan, setup, examples / count)?.seconds()
 }
 
-/// Trains a few clients of about that many examples for a round without and one with scores:
-/// the seconds that the whole run should take, and the bytes of a client's memory.
-fn tried(plan: &Plan, setup: &Setup, examples: usize) -> Result<(f64, usize)> {
-    let (small, slower) = sample(setup, examples);
-    let clients = small.cohort_size();
-    let mut training = Training::new(small, &plan.algorithm)?;
-    let cost = cost(training.setup(), examples);
-    if cost > MOST_FLOPS {
-        let threads = threads::count(setup.threads) as f64;
-        let seconds = cost / clients as f64 / (threads * FLOPS_A_SECOND);
-        return Ok((whole(setup, seconds * slower, 0.0), training.client_bytes()));
+/// A few clients of a run, to try.
+struct Probe<'a> {
+    setup: &'a Setup,
+    training: Training,
+    /// How many times longer a client's real round is.
+    slower: f64,
+    examples: usize,
+}
+
+impl<'a> Probe<'a> {
+    /// Clients of about that many examples. Nothing is tried yet.
+    fn new(plan: &Plan, setup: &'a Setup, examples: usize) -> Result<Self> {
+        let (small, slower) = sample(setup, examples);
+        Ok(Self {
+            setup,
+            training: Training::new(small, &plan.algorithm)?,
+            slower,
+            examples,
+        })
     }
-    let mut round = || -> Result<f64> {
-        let started = Instant::now();
-        training.next_round()?;
-        Ok(started.elapsed().as_secs_f64() / clients as f64)
-    };
-    let trained = round()?;
-    let scored = (round()? - trained).max(0.0);
-    let trained = trained * slower;
-    Ok((whole(setup, trained, scored), training.client_bytes()))
+
+    /// Trains them for a round without and one with scores, where that is quickly done: the
+    /// seconds that the whole run should take here.
+    fn seconds(mut self) -> Result<f64> {
+        let clients = self.training.setup().cohort_size();
+        let cost = cost(self.training.setup(), self.examples);
+        if cost > MOST_FLOPS {
+            let threads = threads::count(self.setup.threads) as f64;
+            let seconds = cost / clients as f64 / (threads * FLOPS_A_SECOND);
+            return Ok(whole(self.setup, seconds * self.slower, 0.0));
+        }
+        let mut round = || -> Result<f64> {
+            let started = Instant::now();
+            self.training.next_round()?;
+            Ok(started.elapsed().as_secs_f64() / clients as f64)
+        };
+        let trained = round()?;
+        let scored = (round()? - trained).max(0.0);
+        Ok(whole(self.setup, trained * self.slower, scored))
+    }
 }
 
 /// The seconds of all rounds and deliveries, from those of one client's.
@@ -135,7 +156,7 @@ const TRIED_STEPS: u64 = 50;
 
 /// Beyond so many multiplications and additions nothing is tried, and a thread is taken to do
 /// so many a second.
-const MOST_FLOPS: f64 = 1e12;
+const MOST_FLOPS: f64 = 3e11;
 const FLOPS_A_SECOND: f64 = 2e10;
 
 /// Multiplications and additions that are tried: some seconds on any machine.
