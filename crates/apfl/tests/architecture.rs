@@ -8,11 +8,12 @@ use std::process::Command;
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 35] = [
+const ROOMS: &[(&str, &[&str])] = &[
     ("params", &[]),
     ("rng", &[]),
     ("schedule", &[]),
-    ("metrics", &[]),
+    ("moments", &[]),
+    ("metrics", &["moments"]),
     ("settings", &[]),
     ("error", &["settings"]),
     ("pack", &["params"]),
@@ -22,7 +23,7 @@ const ROOMS: [(&str, &[&str]); 35] = [
     ("store::lock", &["error", "store::time"]),
     ("store::atomic", &["error", "store::private"]),
     ("store::slots", &["error"]),
-    ("data", &["digest", "error", "rng", "settings"]),
+    ("data", &["digest", "error", "moments", "rng", "settings"]),
     (
         "model",
         &["data", "error", "metrics", "params", "rng", "settings"],
@@ -48,7 +49,15 @@ const ROOMS: [(&str, &[&str]); 35] = [
     ),
     (
         "predict",
-        &["data", "error", "model", "params", "site", "store::tensors"],
+        &[
+            "data",
+            "error",
+            "metrics",
+            "model",
+            "params",
+            "site",
+            "store::tensors",
+        ],
     ),
     (
         "curvature",
@@ -326,7 +335,7 @@ fn uses(module: &[&str], code: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_room_knows_only_whom_it_may() {
-    let rooms: BTreeMap<&str, &[&str]> = ROOMS.into_iter().collect();
+    let rooms: BTreeMap<&str, &[&str]> = ROOMS.iter().copied().collect();
     let mut forbidden = Vec::new();
     for (name, text) in files() {
         if name == "lib.rs" {
@@ -352,7 +361,7 @@ fn every_room_knows_only_whom_it_may() {
 #[test]
 fn the_table_itself_has_no_cycle() {
     let mut below = BTreeSet::new();
-    for (room, uses) in ROOMS {
+    for (room, uses) in ROOMS.iter().copied() {
         for used in uses {
             assert!(
                 below.contains(used),

@@ -1,6 +1,6 @@
 //! Several runs side by side.
 
-use apfl::metrics::{Score, Scores};
+use apfl::metrics::{ByModel, OverClients, Score, Scores};
 use apfl::training::RoundRecord;
 use toml::{Table, Value};
 
@@ -66,9 +66,8 @@ fn row(k: usize, group: &Group, keys: &[String], seeds: bool) -> Vec<Cell> {
         None => format!("{done}, unfinished"),
     }));
     let share = measured(first) == "accuracy";
-    let models = |run: &Run| run.summary.as_ref().and_then(|s| s.models);
     for m in &MODELS {
-        let score = group.sample(|run| measure(&(m.over)(&models(run)?).pooled.valid));
+        let score = group.sample(|run| measure(&(m.over)(models(run)?).pooled.valid));
         row.push(over_seeds(score, share));
     }
     let worst = group.sample(|run| measure(&models(run)?.personal.worst_decile.valid));
@@ -80,6 +79,11 @@ fn row(k: usize, group: &Group, keys: &[String], seeds: bool) -> Vec<Cell> {
     let rounds = group.runs.iter().flat_map(|run| &run.rounds);
     row.push(words(duration(rounds.map(|r| r.seconds).sum())));
     row
+}
+
+/// A run's final numbers.
+fn models(run: &Run) -> Option<&ByModel<OverClients>> {
+    run.summary.as_ref()?.models.as_ref()
 }
 
 fn overlays(groups: &[Group]) -> Vec<Chart> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use apfl::metrics::{ByModel, OverClients, Score};
+use apfl::metrics::{ByModel, OverClients};
 use serde::Serialize;
 
 use crate::grid::{Done, Outcome};
@@ -28,15 +28,14 @@ pub struct Line {
     personal: Option<Sample>,
     train_loss: Option<Sample>,
     mixing: Option<Sample>,
-    /// Whether larger scores are better: accuracy, and not rmse.
-    accuracy: bool,
+    /// The score that is shown.
+    by: String,
     /// Whether it validates best of those that differ in one key alone.
     pub best: bool,
 }
 
-fn measure(score: &Score) -> f64 {
-    score.accuracy.or(score.rmse).unwrap_or(score.loss)
-}
+/// Scores of which less is better.
+const ERRORS: [&str; 4] = ["loss", "brier", "rmse", "mae"];
 
 type Pick = fn(&ByModel<OverClients>) -> &OverClients;
 const MODELS: [(&str, Pick); 3] = [
@@ -47,10 +46,12 @@ const MODELS: [(&str, Pick); 3] = [
 
 impl Line {
     /// The line of a combination, from what became of its runs.
-    pub fn of(keys: &[&str], values: Vec<String>, outcomes: &[Outcome]) -> Self {
+    pub fn of(keys: &[&str], values: Vec<String>, outcomes: &[Outcome], by: Option<&str>) -> Self {
         let done: Vec<Done> = outcomes.iter().flatten().cloned().collect();
         let models = || done.iter().filter_map(|run| run.summary.models.as_ref());
-        let valid = |pick: Pick| Sample::of(models().map(|m| measure(&pick(m).pooled.valid)));
+        let regression = models().any(|m| m.personal.pooled.train.accuracy.is_none());
+        let by = by.unwrap_or(if regression { "rmse" } else { "accuracy" });
+        let valid = |pick: Pick| Sample::of(models().filter_map(|m| pick(m).pooled.valid.get(by)));
         let mixing = done.iter().filter_map(|run| run.summary.mixing.as_ref());
         Self {
             set: keys
@@ -70,7 +71,7 @@ impl Line {
             personal: valid(MODELS[2].1),
             train_loss: Sample::of(models().map(|m| m.personal.pooled.train.loss)),
             mixing: Sample::of(mixing.map(|spread| spread.mean)),
-            accuracy: models().all(|m| m.personal.pooled.valid.accuracy.is_some()),
+            by: by.into(),
             best: false,
             done,
         }
@@ -90,8 +91,8 @@ impl Line {
     /// What the best is chosen by: no failed run, then the personal models' validation.
     fn merit(&self) -> f64 {
         match (&self.personal, self.failed.is_empty()) {
-            (Some(score), true) if self.accuracy => score.mean,
-            (Some(score), true) => -score.mean,
+            (Some(score), true) if ERRORS.contains(&self.by.as_str()) => -score.mean,
+            (Some(score), true) => score.mean,
             _ => f64::NEG_INFINITY,
         }
     }
@@ -121,8 +122,7 @@ pub fn mark_best(lines: &mut [Line], key: usize) {
 /// Means and deviations over seeds, for people; a best line is marked.
 pub fn shown_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
     let mut heads: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-    let accuracy = lines.iter().all(|line| line.accuracy);
-    let what = if accuracy { "accuracy" } else { "rmse" };
+    let what = lines.first().map_or("accuracy", |line| line.by.as_str());
     heads.extend(MODELS.map(|(name, _)| format!("{name} valid {what}")));
     heads.extend(["personal train loss".into(), "α".into()]);
     let some_best = lines.iter().any(|line| line.best) && !lines.iter().all(|line| line.best);
@@ -132,7 +132,7 @@ pub fn shown_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
     let score = |s: &Option<Sample>, line: &Line| match s {
         None if line.failed.is_empty() => "–".into(),
         None => "failed".into(),
-        Some(s) if line.accuracy => s.percent(),
+        Some(s) if line.by.ends_with("accuracy") => s.percent(),
         Some(s) => s.number(),
     };
     let mut rows = vec![heads];
@@ -151,8 +151,7 @@ pub fn shown_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
 
 /// Every run by itself as bare numbers: a row for every combination and seed.
 pub fn seed_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
-    let accuracy = lines.iter().all(|line| line.accuracy);
-    let what = if accuracy { "accuracy" } else { "rmse" };
+    let what = lines.first().map_or("accuracy", |line| line.by.as_str());
     let mut heads: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     heads.push("seed".into());
     for (name, _) in MODELS {
@@ -163,6 +162,7 @@ pub fn seed_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
         ]);
     }
     heads.extend(["train_loss", "mixing", "best", "run"].map(String::from));
+    let number = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
     let mut rows = vec![heads];
     for line in lines {
         for run in &line.done {
@@ -173,17 +173,16 @@ pub fn seed_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
                 let numbers = model.map(|over| {
                     let pooled = &over.pooled.valid;
                     [
-                        pooled.loss,
-                        measure(pooled),
-                        measure(&over.worst_decile.valid),
+                        Some(pooled.loss),
+                        pooled.get(what),
+                        over.worst_decile.valid.get(what),
                     ]
                 });
                 row.extend(match numbers {
-                    Some(numbers) => numbers.map(|x| x.to_string()),
+                    Some(numbers) => numbers.map(number),
                     None => Default::default(),
                 });
             }
-            let number = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
             let models = run.summary.models.as_ref();
             row.push(number(models.map(|m| m.personal.pooled.train.loss)));
             row.push(number(run.summary.mixing.as_ref().map(|a| a.mean)));

@@ -48,7 +48,7 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     let mut lines: Vec<Line> = combinations
         .into_iter()
         .zip(outcomes.chunks(args.seeds as usize))
-        .map(|(values, outcomes)| Line::of(&keys, values, outcomes))
+        .map(|(values, outcomes)| Line::of(&keys, values, outcomes, args.by.as_deref()))
         .collect();
     if let Some(best) = &args.best {
         let key = keys.iter().position(|key| key == best).unwrap_or(0);
