@@ -55,7 +55,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     ),
     (
         "algorithm",
-        &["model", "pack", "params", "settings", "site"],
+        &["model", "pack", "params", "rng", "settings", "site"],
     ),
     ("aggregation", &["error", "pack", "params", "settings"]),
     (

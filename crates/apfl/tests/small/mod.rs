@@ -84,6 +84,7 @@ pub fn full(tau: u64, rate: f64) -> Pace {
         batch: None,
         learning_rate: rate,
         schedule: Schedule::Constant,
+        momentum: 0.0,
     }
 }
 
@@ -116,6 +117,7 @@ impl Small {
             participation,
             weights: Weights::Uniform,
             aggregation: Default::default(),
+            server: Default::default(),
             attackers: Default::default(),
             evaluate_every: 1,
             deliver_to: DeliverTo::All,
@@ -148,6 +150,8 @@ impl<A: Algorithm> Hand<A> {
     pub fn new(algorithm: A, setup: Setup) -> Self {
         let w0 = setup.world.w0.clone();
         let n = setup.world.dataset.clients();
+        let layout = setup.world.model.layout();
+        let algorithm = algorithm.for_run(layout, setup.world.seed).unwrap();
         Self {
             server: algorithm.start(&w0, n),
             locals: (0..n).map(|_| algorithm.join(&w0)).collect(),
