@@ -205,13 +205,8 @@ impl ServerOptimizer {
     /// ```
     pub fn step(&self, moments: &mut Moments, before: &[f32], w: &mut [f32]) {
         let Moments { m, u } = moments;
-        let mut none = [];
         // One square for each coordinate, or none at all.
-        let squares = match u.is_empty() {
-            true => none.iter_mut(),
-            false => u.iter_mut(),
-        };
-        let mut squares = squares;
+        let mut squares = u.iter_mut();
         for ((w, before), m) in w.iter_mut().zip(before).zip(m) {
             let from = f64::from(*before);
             let delta = f64::from(*w) - from;

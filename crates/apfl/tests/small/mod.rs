@@ -23,7 +23,7 @@ pub struct Small {
     pub schema: Schema,
 }
 
-fn shard(name: usize, width: usize, x: Vec<f32>, targets: Targets) -> Arc<Shard> {
+pub fn shard(name: usize, width: usize, x: Vec<f32>, targets: Targets) -> Arc<Shard> {
     let all = Examples::new(width, Features::Floats(x), targets);
     Arc::new(Shard {
         name: name.to_string(),
@@ -32,7 +32,7 @@ fn shard(name: usize, width: usize, x: Vec<f32>, targets: Targets) -> Arc<Shard>
     })
 }
 
-fn schema(task: Task, width: usize) -> Schema {
+pub fn schema(task: Task, width: usize) -> Schema {
     Schema {
         task,
         features: (0..width).map(|j| format!("x{j}")).collect(),
@@ -318,5 +318,23 @@ pub fn synthetic(algorithm: &str, more: &str) -> apfl::spec::Plan {
          data = {{ kind = 'synthetic', clients = 7, features = 6, classes = 3, max_examples = 90 }}
          {more}"
     );
-    Spec::parse(&text).unwrap().plan().unwrap()
+    fitting(Spec::parse(&text).unwrap()).plan().unwrap()
+}
+
+/// The spec with what its algorithm asks of it, where it is refused without: every client in
+/// every round, all alike, and a model of which a part can be shared.
+pub fn fitting(mut spec: Spec) -> Spec {
+    for (key, remedy) in [
+        ("model.kind", "model={ kind = 'mlp', hidden = [5] }"),
+        ("federation.participation", "federation.participation=1"),
+        ("federation.weights", "federation.weights=uniform"),
+        ("training.learning_rate", "algorithm.pull=0"),
+    ] {
+        if let Err(apfl::Error::Spec(problems)) = spec.plan()
+            && problems.0.iter().any(|problem| problem.key == key)
+        {
+            spec.set(remedy).unwrap();
+        }
+    }
+    spec
 }
