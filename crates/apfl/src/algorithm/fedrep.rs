@@ -29,7 +29,7 @@ pub struct Representation {
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "fedrep",
-    about: "heads fitted to a shared representation, then it to them (Collins et al., 2021)",
+    about: "heads fitted to a shared base, then it to them (Collins et al., 2021)",
     keys: &[
         (
             "private_layers = 1",

@@ -108,7 +108,7 @@ impl Pack for Update {
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "hypcluster",
-    about: "several shared models, each client trains the best for it (Mansour et al., 2020)",
+    about: "several shared models, each client trains its best (Mansour et al., 2020)",
     keys: &[(
         "clusters = 2",
         "k, the number of models: 1 (FedAvg) to 1000",
