@@ -355,3 +355,59 @@ fn a_verdict_of_many_seeds_is_not_written_over_by_one_of_few() {
     );
     assert_eq!(fs::read(at.join("o/fig4/verdict.md")).unwrap(), verdict);
 }
+
+/// Four runs of pFedMe over a rate that it does not use would be one and the same run.
+#[test]
+fn a_rate_that_an_algorithm_does_not_use_is_not_swept_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    fs::write(at.join("s.toml"), SPEC).unwrap();
+    for (kinds, over, own) in [
+        (
+            "apfl,pfedme",
+            "training.learning_rate=0.1,0.2",
+            "algorithm.rate",
+        ),
+        (
+            "perfedavg",
+            "training.schedule.factor=0.9,0.99",
+            "algorithm.outer_rate",
+        ),
+        ("l2gd", "training.local_steps=3,5", "training.learning_rate"),
+    ] {
+        let kinds = format!("algorithm.kind={kinds}");
+        let args = [
+            "sweep", "s.toml", "--over", &kinds, "--over", over, "--out", "o",
+        ];
+        let said = fails(at, &args, 2);
+        for words in ["is not used by", own, "--over rate="] {
+            assert!(said.contains(words), "{said}");
+        }
+        assert!(!at.join("o").exists(), "nothing was run");
+    }
+    // `rate` is each one's own, and the best of it is chosen for each.
+    let args = [
+        "sweep",
+        "s.toml",
+        "--over",
+        "algorithm.kind=fedavg,pfedme,perfedavg",
+        "--over",
+        "rate=1e-9,0.05",
+        "--best",
+        "rate",
+        "--out",
+        "o",
+        "--json",
+    ];
+    let lines: Value = serde_json::from_str(&ok(at, &args)).unwrap();
+    assert_eq!(lines.as_array().unwrap().len(), 3);
+    for (kind, table, key) in [
+        ("fedavg", "training", "learning_rate"),
+        ("pfedme", "algorithm", "rate"),
+        ("perfedavg", "algorithm", "outer_rate"),
+    ] {
+        let spec = format!("o/runs/{kind},rate=0.05,seed=1/spec.toml");
+        let spec: toml::Table = fs::read_to_string(at.join(spec)).unwrap().parse().unwrap();
+        assert_eq!(spec[table][key].as_float(), Some(0.05), "{kind}");
+    }
+}

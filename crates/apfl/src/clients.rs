@@ -302,8 +302,8 @@ impl<A: Algorithm> Clients<A> {
             None => self.algorithm.join(&self.world.w0),
         };
         let mut site = self.site(&shard.train, Purpose::Batches, round, client, scratch);
-        let steps = site.steps();
         let update = self.algorithm.local_round(sent, &mut local, &mut site);
+        let steps = site.steps();
         self.checked(&site, &shard.name, format!("in round {round}"))?;
         let tallies = if score {
             let place = format!("after the local steps of round {round}");
@@ -388,12 +388,16 @@ impl<A: Algorithm> Clients<A> {
         scratch: &mut Scratch,
     ) -> Result<Tallies> {
         let place = format!("when the shared model of round {round} was scored");
-        self.tallies(
-            &Predictor::At(shared),
-            &*self.shard(client)?,
-            &place,
-            scratch,
-        )
+        let algorithm = &*self.algorithm;
+        let own = self.memories.look(client, |m| algorithm.candidate(m))?;
+        let shared = Predictor::At(self.candidate(shared, own.unwrap_or(0)));
+        self.tallies(&shared, &*self.shard(client)?, &place, scratch)
+    }
+
+    /// One of several shared models that lie one after the other; mostly there is one.
+    fn candidate<'a>(&self, shared: &'a [f32], number: usize) -> &'a [f32] {
+        let len = self.world.w0.len();
+        &shared[number * len..][..len]
     }
 
     /// The last local round, on a copy of the client's memory; the client stands at
@@ -446,8 +450,9 @@ impl<A: Algorithm> Clients<A> {
             None => algorithm.personal(&local, &update, &mut site),
         };
         let localized = Predictor::At(algorithm.localized(&local, &update));
+        let shared = Predictor::At(self.candidate(shared, algorithm.candidate(&local)));
         let finals = ByModel {
-            shared: self.finals(&Predictor::At(shared), &shard, scratch)?,
+            shared: self.finals(&shared, &shard, scratch)?,
             localized: self.finals(&localized, &shard, scratch)?,
             personal: self.finals(&personal, &shard, scratch)?,
         };

@@ -185,6 +185,7 @@ mod tests {
                 batch: Some(3),
                 learning_rate: 0.2,
                 schedule: Schedule::Constant,
+                momentum: 0.0,
             },
             seed: 5,
             number: 0,

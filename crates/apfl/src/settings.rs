@@ -121,6 +121,11 @@ impl<'a> Section<'a> {
         self.resolved.insert(key.into(), value.into());
     }
 
+    /// Leaves a key out of the resolved table: one that is not used.
+    pub fn forget(&mut self, key: &str) {
+        self.resolved.remove(key);
+    }
+
     fn wrong(&mut self, key: &str, found: &Value, allowed: &str) {
         self.problem(key, format!("found {}, allowed is {allowed}", shown(found)));
     }

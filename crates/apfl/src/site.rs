@@ -15,9 +15,11 @@ use crate::schedule::{Clock, Schedule};
 
 mod predictor;
 mod sampler;
+mod sgd;
 
 pub use predictor::Predictor;
 use sampler::Sampler;
+pub use sgd::Sgd;
 
 /// How much a client works in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct Pace {
     pub learning_rate: f64,
     /// How it changes.
     pub schedule: Schedule,
+    /// β of local momentum: [`Sgd`] takes it into account.
+    pub momentum: f64,
 }
 
 impl Pace {
@@ -190,6 +194,7 @@ pub struct Site<'a> {
     pace: Pace,
     round: u64,
     steps: u64,
+    steps_before: u64,
     rng: Stream,
     scratch: &'a mut Scratch,
     /// Whether the batch is all examples as they lie, so that none was gathered.
@@ -223,12 +228,14 @@ impl<'a> Site<'a> {
         scratch.rest.clear();
         scratch.aside.clear();
         scratch.drawn += 1;
+        let steps = pace.steps(train.len());
         Self {
             model,
             train,
             pace,
             round,
-            steps: pace.steps(train.len()),
+            steps,
+            steps_before: (round - 1) * steps,
             rng,
             scratch,
             whole: false,
@@ -251,11 +258,27 @@ impl<'a> Site<'a> {
         self.steps
     }
 
+    /// For an algorithm whose rounds have numbers of steps of their own: this one has
+    /// `steps`, all rounds before it had `before`.
+    pub fn take_steps(&mut self, steps: u64, before: u64) {
+        (self.steps, self.steps_before) = (steps, before);
+    }
+
     /// η_t of local step `s` = 0, 1, … of this round.
     pub fn rate(&self, s: u64) -> f32 {
+        self.rate_in(self.round, self.steps_before + s)
+    }
+
+    /// η_t at the end of the round before, when all its local steps were done; in round 1
+    /// that of its first step.
+    pub fn rate_before(&self) -> f32 {
+        self.rate_in((self.round - 1).max(1), self.steps_before)
+    }
+
+    fn rate_in(&self, round: u64, step: u64) -> f32 {
         let clock = Clock {
-            round: self.round,
-            step: self.steps_before() + s,
+            round,
+            step,
             steps_per_epoch: self.pace.steps_per_epoch(self.train.len()),
         };
         self.pace.schedule.rate(self.pace.learning_rate, clock) as f32
@@ -263,7 +286,12 @@ impl<'a> Site<'a> {
 
     /// The local steps before this round of a client that took part in all of them.
     pub fn steps_before(&self) -> u64 {
-        (self.round - 1) * self.steps
+        self.steps_before
+    }
+
+    /// `training.momentum`.
+    pub fn momentum(&self) -> f32 {
+        self.pace.momentum as f32
     }
 
     /// a of a theory schedule, where there is one.
@@ -402,6 +430,15 @@ impl<'a> Site<'a> {
             .scratch
             .tally(self.model, &Predictor::At(at), self.train);
         self.watch(tally.loss / tally.examples as f64 + self.model.penalty(at))
+    }
+
+    /// The mean loss of `at` over the examples that [`Site::set_aside`] put aside, without
+    /// the ℓ2 term.
+    pub fn loss_aside(&mut self, at: &[f32]) -> f64 {
+        let rows = self.train.gathered(self.scratch.aside.rows());
+        assert!(!rows.is_empty(), "set_aside comes first");
+        let tally = self.scratch.tally(self.model, &Predictor::At(at), &rows);
+        self.watch(tally.loss / tally.examples as f64)
     }
 
     /// grad ← ∇fᵢ(at) over all training examples, whatever the batch.

@@ -67,7 +67,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "algorithm",
-        &["model", "pack", "params", "settings", "site"],
+        &["model", "pack", "params", "rng", "settings", "site"],
     ),
     ("aggregation", &["error", "pack", "params", "settings"]),
     (

@@ -5,6 +5,8 @@ use apfl::error::{Error, Result};
 use apfl::spec::Spec;
 use apfl::training::{RoundRecord, Training};
 
+use crate::small;
+
 /// A spec for that table; `more` are further lines of `[data]`.
 fn spec(table: &std::path::Path, more: &str) -> Spec {
     let text = format!(
@@ -285,7 +287,7 @@ fn a_rate_that_blows_up_names_the_client() {
         let mut spec = spec(&path, "");
         spec.set(&format!("algorithm={algorithm}")).unwrap();
         spec.set("training.learning_rate=1e12").unwrap();
-        let plan = spec.plan().unwrap();
+        let plan = small::fitting(spec).plan().unwrap();
         let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
         let error = training
             .next_round()

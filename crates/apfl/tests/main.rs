@@ -14,6 +14,7 @@ mod dense;
 mod engines;
 mod equations;
 mod examples;
+mod family;
 mod faults;
 mod front_door;
 mod gradients;

@@ -14,6 +14,12 @@ Examples:
   apfl sweep my.toml --over algorithm.kind=apfl,fedavg \\
       --over training.learning_rate=0.01,0.03,0.1 --best training.learning_rate
 
+  apfl sweep my.toml --over algorithm.kind=apfl,pfedme --over rate=0.01,0.1 --best rate
+
+`rate` is every algorithm's own rate: training.learning_rate, but algorithm.rate for pfedme and
+algorithm.outer_rate for perfedavg, whose runs over training.learning_rate would all be the same
+and are refused.
+
 The grid is the product of all --over lists and the seeds seed, seed+1, …. Commas within braces,
 brackets or quotes do not separate values. Every run is an ordinary run directory in OUT/runs; the
 same command with the same --out runs what is missing. OUT gets sweep.csv (a row for every run),

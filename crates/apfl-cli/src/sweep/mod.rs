@@ -168,6 +168,10 @@ fn require_own(out: &Path, keys: &[&str]) -> Result<()> {
     }
 }
 
+/// The word for every algorithm's own rate: `training.learning_rate`, but `algorithm.rate`
+/// for pFedMe.
+const RATE: &str = "rate";
+
 /// Keys that would be set twice.
 fn check(overs: &[Over], args: &args::Sweep) -> Result<()> {
     if args
@@ -194,8 +198,15 @@ fn check(overs: &[Over], args: &args::Sweep) -> Result<()> {
 fn cell(spec: &Spec, overs: &[Over], values: &[String], seed: u64) -> Result<Cell> {
     let mut spec = spec.clone();
     let mut name = Vec::new();
-    for (over, value) in overs.iter().zip(values) {
+    let pairs = || overs.iter().zip(values);
+    for (over, value) in pairs().filter(|(over, _)| over.key != RATE) {
         spec.set(&format!("{}={value}", over.key))?;
+    }
+    if let Some((_, value)) = pairs().find(|(over, _)| over.key == RATE) {
+        let key = spec.plan()?.algorithm.properties().rate_key;
+        spec.set(&format!("{key}={value}"))?;
+    }
+    for (over, value) in pairs() {
         let last = over.key.rsplit('.').next().unwrap_or(&over.key);
         name.push(match last {
             "kind" => value.clone(),
@@ -204,7 +215,31 @@ fn cell(spec: &Spec, overs: &[Over], values: &[String], seed: u64) -> Result<Cel
     }
     spec.set(&format!("seed={seed}"))?;
     name.push(format!("seed={seed}"));
-    Cell::new(&name.join(","), &spec)
+    let cell = Cell::new(&name.join(","), &spec)?;
+    refuse_unused(overs, &cell)?;
+    Ok(cell)
+}
+
+/// Runs over a key that an algorithm does not use would be one and the same run.
+fn refuse_unused(overs: &[Over], cell: &Cell) -> Result<()> {
+    let unused = |over: &&Over| {
+        let mut notes = cell.plan.notes.iter();
+        notes.any(|note| {
+            let key = note.split(' ').next().unwrap_or_default();
+            over.key == key || over.key.starts_with(&format!("{key}."))
+        })
+    };
+    let Some(over) = overs.iter().find(unused) else {
+        return Ok(());
+    };
+    let algorithm = &cell.plan.algorithm;
+    Err(Error::Request(format!(
+        "--over {}: is not used by {}, so its runs would all be the same; its rate is {}, and \
+         --over {RATE}=… takes every algorithm's own",
+        over.key,
+        algorithm.kind(),
+        algorithm.properties().rate_key
+    )))
 }
 
 /// `key=v1,v2,…`; commas within braces, brackets and quotes belong to a value.

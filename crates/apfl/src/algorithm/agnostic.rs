@@ -160,6 +160,10 @@ impl<A: Algorithm<Broadcast = ModelOnly>> Algorithm for Agnostic<A> {
         self.inner.shared(&server.inner)
     }
 
+    fn aggregated_mut<'a>(&self, server: &'a mut Self::Server) -> Option<&'a mut [f32]> {
+        self.inner.aggregated_mut(&mut server.inner)
+    }
+
     fn localized<'a>(&self, local: &'a A::Memory, update: &'a Self::Update) -> &'a [f32] {
         self.inner.localized(local, &update.inner)
     }

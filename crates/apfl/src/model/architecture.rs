@@ -56,6 +56,15 @@ impl Shape {
             Shape::Cnn { .. } => false,
         }
     }
+
+    /// Layers with parameters.
+    pub fn layers(&self) -> usize {
+        match self {
+            Shape::Linear => 1,
+            Shape::Mlp(hidden) => hidden.len() + 1,
+            Shape::Cnn { .. } => 4,
+        }
+    }
 }
 
 /// A model's settings.

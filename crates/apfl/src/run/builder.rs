@@ -6,7 +6,7 @@ use std::sync::Arc;
 use toml::{Table, Value};
 
 use super::{Program, Run, Start, start_of};
-use crate::aggregation::Aggregation;
+use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor, Apfl, Properties};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use crate::model::Model;
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::spec::{Plan, PlannedSchedule, Resources, Spec};
+use crate::spec::{Plan, PlannedSchedule, Resources, Spec, objections};
 use crate::store::run_dir::RunDir;
 use crate::training::{DeliverTo, Weights};
 
@@ -27,6 +27,7 @@ pub struct RunBuilder {
     initial: Option<Params>,
     schedule: Option<Schedule>,
     aggregation: Aggregation,
+    server: ServerOptimizer,
     directory: Option<PathBuf>,
     resume: bool,
     force: bool,
@@ -65,6 +66,7 @@ impl Run {
             initial: None,
             schedule: None,
             aggregation: Aggregation::Mean,
+            server: ServerOptimizer::Mean,
             directory: None,
             resume: false,
             force: false,
@@ -166,6 +168,17 @@ impl RunBuilder {
         self
     }
 
+    /// How the server moves its model to the cohort's. Default: there at once.
+    pub fn server(mut self, optimizer: ServerOptimizer) -> Self {
+        self.server = optimizer;
+        self
+    }
+
+    /// β of the clients' momentum, which starts anew in every round. Default: 0.
+    pub fn momentum(self, beta: f64) -> Self {
+        self.set("training.momentum", beta)
+    }
+
     /// Leaves a client whose loss is not finite out of the round, instead of ending the run.
     pub fn skip_nonfinite(self, skip: bool) -> Self {
         let word = if skip { "skip" } else { "stop" };
@@ -244,6 +257,7 @@ impl RunBuilder {
     pub fn build(self) -> Result<Run> {
         let mut plan = self.spec.plan()?;
         plan.aggregation = self.aggregation;
+        plan.server = self.server;
         if let Some(schedule) = self.schedule {
             plan.pace.schedule = PlannedSchedule::Known(schedule);
         }
@@ -263,6 +277,8 @@ impl RunBuilder {
         }
         let rule = format!("{:?}", self.aggregation);
         nested(&mut spec, "federation", "aggregation", rule);
+        let optimizer = format!("{:?}", self.server);
+        nested(&mut spec, "federation", "server", optimizer);
 
         match (&self.directory, self.resume) {
             (None, true) => {
@@ -301,6 +317,7 @@ impl RunBuilder {
             ..
         } = &self.algorithm;
         let rule = self.aggregation != Aggregation::Mean;
+        let objections = objections(properties, "the algorithm", plan);
         let examples = plan.weights == Weights::Examples;
         let without_directory = plan.engine.memory_budget.is_some() && self.directory.is_none();
         let problem = match problem {
@@ -321,6 +338,12 @@ impl RunBuilder {
                     "{words}: it needs a shift of its own, or a theorem's schedule that has one"
                 ))
             }
+            None if !objections.is_empty() => {
+                let one = |(key, problem): &(&str, String)| format!("{key}: {problem}");
+                let all: Vec<String> = objections.iter().map(one).collect();
+                Some(all.join("; "))
+            }
+            None if self.server.problem().is_some() => self.server.problem(),
             None if without_directory => {
                 Some("memories can be on disk only in a run directory: give one".into())
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use toml::Table;
 
 use super::{checks, theory};
-use crate::aggregation::Aggregation;
+use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::AlgorithmSpec;
 use crate::attack::{Attack, Attackers};
 use crate::clients::{MemoryHome, World};
@@ -47,6 +47,8 @@ pub struct Plan {
     pub weights: Weights,
     /// How updates become one model.
     pub aggregation: Aggregation,
+    /// How the server moves its model.
+    pub server: ServerOptimizer,
     /// What some clients do to the shared model.
     pub attack: Option<Attack>,
     /// Rounds to train.
@@ -68,6 +70,8 @@ pub struct Plan {
     pub checkpoint_every: u64,
     /// Where clients are to live.
     pub engine: PlannedEngine,
+    /// What a user should be told of the spec, such as keys that are not used.
+    pub notes: Vec<String>,
 }
 
 /// How clients train, before the data is there.
@@ -81,6 +85,8 @@ pub struct PlannedPace {
     pub learning_rate: f64,
     /// How it changes.
     pub schedule: PlannedSchedule,
+    /// β of local momentum.
+    pub momentum: f64,
 }
 
 /// A schedule, or a theorem that makes one of the data.
@@ -99,15 +105,20 @@ impl PlannedPace {
             batch: self.batch,
             learning_rate: self.learning_rate,
             schedule,
+            momentum: self.momentum,
         }
     }
 
     /// How a client trains that comes after the run: a theorem's schedule is for the run's
-    /// own steps, so a newcomer keeps the rate.
+    /// own steps, so a newcomer keeps the rate; its steps are plain ones.
     pub fn of_newcomer(&self) -> Pace {
+        let plain = Self {
+            momentum: 0.0,
+            ..self.clone()
+        };
         match self.schedule {
-            PlannedSchedule::Known(schedule) => self.with(schedule),
-            PlannedSchedule::Theory(_) => self.with(Schedule::Constant),
+            PlannedSchedule::Known(schedule) => plain.with(schedule),
+            PlannedSchedule::Theory(_) => plain.with(Schedule::Constant),
         }
     }
 }
@@ -166,7 +177,8 @@ impl Plan {
         checks::start(&w0, model.layout().len())?;
         let attackers = Attackers::draw(self.attack, dataset.clients(), self.seed);
         let dataset = attackers.poison(dataset)?;
-        let mut notes = dataset.notes();
+        let mut notes = self.notes.clone();
+        notes.extend(dataset.notes());
         notes.extend(attackers.note(dataset.clients()));
         notes.extend(self.too_many_tensors(&*dataset, &*model));
         let pace = match &self.pace.schedule {
@@ -191,6 +203,7 @@ impl Plan {
             participation: self.participation,
             weights: self.weights,
             aggregation: self.aggregation,
+            server: self.server,
             attackers,
             evaluate_every: self.evaluate_every,
             deliver_to: self.deliver_to,

@@ -11,7 +11,7 @@ use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
 #[cfg(feature = "mpi")]
 use crate::engine::Mpi;
 use crate::engine::{Engine, EngineKind, Threads};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field};
 use crate::params::Params;
 use crate::store::archive::{MemoryArchive, Written};
@@ -57,7 +57,7 @@ impl Training {
 
     /// A run of any algorithm.
     pub fn with_algorithm<A: Algorithm>(setup: Setup, algorithm: A) -> Result<Self> {
-        let algorithm = Arc::new(algorithm);
+        let algorithm = Arc::new(fitted(algorithm, &setup)?);
         let (world, own) = (setup.world.clone(), algorithm.clone());
         match setup.engine {
             EngineKind::Threads => {
@@ -78,7 +78,7 @@ impl Training {
         algorithm: Arc<A>,
     ) -> Result<Self> {
         let setup = Arc::new(setup);
-        let rounds = Typed::new(setup.clone(), algorithm, engine);
+        let rounds = Typed::new(setup.clone(), algorithm, engine)?;
         Ok(Self {
             setup,
             rounds: Box::new(rounds),
@@ -218,6 +218,13 @@ impl Training {
     }
 }
 
+/// The algorithm for a run of that model and seed.
+fn fitted<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<A> {
+    let World { model, seed, .. } = &setup.world;
+    let fitted = algorithm.for_run(model.layout(), *seed);
+    fitted.map_err(|problem| Error::Request(format!("algorithm: {problem}")))
+}
+
 /// Carries out the orders of a job's leader until there are no more; for ranks that do not
 /// lead.
 #[cfg(feature = "mpi")]
@@ -230,8 +237,9 @@ pub fn serve(
     impl AlgorithmVisitor for Serve {
         type Out = Result<()>;
         fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
+            let algorithm = Arc::new(fitted(algorithm, &self.1)?);
             let Setup { world, threads, .. } = self.1;
-            crate::engine::mpi::serve(self.0, world, Arc::new(algorithm), threads)
+            crate::engine::mpi::serve(self.0, world, algorithm, threads)
         }
     }
     algorithm.clone().accept(Serve(cluster, setup))

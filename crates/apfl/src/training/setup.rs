@@ -1,6 +1,6 @@
 //! What a run is, apart from its algorithm.
 
-use crate::aggregation::Aggregation;
+use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::attack::Attackers;
 use crate::clients::{MemoryHome, World};
 use crate::engine::EngineKind;
@@ -40,6 +40,8 @@ pub struct Setup {
     pub weights: Weights,
     /// How updates become one model.
     pub aggregation: Aggregation,
+    /// How the server moves its model.
+    pub server: ServerOptimizer,
     /// Who attacks.
     pub attackers: Attackers,
     /// Rounds between evaluations.

@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 pub mod averaged;
 mod kind;
+mod momentum;
 pub mod options;
 mod variant;
 
@@ -114,6 +115,7 @@ impl Apfl {
         after: impl FnMut(&[f32], &[f32]),
     ) {
         match self.options {
+            Options::PAPER if site.momentum() > 0.0 => momentum::round(self, w, local, site),
             Options::PAPER => self.paper_round(w, local, site, after),
             _ => variant::round(self, w, local, site, after),
         }
@@ -248,6 +250,10 @@ impl Algorithm for Apfl {
         &server.model
     }
 
+    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
+    }
+
     fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
         &update.model
     }
@@ -284,6 +290,7 @@ impl Algorithm for Apfl {
     fn properties(&self) -> Properties {
         let plain = Properties {
             gradients: 2,
+            momentum: self.options == Options::PAPER,
             ..Properties::default()
         };
         match self.options.preset {

@@ -81,7 +81,6 @@ struct Here<'a, A: Algorithm> {
 impl<A: Algorithm> Here<'_, A> {
     /// Carries out an order and says its last word; an error is one that was not told yet.
     fn carry_out(&self, order: Order, payload: &[u8]) -> Result<()> {
-        let params = self.clients.world().w0.len();
         match order {
             Order::Begin { .. } | Order::Leave | Order::End => unreachable!("seen to before"),
             Order::Train {
@@ -110,7 +109,7 @@ impl<A: Algorithm> Here<'_, A> {
                 });
             }
             Order::Score { round, cohort } => {
-                let shared = params_of(params, payload)?;
+                let shared = params_of(payload)?;
                 self.each(&cohort, |k, scratch| {
                     let tallies = self.clients.score(cohort[k], &shared, round, scratch)?;
                     Ok(encode(&tallies))
@@ -122,10 +121,10 @@ impl<A: Algorithm> Here<'_, A> {
                 clients,
                 keep,
             } => {
-                let length = payload.len().saturating_sub(4 * params);
-                let (broadcast, shared) = payload.split_at(length);
+                let length: usize = sent.iter().map(Field::bytes).sum();
+                let (broadcast, shared) = payload.split_at(length.min(payload.len()));
                 let sent: A::Broadcast = unpacked(&sent, broadcast)?;
-                let shared = params_of(params, shared)?;
+                let shared = params_of(shared)?;
                 let (hand_over, files) = match keep {
                     KeepOrder::Nothing => (Keep::Nothing, None),
                     KeepOrder::HandOver => (Keep::HandOver, None),
@@ -269,11 +268,12 @@ fn open([personal, localized, local]: [SlotPlace; 3]) -> Result<ModelFiles> {
     })
 }
 
-fn params_of(length: usize, bytes: &[u8]) -> Result<Params> {
+/// A model, or several one after the other.
+fn params_of(bytes: &[u8]) -> Result<Params> {
     let field = Field {
         name: "model".into(),
         kind: NumberType::F32,
-        len: length,
+        len: bytes.len() / 4,
     };
     let one: crate::pack::ModelOnly = unpacked(&[field], bytes)?;
     Ok(one.model)
