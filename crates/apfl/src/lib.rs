@@ -74,6 +74,7 @@
 pub mod aggregation;
 pub mod algorithm;
 pub mod attack;
+pub mod choice;
 #[doc(hidden)] // for the program and the tests
 pub mod clients;
 #[doc(hidden)] // for the program and the tests

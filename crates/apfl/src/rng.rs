@@ -40,6 +40,8 @@ pub enum Purpose {
     Attack = 11,
     /// Points, directions and noise of the theory's measurements.
     Theory = 12,
+    /// Which training rows are held out for a choice.
+    Aside = 13,
 }
 
 /// The stream of that name.

@@ -8,8 +8,9 @@ use std::process::Command;
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 31] = [
+const ROOMS: [(&str, &[&str]); 32] = [
     ("params", &[]),
+    ("choice", &[]),
     ("rng", &[]),
     ("schedule", &[]),
     ("metrics", &[]),
@@ -41,7 +42,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     ),
     (
         "site",
-        &["data", "metrics", "model", "params", "rng", "schedule"],
+        &["choice", "data", "metrics", "model", "params", "rng", "schedule"],
     ),
     (
         "predict",
@@ -55,7 +56,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     ),
     (
         "algorithm",
-        &["model", "pack", "params", "settings", "site"],
+        &["choice", "model", "pack", "params", "settings", "site"],
     ),
     ("aggregation", &["error", "pack", "params", "settings"]),
     (
@@ -66,6 +67,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     (
         "clients",
         &[
+            "choice",
             "algorithm",
             "data",
             "digest",
@@ -84,6 +86,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     (
         "engine",
         &[
+            "choice",
             "algorithm",
             "clients",
             "data",
@@ -100,6 +103,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     (
         "training",
         &[
+            "choice",
             "aggregation",
             "algorithm",
             "attack",
@@ -117,6 +121,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     (
         "spec",
         &[
+            "choice",
             "aggregation",
             "algorithm",
             "attack",
@@ -138,6 +143,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     (
         "store::run_dir",
         &[
+            "choice",
             "clients",
             "data",
             "error",
@@ -167,6 +173,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     (
         "run",
         &[
+            "choice",
             "aggregation",
             "algorithm",
             "clients",
@@ -199,6 +206,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     (
         "join",
         &[
+            "choice",
             "algorithm",
             "data",
             "error",
@@ -212,6 +220,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     (
         "theory",
         &[
+            "choice",
             "clients",
             "curvature",
             "data",
