@@ -212,6 +212,8 @@ pub struct Choices {
     pub of: BTreeMap<usize, Choice>,
     /// All clients' losses: ℓ̄ and the rows it is of.
     pub all: HeldOut,
+    /// Wall time of the passes before.
+    pub seconds: f64,
 }
 
 impl Choices {
@@ -242,6 +244,7 @@ impl Choices {
             of: of.collect(),
             list,
             all,
+            seconds: 0.0,
         }
     }
 

@@ -15,6 +15,8 @@ pub enum Which {
     Local,
     /// The model the client serves
     Personal,
+    /// What the client trained on its own rows alone (with mixing = { chosen = [… 1] })
+    Alone,
 }
 
 impl From<Which> for apfl::WhichModel {
@@ -24,6 +26,7 @@ impl From<Which> for apfl::WhichModel {
             Which::Localized => apfl::WhichModel::Localized,
             Which::Local => apfl::WhichModel::Local,
             Which::Personal => apfl::WhichModel::Personal,
+            Which::Alone => apfl::WhichModel::Alone,
         }
     }
 }

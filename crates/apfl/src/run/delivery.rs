@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Event, Finished, Watch};
+use crate::choice::{Choice, Choices, Choosing, HeldOut, Pass};
 use crate::clients::{ClientModels, Delivered, Keep};
 use crate::error::{Error, Result};
-use crate::metrics::{ByModel, OverClients, Spread, Tallies};
-use crate::store::run_dir::{ClientRecord, Counts, RunDir, Summary};
+use crate::metrics::{ByModel, Gain, OverClients, Spread, Tallies};
+use crate::store::run_dir::{
+    ChosenRecord, ClientRecord, Counts, HeldOutRecord, Part, Prior, RunDir, Summary, TotalGain,
+};
 use crate::training::{RoundRecord, Training};
 
 /// Where a run writes what it leaves.
@@ -56,6 +59,7 @@ pub(super) fn deliver(
     output: Output,
     watch: &mut Watch<'_>,
 ) -> Result<Finished> {
+    choose(training, &output)?;
     let setup = training.setup().clone();
     let dataset = &setup.world.dataset;
     let receivers = training.receivers();
@@ -76,8 +80,11 @@ pub(super) fn deliver(
     let regression = dataset.schema().task.classes() == 0;
     let mut record = |delivered: &Delivered| {
         let attacker = setup.attackers.has(delivered.client);
-        sums.add(delivered, attacker);
-        record_of(delivered, rounds[&delivered.client], attacker, regression)
+        sums.add(delivered, setup.choices.of.get(&delivered.client), attacker);
+        let choice = setup.choices.of.get(&delivered.client);
+        let chosen = choice.map(|choice| ChosenRecord::of(choice, &setup.choices.list));
+        let rounds = rounds[&delivered.client];
+        record_of(delivered, chosen, rounds, attacker, regression)
     };
 
     let finished = match output {
@@ -89,7 +96,8 @@ pub(super) fn deliver(
                 false => layout.clone(),
             };
             let layouts = setup.keep_models.then_some((&personal, layout));
-            let mut files = directory.delivery(&names, layouts)?;
+            let alone = training.choosing().is_some_and(Choosing::has_alone);
+            let mut files = directory.delivery(&names, layouts, alone)?;
             let (mut lines, keep) = files.parts();
             let mut reached = 0;
             training.deliver_to(&receivers, keep, &mut |delivered| {
@@ -127,6 +135,27 @@ pub(super) fn deliver(
     Ok(finished)
 }
 
+/// Lets clients choose what they serve, where this training held rows out for it, and writes
+/// down what they saw.
+fn choose(training: &mut Training, output: &Output) -> Result<()> {
+    let choosing = match (training.setup().pass, training.choosing()) {
+        (Some(Pass::HeldOut(_)), Some(choosing)) => choosing.clone(),
+        _ => return Ok(()),
+    };
+    let held_out = training.hold_out(&training.choosers())?;
+    let setup = training.setup();
+    if let Output::Directory(directory) = output {
+        let record = |(client, own): (&usize, &HeldOut)| HeldOutRecord {
+            client: setup.world.dataset.name(*client),
+            held_out: own.clone(),
+        };
+        let records: Vec<HeldOutRecord> = held_out.iter().map(record).collect();
+        directory.write_held_out(&records)?;
+    }
+    let choices = Choices::make(&choosing, held_out, |k| !setup.attackers.has(k));
+    training.choose(choices)
+}
+
 /// Who is delivered to, and who is left out because its loss is not finite. The files of
 /// models begin with the names in them, so this must be known before.
 fn finite(training: &mut Training, receivers: Vec<usize>) -> Result<(Vec<usize>, Vec<usize>)> {
@@ -146,13 +175,16 @@ fn finite(training: &mut Training, receivers: Vec<usize>) -> Result<(Vec<usize>,
 struct Sums {
     reached: usize,
     tallies: Vec<ByModel<Tallies>>,
+    alone: Vec<Tallies>,
+    gains: Vec<Gain>,
+    chosen: BTreeMap<String, usize>,
     mixing: Vec<f64>,
     /// Hits and validation examples of always answering the commonest training class.
     majority: Vec<(f64, f64)>,
 }
 
 impl Sums {
-    fn add(&mut self, delivered: &Delivered, attacker: bool) {
+    fn add(&mut self, delivered: &Delivered, choice: Option<&Choice>, attacker: bool) {
         self.reached += 1;
         if attacker {
             return;
@@ -162,6 +194,11 @@ impl Sums {
         let hits = delivered.majority.map(|share| (share * valid, valid));
         self.majority.extend(hits);
         self.tallies.push(delivered.tallies);
+        self.alone.extend(delivered.alone);
+        self.gains.extend(delivered.gain);
+        if let Some(choice) = choice {
+            *self.chosen.entry(choice.candidate.name()).or_default() += 1;
+        }
     }
 
     /// An engine that leaves a client out would leave a hole in the files of models.
@@ -194,12 +231,29 @@ impl Sums {
                 sum(|(hits, _)| *hits) / sum(|(_, valid)| *valid)
             }),
             mixing: Spread::of(&self.mixing),
-            seconds,
+            chosen: self.chosen,
+            prior: training
+                .choosing()
+                .filter(|_| !setup.choices.list.is_empty())
+                .map(|choosing| Prior::of(&setup.choices, choosing.prior)),
+            alone: OverClients::of(&self.alone, regression),
+            gain: (!self.gains.is_empty()).then(|| TotalGain {
+                part: Part::Valid,
+                gain: Gain::pooled(self.gains.iter()),
+            }),
+            seconds: seconds + setup.choices.seconds,
         })
     }
 }
 
-fn record_of(delivered: &Delivered, rounds: u64, attacker: bool, regression: bool) -> ClientRecord {
+fn record_of(
+    delivered: &Delivered,
+    chosen: Option<ChosenRecord>,
+    rounds: u64,
+    attacker: bool,
+    regression: bool,
+) -> ClientRecord {
+    let mixing = delivered.mixing.map(f64::from);
     ClientRecord {
         client: delivered.name.clone(),
         examples: Counts {
@@ -209,8 +263,11 @@ fn record_of(delivered: &Delivered, rounds: u64, attacker: bool, regression: boo
         classes: delivered.classes.clone(),
         rounds,
         attacker,
-        mixing: delivered.mixing.map(f64::from),
+        mixing: (mixing.is_some() || chosen.is_some()).then_some(mixing),
         majority: delivered.majority,
         scores: delivered.tallies.map(|t| t.scores(regression)),
+        chosen,
+        alone: delivered.alone.map(|t| t.scores(regression)),
+        gain: delivered.gain,
     }
 }

@@ -1,11 +1,13 @@
 //! The rounds of one algorithm on one engine.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::aggregator::Aggregator;
 use super::{RoundRecord, Setup};
 use crate::algorithm::Algorithm;
+use crate::choice::{Candidate, Choosing, HeldOut};
 use crate::clients::{Delivered, Keep};
 use crate::digest::{digest_of, digest_of_pieces, hex};
 use crate::engine::Engine;
@@ -28,6 +30,9 @@ pub(super) trait Rounds: Send {
         keep: Keep<'_>,
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()>;
+    fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>>;
+    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()>;
+    fn choosing(&self) -> Option<&Choosing>;
     fn shared(&self) -> Params;
     fn output(&self) -> Params;
     fn mixes_outputs(&self) -> bool;
@@ -94,6 +99,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         let mut cohort = setup.cohort(round);
         let score = setup.evaluates(round);
         let (mut localized, mut personal) = (Pool::default(), Pool::default());
+        let mut candidates: Vec<(f64, Pool)> = Vec::new();
         let (mut mixing, mut skipped) = (Vec::new(), Vec::new());
         let (mut steps, mut bytes_up) = (0, 0);
         let mut updates = Aggregator::new(setup, &*self.algorithm, &self.server, round);
@@ -107,6 +113,11 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
                     if let Some((l, p)) = &reply.tallies {
                         localized.add(l);
                         personal.add(p);
+                    }
+                    candidates.resize(reply.candidates.len().max(candidates.len()), Default::default());
+                    for (all, (loss, tallies)) in candidates.iter_mut().zip(&reply.candidates) {
+                        all.0 += loss;
+                        all.1.add(tallies);
                     }
                     mixing.extend(reply.mixing.map(f64::from));
                 }
@@ -122,6 +133,12 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             });
         }
         let fold = updates.finish()?;
+        // Where there are several: the one with the least loss on the cohort's held-out rows.
+        let best = candidates.iter().copied();
+        let best = best.reduce(|best, next| if next.0 < best.0 { next } else { best });
+        if let Some((_, pool)) = best {
+            personal = pool;
+        }
         cohort.retain(|client| skipped.binary_search(client).is_err());
         let honest = |client: &usize| !setup.attackers.has(*client);
         let trained = Trained {
@@ -234,6 +251,25 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         let round = self.round + 1;
         self.engine
             .deliver(round, &sent, shared, clients, keep, each)
+    }
+
+    fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>> {
+        let sent = self.algorithm.broadcast(&self.server);
+        let mut held_out = BTreeMap::new();
+        let round = self.round + 1; // as in delivery
+        self.engine
+            .hold_out(round, &sent, clients, &mut |client, own| {
+                held_out.insert(client, own);
+            })?;
+        Ok(held_out)
+    }
+
+    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()> {
+        self.engine.choose(choices)
+    }
+
+    fn choosing(&self) -> Option<&Choosing> {
+        self.algorithm.choosing()
     }
 
     fn shared(&self) -> Params {

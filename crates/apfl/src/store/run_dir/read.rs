@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{ClientRecord, Environment, Summary};
+use super::{ClientRecord, Environment, HELD_OUT, HeldOutRecord, Summary};
 use crate::data::Schema;
 use crate::error::{Error, Result, at};
 use crate::model::{Layout, Model};
@@ -177,8 +177,12 @@ pub(crate) fn read_model(
         return Err(Error::in_file(
             run,
             format!(
-                "there is no models/{} in it; are delivery.clients and delivery.keep such that it was kept?",
-                which.file()
+                "there is no models/{} in it; are delivery.clients and delivery.keep such that it was kept?{}",
+                which.file(),
+                match which {
+                    WhichModel::Alone => " (clients also train alone where 1 is among the candidates of mixing = { chosen = … })",
+                    _ => "",
+                }
             ),
         ));
     }
@@ -197,6 +201,11 @@ pub fn read_rounds(run: &Path) -> Result<Vec<RoundRecord>> {
 /// The lines of a run directory's `clients.jsonl`.
 pub fn read_clients(run: &Path) -> Result<Vec<ClientRecord>> {
     read_lines(&run.join("clients.jsonl"))
+}
+
+/// The lines of a pass's `held-out.jsonl`.
+pub fn read_held_out(run: &Path) -> Result<Vec<HeldOutRecord>> {
+    read_lines(&run.join(HELD_OUT))
 }
 
 fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
