@@ -136,7 +136,9 @@ impl Choosing {
         let prior = (0.0..=1e15).contains(&self.prior);
         let aside = self.aside > 0.0 && self.aside <= 0.9;
         if !folds || !prior || !aside || (self.folds > 1 && !self.refit) {
-            return Some(format!("folds, prior, aside and refit do not fit: {self:?}"));
+            return Some(format!(
+                "folds, prior, aside and refit do not fit: {self:?}"
+            ));
         }
         None
     }
@@ -295,8 +297,7 @@ mod tests {
         assert_eq!(chosen(8.0), [one, shared]);
         // κ = 20: (9 + 12, 6 + 12, 3 + 18)/30 = (.7, .6, .7); client 1 (27, 30, 51)/50.
         assert_eq!(chosen(20.0), [half, shared]);
-        // κ → ∞: the argmin of ℓ̄ for all; shared and 0.5 tie there, and their own rows are
-        // weighed with nothing: client 0 keeps 0.5 by its last bit, if any.
+        // Without rows of its own: ℓ̄, whose least two tie.
         assert_eq!(choose(&HeldOut::default(), &[0.6, 0.6, 0.9], 50.0), 0);
     }
 
@@ -305,9 +306,20 @@ mod tests {
         let list = Choosing::from([1.0, 0.0, 0.5]).list();
         let names: Vec<String> = list.iter().map(|c| c.name()).collect();
         assert_eq!(names, ["shared", "0", "0.5", "1"]);
-        assert!(names.iter().zip(list).all(|(n, c)| Candidate::named(n) == Some(c)));
-        assert_eq!(choose(&held_out(2, &[1.0, 1.0, 1.0, 1.0]), &[0.5; 4], 3.0), 0);
-        assert_eq!(choose(&held_out(2, &[2.0, 1.0, 1.0, 1.0]), &[0.5; 4], 3.0), 1);
+        assert!(
+            names
+                .iter()
+                .zip(list)
+                .all(|(n, c)| Candidate::named(n) == Some(c))
+        );
+        assert_eq!(
+            choose(&held_out(2, &[1.0, 1.0, 1.0, 1.0]), &[0.5; 4], 3.0),
+            0
+        );
+        assert_eq!(
+            choose(&held_out(2, &[2.0, 1.0, 1.0, 1.0]), &[0.5; 4], 3.0),
+            1
+        );
         // With one α there is no choice, and no shared model to choose.
         assert_eq!(Choosing::from([0.5]).list(), [Candidate::Mixing(0.5)]);
         // Nothing held out, no prior: ℓ̄ decides.

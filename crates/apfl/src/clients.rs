@@ -1,7 +1,7 @@
 //! The clients that live in this process: their shards and their memories.
 
-use std::path::PathBuf;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
@@ -561,7 +561,10 @@ impl<A: Algorithm> Clients<A> {
             let (model, rows) = (&*self.world.model, measuring_rows(&shard));
             let mut differences = scratch.losses(model, &own, rows);
             let served = scratch.losses(model, &personal, rows);
-            differences.iter_mut().zip(served).for_each(|(d, s)| *d -= s);
+            differences
+                .iter_mut()
+                .zip(served)
+                .for_each(|(d, s)| *d -= s);
             gain = Some(Gain::of(&differences));
         }
         let classes = shard

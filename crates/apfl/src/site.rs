@@ -411,8 +411,7 @@ impl<'a> Site<'a> {
     /// [`Site::descend_both`] for several fixed α with a v each, and w once:
     /// v ← v − ηα·∇f(αv + (1−α)w; ξ), w ← w − η·∇f(w; ξ).
     pub fn descend_all(&mut self, models: &mut [(f32, &mut Params)], w: &mut [f32], eta: f32) {
-        let sum =
-            self.on_batch(|model, batch, ws| model.descend_all(models, w, eta, batch, ws));
+        let sum = self.on_batch(|model, batch, ws| model.descend_all(models, w, eta, batch, ws));
         self.watch(sum);
     }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 32] = [
+const ROOMS: [(&str, &[&str]); 33] = [
     ("params", &[]),
     ("choice", &[]),
     ("rng", &[]),
@@ -42,7 +42,9 @@ const ROOMS: [(&str, &[&str]); 32] = [
     ),
     (
         "site",
-        &["choice", "data", "metrics", "model", "params", "rng", "schedule"],
+        &[
+            "choice", "data", "metrics", "model", "params", "rng", "schedule",
+        ],
     ),
     (
         "predict",
@@ -203,6 +205,7 @@ const ROOMS: [(&str, &[&str]); 32] = [
             "store::tensors",
         ],
     ),
+    ("advise", &["error", "metrics", "store::run_dir"]),
     (
         "join",
         &[

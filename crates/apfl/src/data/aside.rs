@@ -153,7 +153,10 @@ mod tests {
                     sizes.push(aside.len());
                 }
                 // A single row is never held out: there would be nothing to train on.
-                assert!(seen.iter().all(|n| *n == usize::from(m > 1)), "{m}: {seen:?}");
+                assert!(
+                    seen.iter().all(|n| *n == usize::from(m > 1)),
+                    "{m}: {seen:?}"
+                );
                 let (most, least) = (sizes.iter().max().unwrap(), sizes.iter().min().unwrap());
                 assert!(most - least <= 1);
             }

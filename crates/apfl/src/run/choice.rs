@@ -113,7 +113,10 @@ impl Run {
 fn spec_of(whole: &Table, pass: u64) -> Table {
     let mut spec = whole.clone();
     let table = |value: &mut Value| value.as_table_mut().map(std::mem::take);
-    let mut algorithm = spec.get_mut("algorithm").and_then(table).unwrap_or_default();
+    let mut algorithm = spec
+        .get_mut("algorithm")
+        .and_then(table)
+        .unwrap_or_default();
     match algorithm.get_mut("mixing").and_then(Value::as_table_mut) {
         Some(mixing) => mixing.insert("pass".into(), (pass as i64).into()),
         None => algorithm.insert("pass".into(), (pass as i64).into()),

@@ -72,7 +72,9 @@ impl Finished {
     ) -> Self {
         let of = setup.choices.of.iter();
         let left = Left::Memory {
-            held_out: of.map(|(k, choice)| (*k, choice.held_out.clone())).collect(),
+            held_out: of
+                .map(|(k, choice)| (*k, choice.held_out.clone()))
+                .collect(),
             shared,
             rounds,
             clients,

@@ -114,7 +114,10 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
                         localized.add(l);
                         personal.add(p);
                     }
-                    candidates.resize(reply.candidates.len().max(candidates.len()), Default::default());
+                    candidates.resize(
+                        reply.candidates.len().max(candidates.len()),
+                        Default::default(),
+                    );
                     for (all, (loss, tallies)) in candidates.iter_mut().zip(&reply.candidates) {
                         all.0 += loss;
                         all.1.add(tallies);

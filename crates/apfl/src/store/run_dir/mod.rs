@@ -14,8 +14,8 @@ use crate::metrics::{ByModel, Gain, OverClients, Scores, Spread};
 /// The file of what clients saw on held-out rows.
 const HELD_OUT: &str = "held-out.jsonl";
 
-pub(crate) use read::read_model;
 pub use chosen::{Alpha, ChosenRecord, HeldOutRecord, Part, Prior, TotalGain};
+pub(crate) use read::read_model;
 pub use read::{FinishedRun, InterruptedRun, read_clients, read_held_out, read_rounds};
 pub use write::{ClientLines, DeliveryFiles, RunDir};
 

@@ -110,6 +110,13 @@ impl FinishedRun {
         TrainedModel::new(model, params, self.schema.clone())
     }
 
+    /// Its final numbers.
+    pub fn summary(&self) -> Result<Summary> {
+        let file = self.path.join("summary.json");
+        let text = fs::read_to_string(&file).map_err(at(&file, "read"))?;
+        serde_json::from_str(&text).map_err(|e| Error::in_file(&file, e))
+    }
+
     /// The clients that delivery reached.
     pub fn clients(&self) -> Result<Vec<String>> {
         #[derive(Deserialize)]
@@ -180,7 +187,8 @@ pub(crate) fn read_model(
                 "there is no models/{} in it; are delivery.clients and delivery.keep such that it was kept?{}",
                 which.file(),
                 match which {
-                    WhichModel::Alone => " (clients also train alone where 1 is among the candidates of mixing = { chosen = … })",
+                    WhichModel::Alone =>
+                        " (clients also train alone where 1 is among the candidates of mixing = { chosen = … })",
                     _ => "",
                 }
             ),
