@@ -1,7 +1,9 @@
 //! `apfl check`: a dry run.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use apfl::choice::{Candidate, Choice, Choices, HeldOut, Pass};
 use apfl::data::Normalization;
 use apfl::engine::threads;
 use apfl::error::Result;
@@ -27,6 +29,9 @@ struct Report {
     parameters: usize,
     memory_bytes: f64,
     seconds: f64,
+    /// Of a choice: how many passes hold rows out, and the seconds of each of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passes: Option<(u64, f64)>,
     notes: Vec<String>,
 }
 
@@ -50,7 +55,8 @@ pub fn check(args: &args::Check) -> Result<()> {
         Spread::of(&values).expect("there is a client")
     };
     let (train, valid) = (spread(|s| s.0), spread(|s| s.1));
-    let (seconds, client_bytes) = tried(&plan, &setup, train.mean as usize)?;
+    let (costs, client_bytes) = costs(&plan, &setup, train.mean as usize)?;
+    let seconds = costs.total();
     let k = setup.cohort_size();
     let met = match setup.participation < 1.0 {
         true => n as f64 * (1.0 - (1.0 - k as f64 / n as f64).powf(setup.rounds as f64)),
@@ -73,6 +79,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         parameters: world.model.layout().len(),
         memory_bytes: met * per_client,
         seconds,
+        passes: costs.before,
         notes: setup.notes.clone(),
     };
     if args.json {
@@ -89,7 +96,47 @@ pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
     let examples: usize = looked_at
         .map(|client| setup.world.dataset.sizes(client).0)
         .sum();
-    Ok(tried(plan, setup, examples / count)?.0)
+    Ok(costs(plan, setup, examples / count)?.0.total())
+}
+
+/// The seconds of a run: of the passes before the last one, and of that.
+struct Costs {
+    before: Option<(u64, f64)>,
+    last: f64,
+}
+
+impl Costs {
+    fn total(&self) -> f64 {
+        self.last
+            + self
+                .before
+                .map_or(0.0, |(passes, each)| passes as f64 * each)
+    }
+}
+
+/// What all trainings of a run should take, and the bytes of a client's memory.
+fn costs(plan: &Plan, setup: &Setup, examples: usize) -> Result<(Costs, usize)> {
+    let (first, bytes) = tried(plan, setup, examples)?;
+    let Some(choosing) = plan.algorithm.choosing().filter(|c| c.single().is_none()) else {
+        let (before, last) = (None, first);
+        return Ok((Costs { before, last }, bytes));
+    };
+    // The last pass as it costs most: with a model of its own at everybody.
+    let half = |_| Choice {
+        candidate: Candidate::Mixing(0.5),
+        held_out: HeldOut::default(),
+    };
+    let mut last = setup.clone();
+    last.pass = Some(Pass::Last);
+    last.choices = Arc::new(Choices {
+        of: (0..setup.world.dataset.clients())
+            .map(|k| (k, half(k)))
+            .collect(),
+        ..Choices::default()
+    });
+    let (last, _) = tried(plan, &last, examples)?;
+    let before = Some((choosing.folds, first));
+    Ok((Costs { before, last }, bytes))
 }
 
 /// Trains a few clients of about that many examples for a round without and one with scores:
@@ -177,6 +224,15 @@ fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
         bytes(report.memory_bytes),
         duration(report.seconds),
     );
+    if let Some((passes, each)) = report.passes {
+        let last = report.seconds - passes as f64 * each;
+        text.push_str(&format!(
+            "passes       {passes} with rows held out, about {} each, then one with what was \
+             chosen, about {}\n",
+            duration(each),
+            duration(last)
+        ));
+    }
     for note in &report.notes {
         text.push_str(&format!("\n{note}\n"));
     }

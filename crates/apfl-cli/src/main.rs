@@ -1,5 +1,6 @@
 //! `apfl`: personalized federated learning from the command line.
 
+mod advise;
 mod args;
 mod bench;
 mod chart;
@@ -8,6 +9,7 @@ mod cluster;
 mod data;
 mod export;
 mod grid;
+mod guard;
 mod init;
 mod join;
 mod kinds;
@@ -67,6 +69,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Export(args) => export::export(&args)?,
         Command::Predict(args) => predict::predict(&args)?,
         Command::Join(args) => join::run(&args)?,
+        Command::Advise(args) => advise::run(&args)?,
         Command::Report(args) => report::run(&args)?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::args::{self, read_spec};
 use crate::cluster;
+use crate::guard;
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
 use crate::report;
@@ -204,6 +205,12 @@ impl Prepared {
                     ));
                 }
                 report::write(&[out.to_owned()], &out.join("report.html"))?;
+                let chosen = self.plan.algorithm.choosing().is_some();
+                if !args.quiet
+                    && let Some(line) = guard::line(summary, &finished.clients()?, chosen)
+                {
+                    crate::output::tell(line);
+                }
                 show(args, Some(&headline), summary, out)?;
                 Ok(ExitCode::SUCCESS)
             }
