@@ -223,6 +223,7 @@ const ROOMS: [(&str, &[&str]); 33] = [
     (
         "theory",
         &[
+            "algorithm",
             "choice",
             "clients",
             "curvature",
