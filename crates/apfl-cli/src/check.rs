@@ -1,7 +1,9 @@
 //! `apfl check`: a dry run.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use apfl::choice::{Candidate, Choice, Choices, HeldOut, Pass};
 use apfl::engine::threads;
 use apfl::error::Result;
 use apfl::metrics::Spread;
@@ -27,6 +29,9 @@ struct Report {
     parameters: usize,
     memory_bytes: f64,
     seconds: f64,
+    /// Of a choice: how many passes hold rows out, and the seconds of each of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passes: Option<(u64, f64)>,
     notes: Vec<String>,
 }
 
@@ -55,7 +60,8 @@ pub fn check(args: &args::Check) -> Result<()> {
     let client_bytes = probe.training.client_bytes();
     let needed = memory::of_run(&setup, train.mean + valid.mean, client_bytes);
     memory::require_room(needed, args.force)?;
-    let seconds = probe.seconds()?;
+    let costs = costs(&plan, &setup, train.mean as usize)?;
+    let seconds = costs.total();
     let k = setup.cohort_size();
     let report = Report {
         clients: n,
@@ -68,6 +74,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         parameters: world.model.layout().len(),
         memory_bytes: needed,
         seconds,
+        passes: costs.before,
         notes: setup.notes.clone(),
     };
     if args.json {
@@ -84,7 +91,48 @@ pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
     let examples: usize = looked_at
         .map(|client| setup.world.dataset.sizes(client).0)
         .sum();
-    Probe::new(plan, setup, examples / count)?.seconds()
+    Ok(costs(plan, setup, examples / count)?.total())
+}
+
+/// The seconds of a run: of the passes before the last one, and of that.
+struct Costs {
+    before: Option<(u64, f64)>,
+    last: f64,
+}
+
+impl Costs {
+    fn total(&self) -> f64 {
+        self.last
+            + self
+                .before
+                .map_or(0.0, |(passes, each)| passes as f64 * each)
+    }
+}
+
+/// What all trainings of a run should take.
+fn costs(plan: &Plan, setup: &Setup, examples: usize) -> Result<Costs> {
+    let tried = |setup: &Setup| Probe::new(plan, setup, examples)?.seconds();
+    let first = tried(setup)?;
+    let Some(choosing) = plan.algorithm.choosing().filter(|c| c.single().is_none()) else {
+        let (before, last) = (None, first);
+        return Ok(Costs { before, last });
+    };
+    // The last pass as it costs most: with a model of its own at everybody.
+    let half = |_| Choice {
+        candidate: Candidate::Mixing(0.5),
+        held_out: HeldOut::default(),
+    };
+    let mut last = setup.clone();
+    last.pass = Some(Pass::Last);
+    last.choices = Arc::new(Choices {
+        of: (0..setup.world.dataset.clients())
+            .map(|k| (k, half(k)))
+            .collect(),
+        ..Choices::default()
+    });
+    let last = tried(&last)?;
+    let before = Some((choosing.folds, first));
+    Ok(Costs { before, last })
 }
 
 /// A few clients of a run, to try.
@@ -214,6 +262,15 @@ fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
         bytes(report.memory_bytes),
         duration(report.seconds),
     );
+    if let Some((passes, each)) = report.passes {
+        let last = report.seconds - passes as f64 * each;
+        text.push_str(&format!(
+            "passes       {passes} with rows held out, about {} each, then one with what was \
+             chosen, about {}\n",
+            duration(each),
+            duration(last)
+        ));
+    }
     for note in &report.notes {
         text.push_str(&format!("\n{note}\n"));
     }

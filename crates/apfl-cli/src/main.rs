@@ -1,5 +1,6 @@
 //! `apfl`: personalized federated learning from the command line.
 
+mod advise;
 mod args;
 mod bench;
 mod chart;
@@ -9,6 +10,7 @@ mod data;
 mod evaluate;
 mod export;
 mod grid;
+mod guard;
 mod init;
 mod join;
 mod kinds;
@@ -70,6 +72,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Predict(args) => predict::predict(&args)?,
         Command::Evaluate(args) => evaluate::evaluate(&args)?,
         Command::Join(args) => join::run(&args)?,
+        Command::Advise(args) => advise::run(&args)?,
         Command::Report(args) => report::run(&args)?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::args::{self, read_spec};
 use crate::cluster;
+use crate::guard;
 use crate::memory;
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
@@ -153,13 +154,22 @@ impl Prepared {
             Some(begun) => run.resume(begun.path),
         };
         let stop = stop_on_signal()?;
-        let mut progress = None;
+        let mut progress: Option<Progress> = None;
+        let mut notes = Some(notes);
+        let mut pass = None;
         let ended = run.watch(&mut |event| {
             let begin = || Progress::rounds(rounds, 0, args.quiet);
             match event {
+                Event::Pass { pass: this, of } => {
+                    progress.iter().for_each(Progress::clear);
+                    pass = Some((this, of));
+                    if !args.quiet {
+                        crate::output::tell(which_pass(this, of));
+                    }
+                }
                 Event::Begun(round) => {
                     let bar = Progress::rounds(rounds, round, args.quiet);
-                    if !args.quiet {
+                    if let (Some(notes), false) = (notes.take(), args.quiet) {
                         notes.iter().for_each(|note| bar.say(note));
                     }
                     progress = Some(bar);
@@ -199,6 +209,12 @@ impl Prepared {
                     ));
                 }
                 report::write(&[out.to_owned()], &out.join("report.html"))?;
+                let chosen = self.plan.algorithm.choosing().is_some();
+                if !args.quiet
+                    && let Some(line) = guard::line(summary, &finished.clients()?, chosen)
+                {
+                    crate::output::tell(line);
+                }
                 show(args, Some(&headline), summary, out)?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -207,6 +223,10 @@ impl Prepared {
                     true => "stopped during delivery".to_string(),
                     false => format!("stopped after round {round} of {rounds}"),
                 };
+                let when = match pass {
+                    Some((pass, of)) => format!("{when}, in pass {pass} of {of}"),
+                    None => when,
+                };
                 crate::output::tell(format!(
                     "{when}; continue with: apfl run --resume --out {}",
                     out.display()
@@ -214,6 +234,14 @@ impl Prepared {
                 Ok(ExitCode::FAILURE)
             }
         }
+    }
+}
+
+/// What a pass of a choice is for.
+fn which_pass(pass: u64, of: u64) -> String {
+    match pass == of {
+        true => format!("pass {pass} of {of}: all training rows, each client with its choice"),
+        false => format!("pass {pass} of {of}: all candidates, with rows held out to choose by"),
     }
 }
 

@@ -105,6 +105,12 @@ impl<'a> Section<'a> {
         self.given.contains_key(key)
     }
 
+    /// Whether the key was written as a table that has that key.
+    pub fn holds(&self, key: &str, inner: &str) -> bool {
+        let table = self.given.get(key).and_then(Value::as_table);
+        table.is_some_and(|table| table.contains_key(inner))
+    }
+
     /// Whether the key was written as a text.
     pub fn is_text(&self, key: &str) -> bool {
         self.given.get(key).is_some_and(Value::is_str)

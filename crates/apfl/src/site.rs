@@ -3,6 +3,7 @@
 //! A [`Site`] gives batches, gradients and rates. It knows no names, no files, no clock
 //! and no other client.
 
+use crate::choice::Candidate;
 use crate::data::augment::Augmentation;
 use crate::data::{Batch, Examples, Features, Targets};
 use crate::metrics::assessment::{Answer, Values};
@@ -95,6 +96,23 @@ impl Default for Scratch {
 const EVALUATION_ROWS: usize = 256;
 
 impl Scratch {
+    /// The loss of every one of those examples.
+    pub fn losses(
+        &mut self,
+        model: &dyn Model,
+        predictor: &Predictor<'_>,
+        examples: &Examples,
+    ) -> Vec<f64> {
+        let mut losses = Vec::with_capacity(examples.len());
+        for start in (0..examples.len()).step_by(EVALUATION_ROWS) {
+            let batch = examples.batch(start, EVALUATION_ROWS);
+            let outputs = predictor.outputs(model, &batch, &mut self.workspace);
+            let rows = outputs.chunks_exact(model.outputs()).enumerate();
+            losses.extend(rows.map(|(k, z)| model.tally(&examples.batch(start + k, 1), z).loss));
+        }
+        losses
+    }
+
     /// Loss and hits of `predictor` on all of those examples.
     pub fn tally(
         &mut self,
@@ -202,6 +220,7 @@ pub struct Site<'a> {
     batches: u64,
     trouble: Option<Trouble>,
     augmentation: Option<Augmentation>,
+    choice: Option<Candidate>,
 }
 
 impl std::fmt::Debug for Site<'_> {
@@ -242,7 +261,19 @@ impl<'a> Site<'a> {
             batches: 0,
             trouble: None,
             augmentation: None,
+            choice: None,
         }
+    }
+
+    /// The same at a client that has chosen what it serves.
+    pub fn choosing(mut self, choice: Option<Candidate>) -> Self {
+        self.choice = choice;
+        self
+    }
+
+    /// What this client has chosen to serve, where it has.
+    pub fn choice(&self) -> Option<Candidate> {
+        self.choice
     }
 
     /// The same, with `rng` for flips and crops where the model trains on such images.
@@ -469,6 +500,13 @@ impl<'a> Site<'a> {
             self.on_batch(|model, batch, ws| model.descend_both(alpha, (v, w), rates, batch, ws));
         self.watch(mixed);
         self.watch(own);
+    }
+
+    /// [`Site::descend_both`] for several fixed α with a v each, and w once:
+    /// v ← v − ηα·∇f(αv + (1−α)w; ξ), w ← w − η·∇f(w; ξ).
+    pub fn descend_all(&mut self, models: &mut [(f32, &mut Params)], w: &mut [f32], eta: f32) {
+        let sum = self.on_batch(|model, batch, ws| model.descend_all(models, w, eta, batch, ws));
+        self.watch(sum);
     }
 
     /// The first loss of this round that was not finite.

@@ -80,8 +80,11 @@ impl Spec {
             let inner = table
                 .entry((*part).to_string())
                 .or_insert_with(|| Value::Table(Table::new()));
-            // { fixed = … } and { adaptive = … } exclude each other: the new one replaces.
-            let replaces = *part == "mixing" && depth + 1 == parents.len();
+            // { fixed = … }, { adaptive = … } and { chosen = … } exclude each other: a new one
+            // replaces, but for settings of a choice that is there.
+            let chosen = inner.as_table().is_some_and(|t| t.contains_key("chosen"));
+            let of_choice = chosen && !matches!(*last, "fixed" | "adaptive");
+            let replaces = *part == "mixing" && depth + 1 == parents.len() && !of_choice;
             let short = matches!(*part, "schedule" | "attack" | "server");
             if let (true, Value::String(kind)) = (short, &*inner) {
                 *inner = Table::from_iter([("kind".to_string(), kind.clone().into())]).into();

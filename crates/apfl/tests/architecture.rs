@@ -10,6 +10,7 @@ use std::process::Command;
 /// directory above it. Each room stands below those it uses, so there is no cycle.
 const ROOMS: &[(&str, &[&str])] = &[
     ("params", &[]),
+    ("choice", &[]),
     ("rng", &[]),
     ("schedule", &[]),
     ("moments", &[]),
@@ -45,7 +46,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "site",
-        &["data", "metrics", "model", "params", "rng", "schedule"],
+        &[
+            "choice", "data", "metrics", "model", "params", "rng", "schedule",
+        ],
     ),
     (
         "predict",
@@ -67,7 +70,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "algorithm",
-        &["model", "pack", "params", "rng", "settings", "site"],
+        &[
+            "choice", "model", "pack", "params", "rng", "settings", "site",
+        ],
     ),
     ("aggregation", &["error", "pack", "params", "settings"]),
     (
@@ -78,6 +83,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "clients",
         &[
+            "choice",
             "algorithm",
             "data",
             "digest",
@@ -96,6 +102,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
+            "choice",
             "algorithm",
             "clients",
             "data",
@@ -112,6 +119,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "training",
         &[
+            "choice",
             "aggregation",
             "algorithm",
             "attack",
@@ -129,6 +137,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "spec",
         &[
+            "choice",
             "aggregation",
             "algorithm",
             "attack",
@@ -150,6 +159,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "store::run_dir",
         &[
+            "choice",
             "clients",
             "data",
             "error",
@@ -187,6 +197,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "run",
         &[
+            "choice",
             "aggregation",
             "algorithm",
             "clients",
@@ -224,9 +235,11 @@ const ROOMS: &[(&str, &[&str])] = &[
             "store::time",
         ],
     ),
+    ("advise", &["error", "metrics", "store::run_dir"]),
     (
         "join",
         &[
+            "choice",
             "algorithm",
             "data",
             "error",
@@ -240,6 +253,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "theory",
         &[
+            "algorithm",
+            "choice",
             "clients",
             "curvature",
             "data",

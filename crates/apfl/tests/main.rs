@@ -7,6 +7,7 @@ mod architecture;
 mod averaging;
 mod bad_data;
 mod baselines;
+mod chosen;
 mod cnn;
 mod corpus;
 mod data_rules;

@@ -1,5 +1,6 @@
 //! `apfl report`: one self-contained HTML page about one or more runs.
 
+mod advice;
 mod clients;
 mod compare;
 mod curves;

@@ -3,7 +3,7 @@
 use super::group::Group;
 use super::html::{folded, remark};
 use super::read::Run;
-use super::{clients, compare, curves, mix, scores};
+use super::{advice, clients, compare, curves, mix, scores};
 use crate::chart::{escaped, style};
 use crate::output::counted;
 
@@ -68,6 +68,7 @@ fn section(k: usize, run: &Run) -> String {
     html.push_str(&curves::curves(run));
     html.push_str(&curves::mixing(run));
     html.push_str(&clients::clients(run));
+    html.push_str(&advice::advice(run));
     html.push_str(&mix::mix(run));
     html.push_str(&curves::costs(run));
     html.push_str("<h3>Spec and environment</h3>\n");
@@ -102,6 +103,8 @@ fn facts(run: &Run) -> String {
         facts.insert(1, format!("α learned from {mixing}"));
     } else if let Some(mixing) = run.key("algorithm.mixing.fixed") {
         facts.insert(1, format!("α = {mixing}"));
+    } else if let Some(mixing) = run.key("algorithm.mixing.chosen") {
+        facts.insert(1, format!("α chosen from {mixing}"));
     }
     if let Some(summary) = &run.summary {
         facts.push(counted(summary.rounds as usize, "round"));

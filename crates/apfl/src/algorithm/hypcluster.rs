@@ -240,11 +240,11 @@ impl Algorithm for HypCluster {
         &server.models[server.range(server.largest())]
     }
 
-    fn candidates<'a>(&self, server: &'a Server) -> Option<&'a [f32]> {
+    fn clusters<'a>(&self, server: &'a Server) -> Option<&'a [f32]> {
         Some(&server.models)
     }
 
-    fn candidate(&self, local: &Memory) -> usize {
+    fn cluster(&self, local: &Memory) -> usize {
         local.cluster as usize
     }
 

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use crate::choice::{Candidate, Choosing, Pass};
 use crate::model::Layout;
 use crate::pack::Pack;
 use crate::params::Params;
@@ -23,7 +24,8 @@ pub use registry::{AlgorithmKind, AlgorithmVisitor, every_algorithm};
 // choose, each in its variant of `AlgorithmSpec`. `cargo fmt` does not look into a macro:
 // `rustfmt --edition 2024` formats a file named here, and a test asks for it.
 algorithms! {
-    apfl => Apfl(Apfl), Averaged(Averaged), AgnosticApfl(AgnosticApfl);
+    apfl => Apfl(Apfl), Averaged(Averaged), AgnosticApfl(AgnosticApfl), Chosen(Chosen),
+        AgnosticChosen(AgnosticChosen);
     fedavg => FedAvg(FedAvg), AgnosticFedAvg(AgnosticFedAvg);
     scaffold => Scaffold(Scaffold);
     perfedavg => PerFedAvg(PerFedAvg);
@@ -114,13 +116,13 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + 'static {
     }
 
     /// Several shared models one after the other, of which every client has its own
-    /// ([`Algorithm::candidate`]); `None`: there is one.
-    fn candidates<'a>(&self, _server: &'a Self::Server) -> Option<&'a [f32]> {
+    /// ([`Algorithm::cluster`]); `None`: there is one.
+    fn clusters<'a>(&self, _server: &'a Self::Server) -> Option<&'a [f32]> {
         None
     }
 
     /// Which of the shared models is the client's.
-    fn candidate(&self, _local: &Self::Memory) -> usize {
+    fn cluster(&self, _local: &Self::Memory) -> usize {
         0
     }
 
@@ -145,6 +147,47 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + 'static {
         update: &'a Self::Update,
         site: &mut Site<'_>,
     ) -> Predictor<'a>;
+
+    /// The same with what the client received at hand, which may be what it serves.
+    fn serves<'a>(
+        &self,
+        local: &'a Self::Memory,
+        _sent: &'a Self::Broadcast,
+        update: &'a Self::Update,
+        site: &mut Site<'_>,
+    ) -> Predictor<'a> {
+        self.personal(local, update, site)
+    }
+
+    /// How a choice among several models is made, where the algorithm makes one.
+    fn choosing(&self) -> Option<&Choosing> {
+        None
+    }
+
+    /// The algorithm in one of the passes of a choice; `None`: there is no other than this.
+    fn in_pass(&self, _pass: Pass) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
+    /// All models that the client may choose from, in the order of [`Choosing::list`]; none
+    /// where there is nothing to choose in this pass.
+    fn candidates<'a>(
+        &self,
+        _local: &'a Self::Memory,
+        _sent: &'a Self::Broadcast,
+        _update: &'a Self::Update,
+    ) -> Vec<(Candidate, Predictor<'a>)> {
+        Vec::new()
+    }
+
+    /// The model that the client trained on its own rows alone, where there is one beside the
+    /// others.
+    fn alone<'a>(&self, _local: &'a Self::Memory) -> Option<&'a [f32]> {
+        None
+    }
 
     /// The client's *local* model: vᵢ where there is one, else the localized model.
     fn own<'a>(&self, local: &'a Self::Memory, update: &'a Self::Update) -> &'a [f32] {

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::digest::sha256_of;
 use crate::error::Result;
 
+#[doc(hidden)] // for the program and the tests
+pub mod aside;
 pub(crate) mod augment;
 #[doc(hidden)] // for the program and the tests
 pub mod cifar10;
@@ -235,9 +237,19 @@ pub trait Dataset: Send + Sync {
         0
     }
 
+    /// The sizes by which clients are placed on processes: the same whatever is held out.
+    fn whole_sizes(&self, client: usize) -> (usize, usize) {
+        self.sizes(client)
+    }
+
     /// A client's data. Cheap where the data is in memory, made afresh where it is
     /// synthetic.
     fn shard(&self, client: usize) -> Result<Arc<Shard>>;
+
+    /// The training rows of a client that are held out of `shard`, where some are for a choice.
+    fn held_out(&self, _client: usize) -> Result<Option<Arc<Examples>>> {
+        Ok(None)
+    }
 
     /// Whether `shard` makes the data afresh every time.
     fn is_generated(&self) -> bool {

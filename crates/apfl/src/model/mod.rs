@@ -291,6 +291,24 @@ pub trait Model: Send + Sync {
         (mixed, self.descend(None, w, rates.1, batch, ws))
     }
 
+    /// A step of APFL for several fixed α with a v each, every gradient at the values before
+    /// it: v ← v − ηα·∇f(αv + (1−α)w; batch), and w ← w − η·∇f(w; batch). Returns the sum of
+    /// all losses. Each v and w have the bits of [`Model::descend_both`] with that α alone.
+    fn descend_all(
+        &self,
+        models: &mut [(f32, &mut Params)],
+        w: &mut [f32],
+        eta: f32,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) -> f64 {
+        let mut sum = 0.0;
+        for (alpha, v) in models {
+            sum += self.descend_mixed(*alpha, v, w, eta * *alpha, batch, ws);
+        }
+        sum + self.descend(None, w, eta, batch, ws)
+    }
+
     /// [`Model::descend_both`] in one pass, to the same bits, where a model has a way to do it;
     /// else nothing moves.
     fn descend_together(

@@ -8,6 +8,7 @@ use toml::{Table, Value};
 use super::{Program, Run, Start, start_of};
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor, Apfl, Properties};
+use crate::choice::Choosing;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -23,7 +24,7 @@ use crate::training::{DeliverTo, Weights};
 pub struct RunBuilder {
     dataset: Arc<dyn Dataset>,
     model: Arc<dyn Model>,
-    algorithm: Chosen,
+    algorithm: AnyAlgorithm,
     initial: Option<Params>,
     schedule: Option<Schedule>,
     aggregation: Aggregation,
@@ -36,21 +37,23 @@ pub struct RunBuilder {
 }
 
 /// An algorithm whose type is known no more.
-struct Chosen {
+struct AnyAlgorithm {
     words: String,
     problem: Option<String>,
     properties: Properties,
     mixes_outputs: bool,
+    choosing: Option<Choosing>,
     start: Start,
 }
 
-impl Chosen {
+impl AnyAlgorithm {
     fn new<A: Algorithm>(algorithm: A) -> Self {
         Self {
             words: format!("{algorithm:?}"),
             problem: algorithm.problem(),
             properties: algorithm.properties(),
             mixes_outputs: algorithm.mixes_outputs(),
+            choosing: algorithm.choosing().cloned(),
             start: start_of(algorithm),
         }
     }
@@ -62,7 +65,7 @@ impl Run {
         RunBuilder {
             dataset,
             model,
-            algorithm: Chosen::new(Apfl::adaptive(0.01)),
+            algorithm: AnyAlgorithm::new(Apfl::adaptive(0.01)),
             initial: None,
             schedule: None,
             aggregation: Aggregation::Mean,
@@ -79,7 +82,7 @@ impl Run {
 impl RunBuilder {
     /// The algorithm: one of the library's, or one's own.
     pub fn algorithm<A: Algorithm>(mut self, algorithm: A) -> Self {
-        self.algorithm = Chosen::new(algorithm);
+        self.algorithm = AnyAlgorithm::new(algorithm);
         self
     }
 
@@ -292,10 +295,12 @@ impl RunBuilder {
             directory: self.directory.as_deref(),
             ..Resources::default()
         };
-        let setup = plan.setup_with_model(self.dataset, self.model, w0, on)?;
+        let mut setup = plan.setup_with_model(self.dataset, self.model, w0, on)?;
+        setup.pass = self.algorithm.choosing.as_ref().and_then(Choosing::single);
         Ok(Run {
             setup,
             start: self.algorithm.start,
+            choosing: self.algorithm.choosing,
             mixes_outputs: self.algorithm.mixes_outputs,
             spec,
             checkpoint_every: plan.checkpoint_every,
@@ -310,7 +315,7 @@ impl RunBuilder {
 impl RunBuilder {
     /// An error where settings do not go together: what a spec would be refused for.
     fn require_sense(&self, plan: &Plan) -> Result<()> {
-        let Chosen {
+        let AnyAlgorithm {
             problem,
             properties,
             words,

@@ -9,6 +9,7 @@ use super::{checks, theory};
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::AlgorithmSpec;
 use crate::attack::{Attack, Attackers};
+use crate::choice::Choosing;
 use crate::clients::{MemoryHome, World};
 use crate::data::{Dataset, Source};
 use crate::engine::EngineKind;
@@ -212,6 +213,8 @@ impl Plan {
             threads: on.threads.unwrap_or(self.engine.threads),
             home: self.engine.home(on.directory),
             notes,
+            pass: self.algorithm.choosing().and_then(Choosing::single),
+            choices: Default::default(),
         };
         setup.checked()
     }

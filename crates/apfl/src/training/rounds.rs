@@ -1,6 +1,7 @@
 //! The rounds of one algorithm on one engine.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,6 +9,7 @@ use super::aggregator::Aggregator;
 use super::{RoundRecord, Setup};
 use crate::aggregation::optimizer::Moments;
 use crate::algorithm::Algorithm;
+use crate::choice::{Candidate, Choosing, HeldOut};
 use crate::clients::{Delivered, Keep};
 use crate::digest::{digest_of, digest_of_pieces, hex};
 use crate::engine::Engine;
@@ -30,6 +32,9 @@ pub(super) trait Rounds: Send {
         keep: Keep<'_>,
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()>;
+    fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>>;
+    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()>;
+    fn choosing(&self) -> Option<&Choosing>;
     fn shared(&self) -> Params;
     fn output(&self) -> Params;
     fn mixes_outputs(&self) -> bool;
@@ -121,6 +126,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         let mut cohort = setup.cohort(round);
         let score = setup.evaluates(round);
         let (mut localized, mut personal) = (Pool::default(), Pool::default());
+        let mut candidates: Vec<(f64, Pool)> = Vec::new();
         let (mut mixing, mut skipped) = (Vec::new(), Vec::new());
         let (mut steps, mut bytes_up) = (0, 0);
         let mut updates = Aggregator::new(setup, &*self.algorithm, &self.server, round);
@@ -134,6 +140,14 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
                     if let Some((l, p)) = &reply.tallies {
                         localized.add(l);
                         personal.add(p);
+                    }
+                    candidates.resize(
+                        reply.candidates.len().max(candidates.len()),
+                        Default::default(),
+                    );
+                    for (all, (loss, tallies)) in candidates.iter_mut().zip(&reply.candidates) {
+                        all.0 += loss;
+                        all.1.add(tallies);
                     }
                     mixing.extend(reply.mixing.map(f64::from));
                 }
@@ -149,6 +163,12 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             });
         }
         let fold = updates.finish()?;
+        // Where there are several: the one with the least loss on the cohort's held-out rows.
+        let best = candidates.iter().copied();
+        let best = best.reduce(|best, next| if next.0 < best.0 { next } else { best });
+        if let Some((_, pool)) = best {
+            personal = pool;
+        }
         cohort.retain(|client| skipped.binary_search(client).is_err());
         let honest = |client: &usize| !setup.attackers.has(*client);
         let trained = Trained {
@@ -173,7 +193,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         let mut shared = Pool::default();
         let algorithm = &*self.algorithm;
         let one = || algorithm.shared(&self.server);
-        let model = algorithm.candidates(&self.server).unwrap_or_else(one);
+        let model = algorithm.clusters(&self.server).unwrap_or_else(one);
         self.engine
             .score(round, model, clients, &mut |_, tallies| {
                 shared.add(&tallies)
@@ -258,7 +278,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()> {
         let sent = self.algorithm.broadcast(&self.server);
-        let shared = match self.algorithm.candidates(&self.server) {
+        let shared = match self.algorithm.clusters(&self.server) {
             Some(several) => Cow::Borrowed(several),
             None => self.algorithm.output(&self.server),
         };
@@ -266,6 +286,25 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         let round = self.round + 1;
         self.engine
             .deliver(round, &sent, &shared, clients, keep, each)
+    }
+
+    fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>> {
+        let sent = self.algorithm.broadcast(&self.server);
+        let mut held_out = BTreeMap::new();
+        let round = self.round + 1; // as in delivery
+        self.engine
+            .hold_out(round, &sent, clients, &mut |client, own| {
+                held_out.insert(client, own);
+            })?;
+        Ok(held_out)
+    }
+
+    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()> {
+        self.engine.choose(choices)
+    }
+
+    fn choosing(&self) -> Option<&Choosing> {
+        self.algorithm.choosing()
     }
 
     fn shared(&self) -> Params {

@@ -1,7 +1,10 @@
 //! What a run is, apart from its algorithm.
 
+use std::sync::Arc;
+
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::attack::Attackers;
+use crate::choice::{Choices, Pass};
 use crate::clients::{MemoryHome, World};
 use crate::engine::EngineKind;
 use crate::error::Result;
@@ -58,6 +61,10 @@ pub struct Setup {
     pub notes: Vec<String>,
     /// Where the clients' memories live.
     pub home: MemoryHome,
+    /// Which training of a choice among mixings it is, where it is one.
+    pub pass: Option<Pass>,
+    /// What clients have chosen before it, where they have.
+    pub choices: Arc<Choices>,
 }
 
 impl Setup {

@@ -122,6 +122,8 @@ impl Small {
             threads: 1,
             home: MemoryHome::Ram,
             notes: Vec::new(),
+            pass: None,
+            choices: Default::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{ClientRecord, Environment, Summary};
+use super::{ClientRecord, Environment, HELD_OUT, HeldOutRecord, Summary};
 use crate::data::Schema;
 use crate::error::{Error, Result, at};
 use crate::model::{Layout, Model};
@@ -120,6 +120,13 @@ impl FinishedRun {
         TrainedModel::new(model, params, self.schema.clone())
     }
 
+    /// Its final numbers.
+    pub fn summary(&self) -> Result<Summary> {
+        let file = self.path.join("summary.json");
+        let text = fs::read_to_string(&file).map_err(at(&file, "read"))?;
+        serde_json::from_str(&text).map_err(|e| Error::in_file(&file, e))
+    }
+
     /// The clients that delivery reached.
     pub fn clients(&self) -> Result<Vec<String>> {
         #[derive(Deserialize)]
@@ -187,8 +194,13 @@ pub(crate) fn read_model(
         return Err(Error::in_file(
             run,
             format!(
-                "there is no models/{} in it; are delivery.clients and delivery.keep such that it was kept?",
-                which.file()
+                "there is no models/{} in it; are delivery.clients and delivery.keep such that it was kept?{}",
+                which.file(),
+                match which {
+                    WhichModel::Alone =>
+                        " (clients also train alone where 1 is among the candidates of mixing = { chosen = … })",
+                    _ => "",
+                }
             ),
         ));
     }
@@ -207,6 +219,11 @@ pub fn read_rounds(run: &Path) -> Result<Vec<RoundRecord>> {
 /// The lines of a run directory's `clients.jsonl`.
 pub fn read_clients(run: &Path) -> Result<Vec<ClientRecord>> {
     read_lines(&run.join("clients.jsonl"))
+}
+
+/// The lines of a pass's `held-out.jsonl`.
+pub fn read_held_out(run: &Path) -> Result<Vec<HeldOutRecord>> {
+    read_lines(&run.join(HELD_OUT))
 }
 
 fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
