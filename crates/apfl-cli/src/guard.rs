@@ -13,7 +13,7 @@ pub fn line(summary: &Summary, clients: &[ClientRecord], chosen: bool) -> Option
         ("localized", |scores| scores.localized.valid.loss),
     ];
     let honest: Vec<&ClientRecord> = clients.iter().filter(|c| !c.attacker).collect();
-    let pooled = models.map(|over| over.pooled);
+    let pooled = models.map(|over| over.pooled.clone());
     let own = pooled.personal.valid.loss;
     let mut found = Vec::new();
     for (name, loss) in others {
