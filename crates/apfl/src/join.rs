@@ -362,6 +362,7 @@ mod tests {
         let all = Examples::new(2, Features::Floats(x), Targets::Classes(y));
         let shard = Shard {
             name: "k".into(),
+            test: all.empty_like(),
             train: all.clone(),
             valid: all,
         };

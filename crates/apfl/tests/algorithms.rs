@@ -27,7 +27,8 @@ fn threads_change_nothing() {
             let mut delivered = Vec::new();
             training
                 .deliver(&training.receivers(), &mut |d| {
-                    delivered.push((d.name, d.tallies(), d.models.unwrap().personal));
+                    let tallies = d.tallies();
+                    delivered.push((d.name, tallies, d.models.unwrap().personal));
                     Ok(())
                 })
                 .unwrap();
