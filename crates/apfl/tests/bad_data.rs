@@ -286,12 +286,12 @@ fn a_rate_that_blows_up_names_the_client() {
         std::fs::write(&path, table).unwrap();
         let mut spec = spec(&path, "");
         spec.set(&format!("algorithm={algorithm}")).unwrap();
-        spec.set("training.learning_rate=1e12").unwrap();
         let plan = small::fitting(spec).plan().unwrap();
         let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
-        let error = training
-            .next_round()
-            .expect_err("a loss that is not finite");
+        // L2GD's first round may have no local step.
+        let error = (0..3)
+            .find_map(|_| training.next_round().err())
+            .expect("a loss that is not finite");
         assert!(!error.is_request());
         let message = error.to_string();
         match error {
@@ -301,7 +301,7 @@ fn a_rate_that_blows_up_names_the_client() {
             }
             other => panic!("{algorithm}: {other}"),
         }
-        for word in ["client 'wild'", "round 1", "learning_rate"] {
+        for word in ["client 'wild'", "round ", "learning_rate"] {
             assert!(message.contains(word), "no {word:?} in: {message}");
         }
     }
