@@ -2,6 +2,7 @@
 //! share the cores. A new file of tests is a line here.
 
 mod accidents;
+mod advise;
 mod cli;
 mod cluster;
 mod data;

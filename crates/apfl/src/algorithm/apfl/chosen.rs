@@ -8,7 +8,7 @@ use super::options::{Mix, Preset};
 use super::{Algorithm, Apfl, Options, Properties, Sender, variant};
 use crate::algorithm::Agnostic;
 use crate::choice::{Candidate, Choosing, Pass};
-use crate::pack::{Array, Arrays, ModelOnly, Pack, PackError, View};
+use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
 use crate::params::{Mean, Params, mix};
 use crate::site::{Predictor, Site};
 
@@ -45,42 +45,48 @@ impl Memory {
 }
 
 impl Pack for Memory {
+    /// `v`, and `alpha` where there was nothing to choose; else `grid`, which says whether there
+    /// is a `v` and which α have a model, and their models `v0.25` ….
     fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
         if let Some(own) = &self.own {
             see("v", View::F32(own));
         }
-        if let Some(alpha) = self.alpha {
-            see("alpha", View::F32(&[alpha]));
+        match self.alpha {
+            Some(alpha) => see("alpha", View::F32(&[alpha])),
+            None => {
+                let own = f32::from(u8::from(self.own.is_some()));
+                let alphas = self.grid.iter().map(|(alpha, _)| *alpha);
+                let list: Vec<f32> = std::iter::once(own).chain(alphas).collect();
+                see("grid", View::F32(&list));
+            }
         }
         for (alpha, v) in &self.grid {
             see(&format!("v{alpha}"), View::F32(v));
         }
     }
     fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        let mut memory = Self::default();
-        for (name, array) in std::mem::take(&mut arrays.0) {
-            let wrong = |problem: &str| PackError {
-                name: name.clone(),
-                problem: problem.into(),
-            };
-            let Array::F32(values) = array else {
-                return Err(wrong("is not of type f32"));
-            };
-            match (name.as_str(), name.strip_prefix('v').map(str::parse)) {
-                ("v", _) => memory.own = Some(values),
-                ("alpha", _) if values.len() == 1 => memory.alpha = Some(values[0]),
-                (_, Some(Ok(alpha))) => memory.grid.push((alpha, values)),
-                _ => return Err(wrong("is none of a client's models")),
-            }
+        if arrays.0.contains_key("alpha") {
+            return Ok(Self {
+                own: Some(arrays.f32("v")?),
+                alpha: Some(arrays.scalar("alpha")?),
+                grid: Vec::new(),
+            });
         }
-        memory.grid.sort_by(|a, b| a.0.total_cmp(&b.0));
-        match memory.own.is_some() || !memory.grid.is_empty() {
-            true => Ok(memory),
-            false => Err(PackError {
-                name: "v".into(),
-                problem: "is missing".into(),
-            }),
-        }
+        let list = arrays.f32("grid")?;
+        let (own, alphas) = list.split_first().ok_or_else(|| PackError {
+            name: "grid".into(),
+            problem: "is empty".into(),
+        })?;
+        let own = match *own == 1.0 {
+            true => Some(arrays.f32("v")?),
+            false => None,
+        };
+        let of = |alpha: &f32| Ok((*alpha, arrays.f32(&format!("v{alpha}"))?));
+        Ok(Self {
+            own,
+            alpha: None,
+            grid: alphas.iter().map(of).collect::<Result<_, PackError>>()?,
+        })
     }
 }
 
