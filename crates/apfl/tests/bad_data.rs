@@ -291,12 +291,12 @@ fn a_rate_that_blows_up_names_the_client() {
         // L2GD's first round may have no local step.
         let error = (0..3)
             .find_map(|_| training.next_round().err())
-            .expect("a loss that is not finite");
+            .unwrap_or_else(|| panic!("{algorithm}: a loss that is not finite"));
         assert!(!error.is_request());
         let message = error.to_string();
         match error {
             Error::NonFinite { client, loss, .. } => {
-                assert_eq!(client, "wild", "{message}");
+                assert_eq!(client, "wild", "{algorithm}: {message}");
                 assert!(!loss.is_finite());
             }
             other => panic!("{algorithm}: {other}"),

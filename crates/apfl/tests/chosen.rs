@@ -487,7 +487,8 @@ fn alone_is_what_local_training_gives() {
         assert_eq!(alone.params(), own.params());
         let gain = client.gain.unwrap();
         assert_eq!(gain.n as usize, client.examples.valid);
-        let difference = client.alone.as_ref().unwrap().valid.loss - client.scores.personal.valid.loss;
+        let difference =
+            client.alone.as_ref().unwrap().valid.loss - client.scores.personal.valid.loss;
         assert!((gain.mean.unwrap() - difference).abs() < 1e-9);
         if client.alpha() == Some(1.0) {
             assert_eq!(

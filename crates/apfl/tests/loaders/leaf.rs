@@ -75,7 +75,7 @@ fn leaf_keeps_its_users_its_split_and_its_bytes() {
         &train.replace("[0.4, 0.6]", "[0.4]"),
         "row 1 has 1 numbers, the first has 2",
     );
-    refuse(&train.replace("0.6", "1e39"), "row 1 has inf in it");
+    refuse(&train.replace("0.6", "1e39"), "number out of range");
     refuse(
         &train.replace("\"u\", \"v\"", "\"u\", \"w\""),
         "the user 'w' is not in user_data",

@@ -227,6 +227,10 @@ impl Algorithm for Chosen {
         &server.model
     }
 
+    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
+    }
+
     fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
         &update.model
     }
