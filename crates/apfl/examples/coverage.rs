@@ -153,6 +153,7 @@ fn federation(seed: u64, friends: &mut Counts, strangers: &mut Counts, iid: bool
     Ok(())
 }
 
+/// Simulates as many federations as the first argument says.
 pub fn main() -> Result<()> {
     let federations = std::env::args().nth(1).and_then(|n| n.parse().ok());
     let federations: u64 = federations.unwrap_or(4);
