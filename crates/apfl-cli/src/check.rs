@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use apfl::choice::{Candidate, Choice, Choices, HeldOut, Pass};
+use apfl::data::Source;
 use apfl::engine::threads;
 use apfl::error::Result;
 use apfl::metrics::Spread;
@@ -35,6 +36,9 @@ struct Report {
     notes: Vec<String>,
 }
 
+/// Bytes of a row of a table beside its numbers while it is read.
+const READING: f64 = 13.0;
+
 /// Clients that are looked at for sizes: all, or an evenly spaced sample of many.
 const LOOKED_AT: usize = 10_000;
 
@@ -58,7 +62,16 @@ pub fn check(args: &args::Check) -> Result<()> {
     memory::require_room(memory::of_models(&setup), args.force)?;
     let probe = Probe::new(&plan, &setup, train.mean as usize)?;
     let client_bytes = probe.training.client_bytes();
-    let needed = memory::of_run(&setup, train.mean + valid.mean, client_bytes);
+    let rows = |client: usize| world.dataset.test_size(client) as f64;
+    let looked_at = (0..n).step_by(n.div_ceil(LOOKED_AT));
+    let test = looked_at.clone().map(rows).sum::<f64>() / looked_at.count() as f64;
+    // While a table is read, it is known whose each row is and what for.
+    let reading = match plan.data {
+        Source::Table(_) => READING,
+        _ => 0.0,
+    };
+    let examples = train.mean + valid.mean + test;
+    let needed = memory::of_run(&setup, examples, reading, client_bytes);
     memory::require_room(needed, args.force)?;
     let costs = costs(&plan, &setup, train.mean as usize)?;
     let seconds = costs.total();

@@ -39,15 +39,16 @@ fn inputs(setup: &Setup) -> u64 {
     setup.world.dataset.schema().shape.iter().product::<usize>() as u64
 }
 
-/// What the whole run takes: its data (`examples` a client), models and what clients remember.
-pub fn of_run(setup: &Setup, examples: f64, client_bytes: usize) -> f64 {
+/// What the whole run takes: its data (`examples` a client, each with so many bytes `more`),
+/// models and what clients remember.
+pub fn of_run(setup: &Setup, examples: f64, more: f64, client_bytes: usize) -> f64 {
     let dataset = &setup.world.dataset;
     let cell = match dataset.schema().normalization {
         Normalization::Bytes { .. } => 1.0,
         _ => 4.0,
     };
     let n = dataset.clients() as f64;
-    let rows = examples * (cell * inputs(setup) as f64 + 4.0);
+    let rows = examples * (cell * inputs(setup) as f64 + 4.0 + more);
     let data = match dataset.is_generated() {
         true => 0.0,
         false => n * rows,

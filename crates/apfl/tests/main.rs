@@ -37,6 +37,7 @@ mod robust;
 mod skipped;
 mod small;
 mod specs;
+mod tables;
 mod theory;
 
 /// A file that nobody names would be tested by nobody.

@@ -95,6 +95,9 @@ impl Dataset for WithoutAside {
         let (train, valid) = self.whole.sizes(client);
         (train - self.aside.count(client, train), valid)
     }
+    fn test_size(&self, client: usize) -> usize {
+        self.whole.test_size(client)
+    }
     fn whole_sizes(&self, client: usize) -> (usize, usize) {
         self.whole.whole_sizes(client)
     }
