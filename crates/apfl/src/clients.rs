@@ -217,6 +217,8 @@ pub struct Clients<A: Algorithm> {
     asides: Vec<OnceLock<Option<Arc<Examples>>>>,
     memories: Memories<A::Memory>,
     choices: RwLock<BTreeMap<usize, Candidate>>,
+    /// Whether some client has a test part.
+    tested: bool,
 }
 
 impl<A: Algorithm> std::fmt::Debug for Clients<A> {
@@ -245,6 +247,7 @@ impl<A: Algorithm> Clients<A> {
             _ => n,
         };
         Ok(Self {
+            tested: world.scoring().tested,
             world,
             algorithm,
             shards: (0..cached).map(|_| OnceLock::new()).collect(),
@@ -618,8 +621,7 @@ impl<A: Algorithm> Clients<A> {
         if let Some(own) = algorithm.alone(&local) {
             let own = Predictor::At(own);
             alone = Some(self.finals(&own, &shard, scratch)?);
-            let tested = self.world.scoring().tested;
-            let (model, rows) = (&*self.world.model, measuring_rows(&shard, tested));
+            let (model, rows) = (&*self.world.model, measuring_rows(&shard, self.tested));
             let mut differences = scratch.losses(model, &own, rows);
             let served = scratch.losses(model, &personal, rows);
             differences
