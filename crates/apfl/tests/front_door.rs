@@ -69,11 +69,7 @@ fn data_that_cannot_be_trained_on_is_refused_with_client_and_row() {
 
     let mut one_without = sites();
     one_without.add_split("west", one(), none());
-    let told = refused(run_of(one_without));
-    assert!(
-        told.starts_with("client 'west': has no validation rows"),
-        "{told}"
-    );
+    assert!(run_of(one_without).build().is_ok(), "it has no scores");
 
     let mut nothing_held_out = InMemory::classes(["a", "b"], ["no", "yes"]);
     nothing_held_out.add_split("north", one(), none());

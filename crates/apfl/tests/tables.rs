@@ -461,7 +461,8 @@ fn final_scores_are_those_of_an_independent_evaluation() {
         let [balanced, f1, auc, brier] = independent(&pooled.0, &pooled.1, classes);
         near(score.get("balanced_accuracy"), balanced, 1e-9, "balanced");
         near(score.get("f1"), f1, 1e-9, "f1");
-        near(score.get("auc"), auc, 2e-3, "pooled auc");
+        // Few rows of nearly one score: equal bins are many pairs here; see the next test.
+        near(score.get("auc"), auc, 2e-2, "pooled auc");
         near(score.get("brier"), brier, 1e-6, "brier");
         let bins: u64 = score.calibration.iter().map(|bin| bin.0).sum();
         assert_eq!(bins, pooled.1.len() as u64);

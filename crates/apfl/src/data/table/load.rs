@@ -126,6 +126,10 @@ impl Table {
         let layout = self.layout(&*rows)?;
         let mut records = self.records(&mut *rows, &layout, &mut troubles)?;
         drop(rows);
+        if troubles.full() {
+            troubles.check()?; // the rest was not read
+            unreachable!("there are troubles");
+        }
         if records.client.is_empty() {
             troubles.note("there is a header but not one row");
             troubles.check()?;
