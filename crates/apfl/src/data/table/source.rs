@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Table;
 use super::columns::Columns;
 use crate::data::SourceFile;
+use crate::data::folder::require_regular;
 use crate::data::rows::{Cell, RowReader, open_csv, open_with};
 use crate::digest::sha256_of_file;
 use crate::error::{Error, Result};
@@ -52,6 +53,7 @@ impl TableSource for Files<'_> {
 
     fn files(&self) -> Result<Vec<SourceFile>> {
         let described = |path: &PathBuf| {
+            require_regular(path)?; // a pipe would be read by its checksum
             Ok(SourceFile {
                 path: path.display().to_string(),
                 sha256: sha256_of_file(path)?,
