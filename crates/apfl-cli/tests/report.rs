@@ -104,9 +104,9 @@ fn a_browser_shows_the_runs_numbers_and_complains_of_nothing() {
             );
         }
     }
-    // Four charts of curves tell the last round's values; α's two, the clients' three and
-    // the costs' two follow, and the class mix.
-    assert_eq!(dom.matches("<figure").count(), 4 + 2 + 3 + 2 + 1);
+    // Four charts of curves tell the last round's values; the calibration, α's two, the
+    // clients' three and the costs' two follow, and the class mix.
+    assert_eq!(dom.matches("<figure").count(), 4 + 1 + 2 + 3 + 2 + 1);
     let rounds = lines(&here.join("a/rounds.jsonl"));
     let last = rounds.last().unwrap();
     let share = last["personal"]["valid"]["accuracy"].as_f64().unwrap();

@@ -166,7 +166,7 @@ impl Scratch {
                 };
             }
         };
-        let mut said: Vec<(Vec<f64>, Vec<(f64, f64)>)> = Vec::with_capacity(truths.len());
+        let mut said = Vec::with_capacity(truths.len());
         for z in outputs.chunks_exact(width) {
             let mut ranks = Vec::new();
             loss.ranks(z, classes, &mut ranks);

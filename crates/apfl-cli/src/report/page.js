@@ -25,7 +25,7 @@ for (const head of document.querySelectorAll("table.sortable th")) {
     const key = (row) => row.cells[column].title || row.cells[column].textContent;
     const compare = (a, b) => {
       const [x, y] = [parseFloat(key(a)), parseFloat(key(b))];
-      if (column > 0 && (isNaN(x) || isNaN(y))) return isNaN(x) - isNaN(y);
+      if (column > 0 && (x !== x || y !== y)) return (x !== x) - (y !== y); // gaps last
       return (column > 0 ? x - y : key(a).localeCompare(key(b))) * (down ? -1 : 1);
     };
     body.append(...[...body.rows].sort(compare));

@@ -305,7 +305,7 @@ fn encoding(
         }
         return match words.values.len() {
             0 => Err(format!("is empty in every training row; {way_out}")),
-            ..=MOST_CATEGORIES => {
+            1..=MOST_CATEGORIES => {
                 let mut values: Vec<String> = words.values.iter().cloned().collect();
                 in_order(&mut values);
                 Ok(Encoding::Category { values })
