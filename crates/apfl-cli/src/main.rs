@@ -2,7 +2,6 @@
 
 mod args;
 mod bench;
-mod chart;
 mod check;
 mod cluster;
 mod data;
@@ -12,10 +11,8 @@ mod init;
 mod join;
 mod kinds;
 mod npz;
-mod output;
 mod predict;
 mod progress;
-mod report;
 mod reproduce;
 mod resume;
 mod run;
@@ -29,6 +26,7 @@ mod theory;
 use std::process::ExitCode;
 
 use apfl::error::Result;
+use apfl_cli::{chart, output, report};
 use clap::Parser;
 
 use args::{Args, Command};
@@ -67,7 +65,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Export(args) => export::export(&args)?,
         Command::Predict(args) => predict::predict(&args)?,
         Command::Join(args) => join::run(&args)?,
-        Command::Report(args) => report::run(&args)?,
+        Command::Report(args) => report::run(&args.runs, args.out.as_deref())?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,
         Command::Completions { shell } => args::completions(shell)?,

@@ -3,15 +3,21 @@
 use std::path::Path;
 
 use super::records::listed;
-use crate::data::rows::open;
+use crate::data::rows::{RowReader, open};
 use crate::data::{Normalization, Schema};
 use crate::error::{Error, Result};
 
 /// Reads the feature columns of a new table, in the schema's order and scale; other
 /// columns are ignored.
 pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
-    let error = |message: String| Error::in_file(path, message);
-    let mut rows = open(path)?;
+    features_of(&mut *open(path)?, schema).map_err(|message| Error::in_file(path, message))
+}
+
+/// The same of rows that are read already; what is wrong is said in one sentence.
+pub fn features_of(
+    rows: &mut dyn RowReader,
+    schema: &Schema,
+) -> std::result::Result<Vec<f32>, String> {
     let header = rows.header().to_vec();
     let mut columns = Vec::with_capacity(schema.features.len());
     for name in &schema.features {
@@ -20,25 +26,23 @@ pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
             (Some(k), None) => columns.push(k),
             (Some(a), Some(b)) => {
                 let (a, b) = (a + 1, b + 1);
-                return Err(error(format!(
-                    "columns {a} and {b} are both named '{name}'"
-                )));
+                return Err(format!("columns {a} and {b} are both named '{name}'"));
             }
             (None, _) => {
-                return Err(error(format!(
+                return Err(format!(
                     "there is no column '{name}', which the model was trained on; \
                      the columns are {}",
                     listed(&header)
-                )));
+                ));
             }
         }
     }
     let mut x = Vec::new();
-    while rows.advance().map_err(error)? {
+    while rows.advance()? {
         for (j, k) in columns.iter().enumerate() {
             let raw = rows.cell(*k).number().map_err(|found| {
                 let (unit, number) = (rows.unit(), rows.number());
-                error(format!("{unit} {number}, column '{}': {found}", header[*k]))
+                format!("{unit} {number}, column '{}': {found}", header[*k])
             })?;
             x.push(match &schema.normalization {
                 Normalization::None => raw as f32,

@@ -7,7 +7,7 @@ mod features;
 mod records;
 mod split;
 
-pub use features::read_features;
+pub use features::{features_of, read_features};
 use records::Records;
 use split::{Part, in_order, index_of};
 
@@ -21,6 +21,9 @@ use super::{
 use crate::digest::sha256_of_file;
 use crate::error::{Error, Result};
 use crate::settings::{Kind, Section};
+
+/// What `path` says where the rows are not in a file but were handed over in memory.
+pub const IN_MEMORY: &str = "the frame";
 
 /// Where the table lies and how to read it.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +91,10 @@ impl Table {
             );
             String::new()
         });
-        let path = std::path::absolute(&path).unwrap_or_else(|_| path.clone().into());
+        let path = match path.as_str() {
+            IN_MEMORY => path.into(),
+            _ => std::path::absolute(&path).unwrap_or_else(|_| path.clone().into()),
+        };
         s.resolve("path", path.display().to_string());
         let split_required = s.has("split");
         let client = s.text("client", "client");
@@ -132,6 +138,12 @@ impl Table {
 
     /// Reads the file, splits every client's rows and checks all of it.
     pub fn load(&self) -> Result<InMemory> {
+        if self.path.as_os_str() == IN_MEMORY {
+            return Err(Error::data(
+                "the run's rows came from memory, not from a file: give them again, as in \
+                 apfl.train(resume=…, data=frame)",
+            ));
+        }
         let mut rows = open(&self.path)?;
         let file = SourceFile {
             path: self.path.display().to_string(),

@@ -1,0 +1,416 @@
+//! Frames as plain typed columns: pandas, polars, pyarrow, and dicts of arrays.
+//!
+//! Every column is copied once, through Python's buffers, in the machine's byte order and one
+//! value after the other, whatever order, stride or width it had. What has no such type (an
+//! object column, texts, whole numbers with gaps) is taken value by value. NaN, None, NA and
+//! NaT are missing. An index is no column.
+
+use apfl::data::rows::{Cell, RowReader};
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyBool, PyFloat, PyInt, PyMapping, PySequence, PyString};
+
+/// A table in memory.
+#[derive(Debug, Default)]
+pub struct Frame {
+    names: Vec<String>,
+    columns: Vec<Column>,
+    rows: usize,
+}
+
+#[derive(Debug)]
+enum Column {
+    Single(Vec<f32>),
+    Real(Vec<f64>),
+    Whole(Vec<i64>),
+    Truth(Vec<u8>),
+    Mixed(Vec<Value>),
+    /// A type that is neither text nor number.
+    Other(String, usize),
+}
+
+#[derive(Debug)]
+enum Value {
+    Missing,
+    Truth(bool),
+    Whole(i64),
+    Single(f32),
+    Real(f64),
+    Text(String),
+    Other(String),
+}
+
+impl Column {
+    fn len(&self) -> usize {
+        match self {
+            Column::Single(x) => x.len(),
+            Column::Real(x) => x.len(),
+            Column::Whole(x) => x.len(),
+            Column::Truth(x) => x.len(),
+            Column::Mixed(x) => x.len(),
+            Column::Other(_, rows) => *rows,
+        }
+    }
+
+    fn cell(&self, row: usize) -> Cell<'_> {
+        match self {
+            Column::Single(x) if x[row].is_nan() => Cell::Missing,
+            Column::Single(x) => Cell::Single(x[row]),
+            Column::Real(x) if x[row].is_nan() => Cell::Missing,
+            Column::Real(x) => Cell::Real(x[row]),
+            Column::Whole(x) => Cell::Whole(x[row]),
+            Column::Truth(x) => Cell::Truth(x[row] != 0),
+            Column::Mixed(x) => match &x[row] {
+                Value::Missing => Cell::Missing,
+                Value::Truth(x) => Cell::Truth(*x),
+                Value::Whole(x) => Cell::Whole(*x),
+                Value::Single(x) => Cell::Single(*x),
+                Value::Real(x) => Cell::Real(*x),
+                Value::Text(x) => Cell::Text(x),
+                Value::Other(kind) => Cell::Other(kind),
+            },
+            Column::Other(kind, _) => Cell::Other(kind),
+        }
+    }
+}
+
+impl Frame {
+    /// Takes a frame, whoever made it.
+    pub fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut frame = Self::default();
+        match kind_of(data)?.as_str() {
+            "pandas.DataFrame" => frame.take_pandas(data)?,
+            "polars.DataFrame" => {
+                for name in data.getattr("columns")?.try_iter()? {
+                    let name: String = name?.extract()?;
+                    let column = data.call_method1("get_column", (&name,))?;
+                    frame.push(name, &column)?;
+                }
+            }
+            "pyarrow.Table" | "pyarrow.RecordBatch" => {
+                for (k, name) in data.getattr("column_names")?.try_iter()?.enumerate() {
+                    let column = data.call_method1("column", (k,))?;
+                    frame.push(name?.extract()?, &column)?;
+                }
+            }
+            "numpy.ndarray" => {
+                let names = data.getattr("dtype")?.getattr("names")?;
+                if names.is_none() {
+                    return Err(PyTypeError::new_err(
+                        "data: an array has no names of columns; give a frame, or a dict of \
+                         columns: {\"age\": x[:, 0], …}",
+                    ));
+                }
+                for name in names.try_iter()? {
+                    let name = name?;
+                    frame.push(name.extract()?, &data.get_item(&name)?)?;
+                }
+            }
+            "pandas.Series" | "polars.Series" | "pyarrow.Array" => {
+                return Err(PyTypeError::new_err(
+                    "data: a Series is one column; give a frame (frame[[\"age\"]] keeps it one)",
+                ));
+            }
+            "polars.LazyFrame" => {
+                return Err(PyTypeError::new_err(
+                    "data: a LazyFrame has no rows yet; give frame.collect()",
+                ));
+            }
+            other => {
+                let Ok(mapping) = data.cast::<PyMapping>() else {
+                    return Err(PyTypeError::new_err(format!(
+                        "data: found a {other}, expected a frame of pandas, polars or pyarrow, or \
+                         a dict of columns"
+                    )));
+                };
+                for item in mapping.items()?.iter() {
+                    let (name, column): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+                    frame.push(name.str()?.to_cow()?.into_owned(), &column)?;
+                }
+            }
+        }
+        Ok(frame)
+    }
+
+    fn take_pandas(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let labels = data.getattr("columns")?;
+        if labels.getattr("nlevels")?.extract::<usize>()? > 1 {
+            return Err(PyValueError::new_err(
+                "data: the columns have names of several levels; flatten them first",
+            ));
+        }
+        for (k, label) in labels.try_iter()?.enumerate() {
+            let column = data
+                .getattr("iloc")?
+                .get_item((full_slice(data.py())?, k))?;
+            let name = label?.str()?.to_cow()?.into_owned();
+            self.push(name, &column)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, name: String, column: &Bound<'_, PyAny>) -> PyResult<()> {
+        let column = column_of(column).map_err(|e| {
+            let note = format!("in column '{name}' of the data");
+            let _ = e.value(column.py()).call_method1("add_note", (note,));
+            e
+        })?;
+        if let Some(first) = self.names.first()
+            && column.len() != self.rows
+        {
+            return Err(PyValueError::new_err(format!(
+                "data: column '{name}' has {} rows, column '{first}' has {}",
+                column.len(),
+                self.rows
+            )));
+        }
+        self.rows = column.len();
+        self.names.push(name);
+        self.columns.push(column);
+        Ok(())
+    }
+
+    /// The frame, row by row.
+    pub fn reader(&self) -> FrameRows<'_> {
+        FrameRows {
+            frame: self,
+            next: 0,
+        }
+    }
+}
+
+/// `pandas.DataFrame` and the like: the module's first name and the type's.
+fn kind_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let mut known = None;
+    for class in value.get_type().mro().iter() {
+        let module: String = class.getattr("__module__")?.extract().unwrap_or_default();
+        let top = module.split('.').next().unwrap_or_default();
+        let name: String = class.getattr("__name__")?.extract()?;
+        let name = match (top, name.as_str()) {
+            ("pyarrow", "ChunkedArray") => "Array".into(),
+            _ => name,
+        };
+        let full = format!("{top}.{name}");
+        if matches!(top, "pandas" | "polars" | "pyarrow" | "numpy")
+            && [
+                "DataFrame",
+                "LazyFrame",
+                "Series",
+                "Table",
+                "RecordBatch",
+                "Array",
+                "ndarray",
+                "MaskedArray",
+            ]
+            .contains(&name.as_str())
+        {
+            return Ok(full);
+        }
+        known.get_or_insert(match top {
+            "builtins" => name,
+            _ => full,
+        });
+    }
+    Ok(known.unwrap_or_default())
+}
+
+fn column_of(column: &Bound<'_, PyAny>) -> PyResult<Column> {
+    let py = column.py();
+    match kind_of(column)?.as_str() {
+        "pandas.Series" => {
+            let dtype = column.getattr("dtype")?;
+            if dtype.get_type().module()?.to_cow()?.starts_with("numpy") {
+                return from_array(&column.call_method0("to_numpy")?);
+            }
+            // Types of pandas' own: those that are all numbers keep their width.
+            let name = dtype.str()?.to_cow()?.into_owned();
+            if name.starts_with("datetime") || name.starts_with("period") {
+                return Ok(Column::Other("date or time".into(), column.len()?));
+            }
+            let width = match name.as_str() {
+                "Float64" => Some("float64"),
+                "Float32" => Some("float32"),
+                _ => None,
+            };
+            if let Some(width) = width {
+                let how = [
+                    ("dtype", width.into_pyobject(py)?.into_any()),
+                    ("na_value", f64::NAN.into_pyobject(py)?.into_any()),
+                ]
+                .into_py_dict(py)?;
+                return from_array(&column.call_method("to_numpy", (), Some(&how))?);
+            }
+            let objects = column.call_method1("astype", ("object",))?;
+            from_values(&objects.call_method0("to_list")?)
+        }
+        "polars.Series" => {
+            let name = column.getattr("dtype")?.str()?.to_cow()?.into_owned();
+            let gaps = column.call_method0("null_count")?.extract::<usize>()? > 0;
+            let float = name.starts_with("Float");
+            let whole = name.starts_with("Int") || name.starts_with("UInt");
+            if float || (whole && !gaps) {
+                return from_array(&column.call_method0("to_numpy")?);
+            }
+            let time = ["Date", "Datetime", "Duration", "Time"];
+            if time.iter().any(|t| name.starts_with(t)) {
+                return Ok(Column::Other("date or time".into(), column.len()?));
+            }
+            from_values(&column.call_method0("to_list")?)
+        }
+        "pyarrow.Array" => {
+            let name = column.getattr("type")?.str()?.to_cow()?.into_owned();
+            let gaps = column.getattr("null_count")?.extract::<usize>()? > 0;
+            let float = ["halffloat", "float", "double"].contains(&name.as_str());
+            let whole = name.starts_with("int") || name.starts_with("uint");
+            if float || (whole && !gaps) {
+                let how = [("zero_copy_only", false)].into_py_dict(py)?;
+                return from_array(&column.call_method("to_numpy", (), Some(&how))?);
+            }
+            let time = ["timestamp", "date", "time", "duration"];
+            if time.iter().any(|t| name.starts_with(t)) {
+                return Ok(Column::Other("date or time".into(), column.len()?));
+            }
+            from_values(&column.call_method0("to_pylist")?)
+        }
+        "numpy.MaskedArray" => from_values(&column.call_method0("tolist")?),
+        "numpy.ndarray" => from_array(column),
+        "str" | "bytes" => Err(PyTypeError::new_err(
+            "data: a column is a list or an array, found one text",
+        )),
+        _ if column.cast::<PySequence>().is_ok() => from_values(column),
+        other => match column.call_method0("__array__") {
+            Ok(array) => from_array(&array),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "data: found a {other}, a column is a list or an array"
+            ))),
+        },
+    }
+}
+
+/// A NumPy array of any type, order and stride.
+fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Column> {
+    let dimensions = array.getattr("ndim")?.extract::<usize>()?;
+    if dimensions != 1 {
+        return Err(PyValueError::new_err(format!(
+            "data: a column has one dimension, found an array of {dimensions}"
+        )));
+    }
+    let dtype = array.getattr("dtype")?;
+    let kind: String = dtype.getattr("kind")?.extract()?;
+    let size: usize = dtype.getattr("itemsize")?.extract()?;
+    Ok(match (kind.as_str(), size) {
+        ("f", 2 | 4) => Column::Single(native(array, "float32")?),
+        ("f", _) => Column::Real(native(array, "float64")?),
+        ("b", _) => Column::Truth(native(array, "uint8")?),
+        // Beyond 2⁶³ a whole number is its digits.
+        ("u", 8)
+            if array.len()? > 0
+                && array.call_method0("max")?.extract::<u64>()? > i64::MAX as u64 =>
+        {
+            return from_values(&array.call_method0("tolist")?);
+        }
+        ("i" | "u", _) => Column::Whole(native(array, "int64")?),
+        ("U" | "T", _) => return from_values(&array.call_method0("tolist")?),
+        ("O", _) => return from_values(array),
+        ("M" | "m", _) => Column::Other("date or time".into(), array.len()?),
+        _ => Column::Other(dtype.str()?.to_cow()?.into_owned(), array.len()?),
+    })
+}
+
+/// A copy of an array in the machine's byte order, one value after the other.
+fn native<T: Element>(array: &Bound<'_, PyAny>, dtype: &str) -> PyResult<Vec<T>> {
+    let copy = array.call_method1("astype", (dtype,))?;
+    PyBuffer::<T>::get(&copy)?.to_vec(array.py())
+}
+
+fn from_values(values: &Bound<'_, PyAny>) -> PyResult<Column> {
+    let values = values.try_iter()?.map(|value| value_of(&value?));
+    Ok(Column::Mixed(values.collect::<PyResult<_>>()?))
+}
+
+fn value_of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if value.is_none() {
+        return Ok(Value::Missing);
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Value::Text(text.to_cow()?.into_owned()));
+    }
+    if let Ok(truth) = value.cast::<PyBool>() {
+        return Ok(Value::Truth(truth.is_true()));
+    }
+    if let Ok(number) = value.cast::<PyFloat>() {
+        return Ok(match number.value() {
+            x if x.is_nan() => Value::Missing,
+            x => Value::Real(x),
+        });
+    }
+    if value.is_instance_of::<PyInt>() {
+        return Ok(match value.extract::<i64>() {
+            Ok(whole) => Value::Whole(whole),
+            Err(_) => Value::Text(value.str()?.to_cow()?.into_owned()),
+        });
+    }
+    let class = value.get_type();
+    let name: String = class.name()?.to_cow()?.into_owned();
+    if name == "NAType" || name == "NaTType" {
+        return Ok(Value::Missing);
+    }
+    let dtype = value
+        .getattr("dtype")
+        .and_then(|d| d.getattr("kind")?.extract::<String>());
+    Ok(match dtype.as_deref() {
+        Ok("f") if name == "float32" || name == "float16" => match value.extract::<f32>()? {
+            x if x.is_nan() => Value::Missing,
+            x => Value::Single(x),
+        },
+        Ok("b" | "i" | "u" | "f") => {
+            let plain = value.call_method0("item")?;
+            match plain.is_instance_of::<PyFloat>() || plain.is_instance_of::<PyInt>() {
+                true => value_of(&plain)?,
+                false => Value::Other(name),
+            }
+        }
+        Ok("M" | "m") => Value::Other("date or time".into()),
+        _ => Value::Other(match name.as_str() {
+            "datetime" | "date" | "time" | "Timestamp" | "Timedelta" | "timedelta" => {
+                "date or time".into()
+            }
+            _ => name,
+        }),
+    })
+}
+
+fn full_slice(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("builtins")?.getattr("slice")?.call1((py.None(),))
+}
+
+/// A frame that is read from its first row to its last.
+#[derive(Debug)]
+pub struct FrameRows<'a> {
+    frame: &'a Frame,
+    next: usize,
+}
+
+impl RowReader for FrameRows<'_> {
+    fn header(&self) -> &[String] {
+        &self.frame.names
+    }
+
+    fn advance(&mut self) -> Result<bool, String> {
+        self.next += 1;
+        Ok(self.next <= self.frame.rows)
+    }
+
+    fn cell(&self, column: usize) -> Cell<'_> {
+        self.frame.columns[column].cell(self.next - 1)
+    }
+
+    fn number(&self) -> u64 {
+        self.next as u64
+    }
+
+    fn unit(&self) -> &'static str {
+        "row"
+    }
+}

@@ -1,0 +1,139 @@
+//! One model of a run, which can be asked.
+
+use std::path::{Path, PathBuf};
+
+use apfl::data::Task;
+use apfl::data::table::{IN_MEMORY, features_of};
+use apfl::store::run_dir::FinishedRun;
+use apfl::{Error, Loss, Prediction, WhichModel};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyByteArray;
+
+use crate::errors::Told;
+use crate::frame::Frame;
+
+/// Parameters with their model and what its inputs mean.
+#[pyclass(frozen, module = "apfl._apfl")]
+pub struct TrainedModel {
+    model: apfl::TrainedModel,
+}
+
+/// Opens a model of a finished run: `shared`, or a client's `localized`, `local`, `personal`.
+#[pyfunction]
+pub fn open_model(
+    py: Python<'_>,
+    directory: PathBuf,
+    which: &str,
+    client: &str,
+) -> PyResult<TrainedModel> {
+    let which = match which {
+        "shared" => WhichModel::Shared,
+        "localized" => WhichModel::Localized,
+        "local" => WhichModel::Local,
+        "personal" => WhichModel::Personal,
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "which: found '{other}', allowed is personal, shared, localized or local"
+            )));
+        }
+    };
+    let open = || FinishedRun::open(&directory)?.model(which, client);
+    let model = py.detach(open).map_err(|e| e.told())?;
+    Ok(TrainedModel { model })
+}
+
+#[pymethods]
+impl TrainedModel {
+    /// The columns that it is asked with.
+    fn features(&self) -> Vec<String> {
+        self.model.schema().features.clone()
+    }
+
+    /// The classes' names; None in regression.
+    fn classes(&self) -> Option<Vec<String>> {
+        match &self.model.schema().task {
+            Task::Classification { classes } => Some(classes.clone()),
+            Task::Regression => None,
+        }
+    }
+
+    /// `schema.json`
+    fn schema(&self) -> String {
+        serde_json::to_string(self.model.schema()).expect("plain JSON")
+    }
+
+    /// Whether its scores are probabilities.
+    fn has_probabilities(&self) -> bool {
+        matches!(self.model.model().loss(), Loss::Softmax | Loss::Logistic)
+    }
+
+    /// What it says of every row: the classes' indices and their scores, row by row, or the
+    /// values alone.
+    fn ask<'py>(
+        &self,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>)> {
+        let py = data.py();
+        let frame = Frame::new(data)?;
+        let answers = py.detach(|| {
+            let rows = features_of(&mut frame.reader(), self.model.schema())
+                .map_err(|words| Error::in_file(Path::new(IN_MEMORY), words))?;
+            self.model.predict(&rows)
+        });
+        let answers = answers.map_err(|e| e.told())?;
+        let classes = self.model.schema().task.classes();
+        if classes == 0 {
+            let values: Vec<f64> = answers.iter().filter_map(Prediction::value).collect();
+            let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_ne_bytes()).collect();
+            return Ok((array(py, &bytes, "float64", &[values.len()])?, None));
+        }
+        let mut indices = Vec::with_capacity(8 * answers.len());
+        let mut all = Vec::with_capacity(8 * answers.len() * classes);
+        for answer in &answers {
+            if let Prediction::Class { index, scores } = answer {
+                indices.extend((*index as i64).to_ne_bytes());
+                all.extend(scores.iter().flat_map(|x| x.to_ne_bytes()));
+            }
+        }
+        let rows = answers.len();
+        Ok((
+            array(py, &indices, "int64", &[rows])?,
+            Some(array(py, &all, "float64", &[rows, classes])?),
+        ))
+    }
+
+    /// (name, array) of every tensor.
+    fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+        let params = self.model.params();
+        let layout = self.model.layout();
+        let each = layout.tensors.iter().map(|tensor| {
+            let numbers = &params[tensor.range()];
+            let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_ne_bytes()).collect();
+            Ok((
+                tensor.name.clone(),
+                array(py, &bytes, "float32", &tensor.shape)?,
+            ))
+        });
+        each.collect()
+    }
+}
+
+/// A NumPy array that owns its memory and can be written.
+fn array<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+    dtype: &str,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = py.import("numpy")?;
+    let owner = PyByteArray::new(py, bytes);
+    let flat = numpy.call_method1("frombuffer", (owner, dtype))?;
+    flat.call_method1("reshape", (shape.to_vec(),))
+}
+
+impl std::fmt::Debug for TrainedModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.model.fmt(f)
+    }
+}
