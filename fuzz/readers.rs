@@ -7,7 +7,7 @@ use std::fs;
 use apfl::algorithm::{agnostic, apfl as mixture, pfedme, scaffold};
 use apfl::data::idx::Array as IdxArray;
 use apfl::data::images::Images;
-use apfl::data::rows::CsvRows;
+use apfl::data::table::Stream;
 use apfl::data::{Source, cifar10, leaf as leaf_files};
 use apfl::digest::sha256_of;
 use apfl::pack::{Field, ModelOnly, NumberType, Pack, arrays_of};
@@ -39,7 +39,7 @@ pub fn leaf(bytes: &[u8]) -> Result<(), String> {
     leaf_files::parse(bytes).map(|_| ())
 }
 
-/// A user's CSV; the first byte picks one of four ways to read a table.
+/// A user's CSV; the first byte picks one of the ways to read a table.
 pub fn csv(bytes: &[u8]) -> Result<(), String> {
     let (first, csv) = bytes.split_first().ok_or("empty")?;
     let more = [
@@ -47,13 +47,19 @@ pub fn csv(bytes: &[u8]) -> Result<(), String> {
         "task = 'regression'\nstandardize = true",
         "client = ''\nclients = 2\npartition = 'dirichlet'",
         "min_examples = 3",
-    ][usize::from(first % 4)];
+        "standardize = 'client'\ncategorical = ['x']\nmissing = ['', '-9']",
+        "standardize = true\nignore = ['x']\nlabel_map = { '0' = 'no', '*' = 'yes' }\ntest = 0.3",
+    ][usize::from(first % 6)];
     let spec = format!("[data]\nkind = 'table'\npath = 'x.csv'\n{more}");
     let plan = Spec::parse(&spec).and_then(|spec| spec.plan());
     let Ok(Source::Table(table)) = plan.map(|plan| plan.data) else {
         panic!("the spec is right")
     };
-    let taken = table.take(&mut CsvRows::new(csv)?, Vec::new());
+    let taken = table.take(&Stream {
+        name: "x.csv".into(),
+        bytes: csv.to_vec(),
+        header: None,
+    });
     taken.map(|_| ()).map_err(|e| e.to_string())
 }
 

@@ -14,7 +14,7 @@ use apfl::store::{tensors, write_atomically};
 use serde::Serialize;
 
 use crate::args;
-use crate::output::{columns, print, print_json};
+use crate::output::{columns, print, print_json, tell};
 
 /// What joining gave: `--json`, and `join.json` with `--out`.
 #[derive(Serialize)]
@@ -89,7 +89,13 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
         validation: validation.unwrap_or(0.2),
         seed: run.plan.seed,
     };
-    newcomer::read_table(Path::new(from), &run.schema, &columns)
+    let table = match &run.plan.data {
+        Source::Table(table) => Some(table),
+        _ => None,
+    };
+    let (shard, notes) = newcomer::read_table(Path::new(from), &run.schema, table, &columns)?;
+    notes.iter().for_each(tell);
+    Ok(shard)
 }
 
 /// `0.5`, `adaptive` or `adaptive:0.1`; by default what the run had, or 0.5.

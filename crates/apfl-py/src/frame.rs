@@ -5,32 +5,28 @@
 //! object column, texts, whole numbers with gaps) is taken value by value. NaN, None, NA and
 //! NaT are missing. An index is no column.
 
-use apfl::data::rows::{Cell, RowReader};
+use apfl::data::table::{Column, Columns};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBool, PyFloat, PyInt, PyMapping, PySequence, PyString};
 
-/// A table in memory.
-#[derive(Debug, Default)]
-pub struct Frame {
-    names: Vec<String>,
-    columns: Vec<Column>,
-    rows: usize,
+use crate::errors::Told;
+
+/// A date in the words of a refusal.
+const TIME: &str = "date or time";
+
+/// Takes a frame, whoever made it.
+pub fn columns(data: &Bound<'_, PyAny>) -> PyResult<Columns> {
+    let mut frame = Frame::default();
+    frame.take(data)?;
+    Ok(frame.0)
 }
 
-#[derive(Debug)]
-enum Column {
-    Single(Vec<f32>),
-    Real(Vec<f64>),
-    Whole(Vec<i64>),
-    Truth(Vec<u8>),
-    Mixed(Vec<Value>),
-    /// A type that is neither text nor number.
-    Other(String, usize),
-}
+#[derive(Default)]
+struct Frame(Columns);
 
-#[derive(Debug)]
+/// One value of a column that has no type of its own.
 enum Value {
     Missing,
     Truth(bool),
@@ -41,57 +37,21 @@ enum Value {
     Other(String),
 }
 
-impl Column {
-    fn len(&self) -> usize {
-        match self {
-            Column::Single(x) => x.len(),
-            Column::Real(x) => x.len(),
-            Column::Whole(x) => x.len(),
-            Column::Truth(x) => x.len(),
-            Column::Mixed(x) => x.len(),
-            Column::Other(_, rows) => *rows,
-        }
-    }
-
-    fn cell(&self, row: usize) -> Cell<'_> {
-        match self {
-            Column::Single(x) if x[row].is_nan() => Cell::Missing,
-            Column::Single(x) => Cell::Single(x[row]),
-            Column::Real(x) if x[row].is_nan() => Cell::Missing,
-            Column::Real(x) => Cell::Real(x[row]),
-            Column::Whole(x) => Cell::Whole(x[row]),
-            Column::Truth(x) => Cell::Truth(x[row] != 0),
-            Column::Mixed(x) => match &x[row] {
-                Value::Missing => Cell::Missing,
-                Value::Truth(x) => Cell::Truth(*x),
-                Value::Whole(x) => Cell::Whole(*x),
-                Value::Single(x) => Cell::Single(*x),
-                Value::Real(x) => Cell::Real(*x),
-                Value::Text(x) => Cell::Text(x),
-                Value::Other(kind) => Cell::Other(kind),
-            },
-            Column::Other(kind, _) => Cell::Other(kind),
-        }
-    }
-}
-
 impl Frame {
-    /// Takes a frame, whoever made it.
-    pub fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let mut frame = Self::default();
+    fn take(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         match kind_of(data)?.as_str() {
-            "pandas.DataFrame" => frame.take_pandas(data)?,
+            "pandas.DataFrame" => self.take_pandas(data)?,
             "polars.DataFrame" => {
                 for name in data.getattr("columns")?.try_iter()? {
                     let name: String = name?.extract()?;
                     let column = data.call_method1("get_column", (&name,))?;
-                    frame.push(name, &column)?;
+                    self.push(name, &column)?;
                 }
             }
             "pyarrow.Table" | "pyarrow.RecordBatch" => {
                 for (k, name) in data.getattr("column_names")?.try_iter()?.enumerate() {
                     let column = data.call_method1("column", (k,))?;
-                    frame.push(name?.extract()?, &column)?;
+                    self.push(name?.extract()?, &column)?;
                 }
             }
             "numpy.ndarray" => {
@@ -104,7 +64,7 @@ impl Frame {
                 }
                 for name in names.try_iter()? {
                     let name = name?;
-                    frame.push(name.extract()?, &data.get_item(&name)?)?;
+                    self.push(name.extract()?, &data.get_item(&name)?)?;
                 }
             }
             "pandas.Series" | "polars.Series" | "pyarrow.Array" => {
@@ -126,11 +86,11 @@ impl Frame {
                 };
                 for item in mapping.items()?.iter() {
                     let (name, column): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
-                    frame.push(name.str()?.to_cow()?.into_owned(), &column)?;
+                    self.push(name.str()?.to_cow()?.into_owned(), &column)?;
                 }
             }
         }
-        Ok(frame)
+        Ok(())
     }
 
     fn take_pandas(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -156,27 +116,9 @@ impl Frame {
             let _ = e.value(column.py()).call_method1("add_note", (note,));
             e
         })?;
-        if let Some(first) = self.names.first()
-            && column.len() != self.rows
-        {
-            return Err(PyValueError::new_err(format!(
-                "data: column '{name}' has {} rows, column '{first}' has {}",
-                column.len(),
-                self.rows
-            )));
-        }
-        self.rows = column.len();
-        self.names.push(name);
-        self.columns.push(column);
+        let all = std::mem::take(&mut self.0);
+        self.0 = all.with(name, column).map_err(|e| e.told())?;
         Ok(())
-    }
-
-    /// The frame, row by row.
-    pub fn reader(&self) -> FrameRows<'_> {
-        FrameRows {
-            frame: self,
-            next: 0,
-        }
     }
 }
 
@@ -226,7 +168,7 @@ fn column_of(column: &Bound<'_, PyAny>) -> PyResult<Column> {
             // Types of pandas' own: those that are all numbers keep their width.
             let name = dtype.str()?.to_cow()?.into_owned();
             if name.starts_with("datetime") || name.starts_with("period") {
-                return Ok(Column::Other("date or time".into(), column.len()?));
+                return Ok(Column::Other(TIME.into(), column.len()?));
             }
             let width = match name.as_str() {
                 "Float64" => Some("float64"),
@@ -254,7 +196,7 @@ fn column_of(column: &Bound<'_, PyAny>) -> PyResult<Column> {
             }
             let time = ["Date", "Datetime", "Duration", "Time"];
             if time.iter().any(|t| name.starts_with(t)) {
-                return Ok(Column::Other("date or time".into(), column.len()?));
+                return Ok(Column::Other(TIME.into(), column.len()?));
             }
             from_values(&column.call_method0("to_list")?)
         }
@@ -269,7 +211,7 @@ fn column_of(column: &Bound<'_, PyAny>) -> PyResult<Column> {
             }
             let time = ["timestamp", "date", "time", "duration"];
             if time.iter().any(|t| name.starts_with(t)) {
-                return Ok(Column::Other("date or time".into(), column.len()?));
+                return Ok(Column::Other(TIME.into(), column.len()?));
             }
             from_values(&column.call_method0("to_pylist")?)
         }
@@ -300,9 +242,12 @@ fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Column> {
     let kind: String = dtype.getattr("kind")?.extract()?;
     let size: usize = dtype.getattr("itemsize")?.extract()?;
     Ok(match (kind.as_str(), size) {
-        ("f", 2 | 4) => Column::Single(native(array, "float32")?),
-        ("f", _) => Column::Real(native(array, "float64")?),
-        ("b", _) => Column::Truth(native(array, "uint8")?),
+        ("f", 2 | 4) => Column::Singles(native(array, "float32")?),
+        ("f", _) => Column::Numbers(native(array, "float64")?),
+        ("b", _) => {
+            let truths: Vec<u8> = native(array, "uint8")?;
+            Column::Truths(truths.into_iter().map(|x| Some(x != 0)).collect())
+        }
         // Beyond 2⁶³ a whole number is its digits.
         ("u", 8)
             if array.len()? > 0
@@ -310,10 +255,13 @@ fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Column> {
         {
             return from_values(&array.call_method0("tolist")?);
         }
-        ("i" | "u", _) => Column::Whole(native(array, "int64")?),
+        ("i" | "u", _) => {
+            let wholes: Vec<i64> = native(array, "int64")?;
+            Column::Wholes(wholes.into_iter().map(Some).collect())
+        }
         ("U" | "T", _) => return from_values(&array.call_method0("tolist")?),
         ("O", _) => return from_values(array),
-        ("M" | "m", _) => Column::Other("date or time".into(), array.len()?),
+        ("M" | "m", _) => Column::Other(TIME.into(), array.len()?),
         _ => Column::Other(dtype.str()?.to_cow()?.into_owned(), array.len()?),
     })
 }
@@ -324,9 +272,54 @@ fn native<T: Element>(array: &Bound<'_, PyAny>, dtype: &str) -> PyResult<Vec<T>>
     PyBuffer::<T>::get(&copy)?.to_vec(array.py())
 }
 
+/// Values one by one: all of one kind, or all as texts, as a CSV file would have them.
 fn from_values(values: &Bound<'_, PyAny>) -> PyResult<Column> {
     let values = values.try_iter()?.map(|value| value_of(&value?));
-    Ok(Column::Mixed(values.collect::<PyResult<_>>()?))
+    let values: Vec<Value> = values.collect::<PyResult<_>>()?;
+    if let Some(Value::Other(kind)) = values.iter().find(|v| matches!(v, Value::Other(_))) {
+        return Ok(Column::Other(kind.clone(), values.len()));
+    }
+    let all = |fits: fn(&Value) -> bool| {
+        values
+            .iter()
+            .all(|v| fits(v) || matches!(v, Value::Missing))
+    };
+    let number = |value: &Value| match value {
+        Value::Whole(x) => *x as f64,
+        Value::Real(x) => *x,
+        _ => f64::NAN,
+    };
+    Ok(if all(|v| matches!(v, Value::Truth(_))) {
+        let truth = |value: &Value| match value {
+            Value::Truth(x) => Some(*x),
+            _ => None,
+        };
+        Column::Truths(values.iter().map(truth).collect())
+    } else if all(|v| matches!(v, Value::Whole(_))) {
+        let whole = |value: &Value| match value {
+            Value::Whole(x) => Some(*x),
+            _ => None,
+        };
+        Column::Wholes(values.iter().map(whole).collect())
+    } else if all(|v| matches!(v, Value::Single(_))) {
+        let single = |value: &Value| match value {
+            Value::Single(x) => *x,
+            _ => f32::NAN,
+        };
+        Column::Singles(values.iter().map(single).collect())
+    } else if all(|v| matches!(v, Value::Real(_) | Value::Whole(_))) {
+        Column::Numbers(values.iter().map(number).collect())
+    } else {
+        let text = |value: Value| match value {
+            Value::Text(text) => Some(text),
+            Value::Truth(x) => Some(x.to_string()),
+            Value::Whole(x) => Some(x.to_string()),
+            Value::Single(x) => Some(x.to_string()),
+            Value::Real(x) => Some(x.to_string()),
+            Value::Missing | Value::Other(_) => None,
+        };
+        Column::Texts(values.into_iter().map(text).collect())
+    })
 }
 
 fn value_of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
@@ -371,11 +364,9 @@ fn value_of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
                 false => Value::Other(name),
             }
         }
-        Ok("M" | "m") => Value::Other("date or time".into()),
+        Ok("M" | "m") => Value::Other(TIME.into()),
         _ => Value::Other(match name.as_str() {
-            "datetime" | "date" | "time" | "Timestamp" | "Timedelta" | "timedelta" => {
-                "date or time".into()
-            }
+            "datetime" | "date" | "time" | "Timestamp" | "Timedelta" | "timedelta" => TIME.into(),
             _ => name,
         }),
     })
@@ -383,34 +374,4 @@ fn value_of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
 
 fn full_slice(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("builtins")?.getattr("slice")?.call1((py.None(),))
-}
-
-/// A frame that is read from its first row to its last.
-#[derive(Debug)]
-pub struct FrameRows<'a> {
-    frame: &'a Frame,
-    next: usize,
-}
-
-impl RowReader for FrameRows<'_> {
-    fn header(&self) -> &[String] {
-        &self.frame.names
-    }
-
-    fn advance(&mut self) -> Result<bool, String> {
-        self.next += 1;
-        Ok(self.next <= self.frame.rows)
-    }
-
-    fn cell(&self, column: usize) -> Cell<'_> {
-        self.frame.columns[column].cell(self.next - 1)
-    }
-
-    fn number(&self) -> u64 {
-        self.next as u64
-    }
-
-    fn unit(&self) -> &'static str {
-        "row"
-    }
 }

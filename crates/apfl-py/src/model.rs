@@ -1,22 +1,26 @@
 //! One model of a run, which can be asked.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use apfl::data::Task;
-use apfl::data::table::{IN_MEMORY, features_of};
+use apfl::data::table::{Question, Table};
+use apfl::data::{Normalization, Source, Task};
 use apfl::store::run_dir::FinishedRun;
-use apfl::{Error, Loss, Prediction, WhichModel};
+use apfl::{Loss, Prediction, WhichModel};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
 use crate::errors::Told;
-use crate::frame::Frame;
+use crate::frame;
 
 /// Parameters with their model and what its inputs mean.
 #[pyclass(frozen, module = "apfl._apfl")]
 pub struct TrainedModel {
     model: apfl::TrainedModel,
+    /// The table that it was trained on, where it was one.
+    table: Option<Table>,
+    /// Whose it is; empty: everybody's.
+    client: String,
 }
 
 /// Opens a model of a finished run: `shared`, or a client's `localized`, `local`, `personal`.
@@ -38,16 +42,32 @@ pub fn open_model(
             )));
         }
     };
-    let open = || FinishedRun::open(&directory)?.model(which, client);
-    let model = py.detach(open).map_err(|e| e.told())?;
-    Ok(TrainedModel { model })
+    let open = || {
+        let run = FinishedRun::open(&directory)?;
+        Ok(TrainedModel {
+            model: run.model(which, client)?,
+            table: match run.plan.data {
+                Source::Table(table) => Some(table),
+                _ => None,
+            },
+            client: client.into(),
+        })
+    };
+    py.detach(open).map_err(|e: apfl::Error| e.told())
 }
 
 #[pymethods]
 impl TrainedModel {
-    /// The columns that it is asked with.
+    /// The raw columns that it is asked with.
     fn features(&self) -> Vec<String> {
-        self.model.schema().features.clone()
+        let schema = self.model.schema();
+        match &schema.normalization {
+            Normalization::Prepared(preparation) => {
+                let columns = preparation.columns.iter();
+                columns.map(|column| column.name.clone()).collect()
+            }
+            _ => schema.features.clone(),
+        }
     }
 
     /// The classes' names; None in regression.
@@ -75,12 +95,16 @@ impl TrainedModel {
         data: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>)> {
         let py = data.py();
-        let frame = Frame::new(data)?;
-        let answers = py.detach(|| {
-            let rows = features_of(&mut frame.reader(), self.model.schema())
-                .map_err(|words| Error::in_file(Path::new(IN_MEMORY), words))?;
-            self.model.predict(&rows)
-        });
+        let rows = frame::columns(data)?;
+        let question = Question {
+            schema: self.model.schema(),
+            table: self.table.as_ref(),
+            client: Some(self.client.as_str()).filter(|client| !client.is_empty()),
+            label: None,
+            split: None,
+            ids: &[],
+        };
+        let answers = py.detach(|| self.model.predict(&question.ask(&rows)?.x));
         let answers = answers.map_err(|e| e.told())?;
         let classes = self.model.schema().task.classes();
         if classes == 0 {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use apfl::data::table::IN_MEMORY;
+use apfl::data::table::Columns;
 use apfl::data::{Dataset, Source};
 use apfl::run::{Ended, Event, Run};
 use apfl::spec::{Plan, Resources};
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use toml::{Table, Value};
 
 use crate::errors::{RunError, Told};
-use crate::frame::Frame;
+use crate::frame;
 use crate::spec::{self, Given};
 
 /// Trains in a run directory, and delivers. `watch(event, number, text)` is told of every
@@ -34,13 +34,13 @@ pub fn train(
     if !resume {
         RunDir::require_empty(&directory).map_err(|e| e.told())?;
     }
-    let frame = data.map(Frame::new).transpose()?;
+    let rows = data.map(frame::columns).transpose()?;
     let mut watcher = Watcher {
         watch,
         raised: None,
     };
     let ended = py.detach(|| {
-        let run = prepared(&plan, frame, &directory)?
+        let run = prepared(&plan, rows, &directory)?
             .program(apfl_cli::program())
             .force(force);
         let run = match resume {
@@ -96,7 +96,8 @@ fn of_rows(given: &mut Given) {
         return; // the plan says what is wrong
     };
     let kind = data.entry("kind").or_insert_with(|| "table".into()).clone();
-    data.insert("path".into(), IN_MEMORY.into());
+    // No file: so says the run's spec too.
+    data.insert("path".into(), Value::Array(Vec::new()));
     if kind.as_str() != Some("table") {
         data.insert("kind".into(), "table".into());
         given.note(
@@ -106,11 +107,9 @@ fn of_rows(given: &mut Given) {
     }
 }
 
-fn prepared(plan: &Plan, frame: Option<Frame>, directory: &Path) -> apfl::Result<Run> {
-    let dataset: Arc<dyn Dataset> = match (&plan.data, frame) {
-        (Source::Table(table), Some(frame)) => {
-            Arc::new(table.take(&mut frame.reader(), Vec::new())?)
-        }
+fn prepared(plan: &Plan, rows: Option<Columns>, directory: &Path) -> apfl::Result<Run> {
+    let dataset: Arc<dyn Dataset> = match (&plan.data, rows) {
+        (Source::Table(table), Some(rows)) => Arc::new(table.take(&rows)?),
         _ => plan.data.load()?,
     };
     let on = Resources {

@@ -240,6 +240,9 @@ impl Dataset for Poisoned {
     fn sizes(&self, client: usize) -> (usize, usize) {
         self.honest.sizes(client)
     }
+    fn test_size(&self, client: usize) -> usize {
+        self.honest.test_size(client)
+    }
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
         let shard = self.honest.shard(client)?;
         if !self.attackers.has(client) {

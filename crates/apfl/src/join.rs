@@ -168,11 +168,7 @@ mod tests {
             .collect();
         let y = vec![0, 1, 2, 0, 2, 1, 0];
         let all = Examples::new(2, Features::Floats(x), Targets::Classes(y));
-        Shard {
-            name: "k".into(),
-            train: all.clone(),
-            valid: all,
-        }
+        Shard::new("k", all.clone(), all)
     }
 
     fn joining(mixing: Mixing, running: bool) -> Joining {

@@ -238,6 +238,28 @@ impl<'a> Section<'a> {
         text
     }
 
+    /// A list of texts.
+    pub fn texts(&mut self, key: &str, default: &[&str]) -> Vec<String> {
+        let default = || default.iter().map(|text| (*text).to_owned()).collect();
+        let texts: Vec<String> = match self.take(key) {
+            None => default(),
+            Some(found) => {
+                let text = |value: &Value| value.as_str().map(str::to_owned);
+                let texts = found.as_array().map(|all| all.iter().map(text).collect());
+                match texts.flatten() {
+                    Some(texts) => texts,
+                    None => {
+                        self.wrong(key, &found, "a list of texts");
+                        default()
+                    }
+                }
+            }
+        };
+        let all = texts.iter().cloned().map(Value::String).collect();
+        self.resolve(key, Value::Array(all));
+        texts
+    }
+
     /// One of several words.
     pub fn choice<T: Copy>(&mut self, key: &str, default: &str, choices: &[(&str, T)]) -> T {
         let pick = |word: &str| choices.iter().find(|(name, _)| *name == word);

@@ -58,11 +58,9 @@ fn images(
     };
     let shard = |client: usize| {
         let rng = &mut stream(1, Purpose::Synthesis, 0, client as u64);
-        Arc::new(Shard {
-            name: client.to_string(),
-            train: examples(client, EXAMPLES, rng),
-            valid: examples(client, EXAMPLES / 4, rng),
-        })
+        let train = examples(client, EXAMPLES, rng);
+        let valid = examples(client, EXAMPLES / 4, rng);
+        Arc::new(Shard::new(client.to_string(), train, valid))
     };
     Arc::new(InMemory {
         schema: Schema {

@@ -41,7 +41,7 @@ class Model:
 
     @property
     def features(self) -> list[str]:
-        """The columns that it is asked with."""
+        """The raw columns that it is asked with."""
         return self._model.features()
 
     @property

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::partition::{Dealing, Partition, digest_of_labels, hold_out};
+use super::partition::{Dealing, Partition, digest_of_labels, hold_out_parts};
 use super::{Common, Examples, InMemory, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 
@@ -19,6 +19,8 @@ pub struct Part {
     pub train: Vec<u32>,
     /// What it holds out.
     pub valid: Vec<u32>,
+    /// What it holds out for a test.
+    pub test: Vec<u32>,
 }
 
 /// All clients' rows.
@@ -44,6 +46,7 @@ impl Dealt {
             Arc::new(Shard {
                 train: all.gathered(&part.train),
                 valid: all.gathered(&part.valid),
+                test: all.gathered(&part.test),
                 name: part.name,
             })
         };
@@ -84,15 +87,23 @@ pub(super) fn by_owner(
             small += 1;
             continue;
         }
-        let (train, valid): (Vec<u32>, Vec<u32>) = match held {
-            Some(held) => rows.iter().partition(|row| !held[**row as usize]),
+        let [train, valid, test] = match held {
+            Some(held) => {
+                let (train, valid) = rows.iter().partition(|row| !held[**row as usize]);
+                [train, valid, Vec::new()]
+            }
             None => split(&rows, common, client),
         };
         if valid.len() < FEWEST_VALIDATION || train.is_empty() {
             unscorable += 1;
             continue;
         }
-        parts.push(Part { name, train, valid });
+        parts.push(Part {
+            name,
+            train,
+            valid,
+            test,
+        });
     }
     let mut notes = too_small(small, count, common);
     if unscorable > 0 {
@@ -128,7 +139,7 @@ pub(super) fn by_partition(
             small += 1;
             continue;
         }
-        let (train, valid) = split(rows, common, client);
+        let [train, valid, test] = split(rows, common, client);
         if train.is_empty() || valid.is_empty() {
             return Err(Error::data(format!(
                 "client '{name}' gets {} of {} examples, {} to train on and {} to hold out; \
@@ -144,6 +155,7 @@ pub(super) fn by_partition(
             name: name.clone(),
             train,
             valid,
+            test,
         });
     }
     let mut notes = dealing.notes.clone();
@@ -161,10 +173,10 @@ pub(super) fn by_partition(
     })
 }
 
-fn split(rows: &[u32], common: &Common, client: usize) -> (Vec<u32>, Vec<u32>) {
-    let (train, valid) = hold_out(rows.len(), common.validation, common.seed, client as u64);
-    let pick = |k: Vec<u32>| k.iter().map(|k| rows[*k as usize]).collect();
-    (pick(train), pick(valid))
+fn split(rows: &[u32], common: &Common, client: usize) -> [Vec<u32>; 3] {
+    let shares = [common.validation, common.test];
+    let parts = hold_out_parts(rows.len(), shares, common.seed, client as u64);
+    parts.map(|part| part.iter().map(|k| rows[*k as usize]).collect())
 }
 
 fn too_small(small: usize, count: usize, common: &Common) -> Vec<String> {
@@ -186,6 +198,7 @@ mod tests {
         let common = Common {
             seed: 1,
             validation: 0.2,
+            test: 0.0,
             min_examples: 3,
         };
         // 'a' has 2 rows, 'b' 4 rows of which one is held out, 'c' 5 with two.
@@ -197,6 +210,7 @@ mod tests {
             name: "c".into(),
             train: vec![6, 7, 8],
             valid: vec![9, 10],
+            test: vec![],
         };
         assert_eq!(dealt.parts, [part]);
         assert_eq!(dealt.notes.len(), 2);

@@ -90,8 +90,7 @@ impl InMemory {
 
     /// Adds a client whose examples are split already.
     pub fn add_split(&mut self, name: impl Into<String>, train: Examples, valid: Examples) {
-        let name = name.into();
-        self.shards.push(Arc::new(Shard { name, train, valid }));
+        self.shards.push(Arc::new(Shard::new(name, train, valid)));
     }
 }
 
@@ -108,6 +107,9 @@ impl Dataset for InMemory {
     fn sizes(&self, client: usize) -> (usize, usize) {
         let shard = &self.shards[client];
         (shard.train.len(), shard.valid.len())
+    }
+    fn test_size(&self, client: usize) -> usize {
+        self.shards[client].test.len()
     }
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
         Ok(self.shards[client].clone())

@@ -62,6 +62,20 @@ pub struct Shard {
     pub train: Examples,
     /// What it holds out.
     pub valid: Examples,
+    /// What it holds out and nothing is chosen by; mostly none.
+    pub test: Examples,
+}
+
+impl Shard {
+    /// A client's data without a test part.
+    pub fn new(name: impl Into<String>, train: Examples, valid: Examples) -> Self {
+        Self {
+            name: name.into(),
+            test: train.empty_like(),
+            train,
+            valid,
+        }
+    }
 }
 
 /// What is to be learned.
@@ -105,6 +119,8 @@ pub enum Normalization {
         /// (scale, shift) of every channel.
         channels: Vec<(f32, f32)>,
     },
+    /// The columns of a table, each in its way.
+    Prepared(table::Preparation),
 }
 
 /// What a user must know to feed a trained model: `schema.json`.
@@ -119,6 +135,16 @@ pub struct Schema {
     pub shape: Vec<usize>,
     /// How raw inputs became features.
     pub normalization: Normalization,
+}
+
+impl Schema {
+    /// How the label was standardized, where it is a number and was.
+    pub fn label_scale(&self) -> Option<table::Scale> {
+        match &self.normalization {
+            Normalization::Prepared(preparation) => preparation.label,
+            _ => None,
+        }
+    }
 }
 
 /// A file that the data came from.
@@ -144,6 +170,9 @@ pub fn digest(dataset: &dyn Dataset) -> Result<String> {
             sums.push(sha256_of(shard.name.as_bytes()));
             sums.push(shard.train.digest());
             sums.push(shard.valid.digest());
+            if !shard.test.is_empty() {
+                sums.push(shard.test.digest());
+            }
         }
     }
     Ok(sha256_of(sums.concat().as_bytes()))
@@ -162,6 +191,11 @@ pub trait Dataset: Send + Sync {
 
     /// How many (training, validation) examples a client has, without making them.
     fn sizes(&self, client: usize) -> (usize, usize);
+
+    /// How many examples of a test part it has, without making them.
+    fn test_size(&self, _client: usize) -> usize {
+        0
+    }
 
     /// A client's data. Cheap where the data is in memory, made afresh where it is
     /// synthetic.

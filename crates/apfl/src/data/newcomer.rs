@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use super::folder::wrong;
-use super::partition::hold_out;
-use super::rows::open;
+use super::partition::hold_out_parts;
 use super::synthetic::Synthetic;
-use super::table::read_features;
-use super::{Dataset, Examples, Features, Labels, Normalization, Schema, Shard, Targets, Task};
+use super::table::{Files, Question, Table, header_for};
+use super::{Dataset, Examples, Features, Labels, Normalization, Schema, Shard, Task};
 use crate::error::{Error, Result};
 
 /// How a newcomer's table is read.
@@ -23,150 +22,62 @@ pub struct Columns {
     pub seed: u64,
 }
 
-/// Reads a CSV or Parquet file with the training table's columns as the data of one client. A client
-/// column, and any other that the model was not trained on, is ignored.
-pub fn read_table(path: &Path, schema: &Schema, columns: &Columns) -> Result<Shard> {
+/// Reads a CSV or Parquet file with the training table's raw columns as the data of one client.
+/// A client column, and any other that the model was not trained on, is ignored. Also returns
+/// what a user should be told.
+pub fn read_table(
+    path: &Path,
+    schema: &Schema,
+    table: Option<&Table>,
+    columns: &Columns,
+) -> Result<(Shard, Vec<String>)> {
     let error = |message: String| wrong(path, message);
-    let x = read_features(path, schema)?;
-    let width = schema.features.len();
-    let Labelled {
-        unit,
-        numbers,
-        labels,
-        held,
-    } = read_labels(path, columns)?;
-    let m = labels.len();
-    if m != x.len() / width {
-        return Err(error("changed while it was being read".into()));
-    }
-    let targets = targets(&labels, &schema.task).map_err(|(row, message)| {
-        let number = numbers[row];
-        error(format!(
-            "{unit} {number}, column '{}': {message}",
-            columns.label
-        ))
-    })?;
-    let (train, valid) = match held {
-        Some(held) => {
-            let rows = 0..m as u32;
-            rows.partition(|row| !held[*row as usize])
-        }
-        None => hold_out(m, columns.validation, columns.seed, 0),
+    let question = Question {
+        schema,
+        table,
+        client: Some(""), // nobody that the run knows
+        label: Some(&columns.label),
+        split: Some(&columns.split),
+        ids: &[],
     };
-    for (kind, part) in [("training", &train), ("validation", &valid)] {
-        if Vec::is_empty(part) {
+    let paths = [path.to_path_buf()];
+    let plain = Files {
+        paths: &paths,
+        header: None,
+    };
+    let header = header_for(table, &plain)?;
+    let asked = question.ask(&Files {
+        paths: &paths,
+        header: header.as_deref(),
+    })?;
+    let m = asked.rows;
+    let Some(targets) = asked.targets.filter(|_| m > 0) else {
+        return Err(error("there is a header but not one row".into()));
+    };
+    let parts = match asked.split {
+        Some(parts) => parts,
+        None => hold_out_parts(m, [columns.validation, 0.0], columns.seed, 0),
+    };
+    for (kind, word, part) in [("training", "train", 0), ("validation", "valid", 1)] {
+        if parts[part].is_empty() {
             return Err(error(format!(
-                "has {m} rows but no {kind} example; add rows, or name some '{}' in a column '{}'",
-                if kind == "training" { "train" } else { "valid" },
+                "has {m} rows but no {kind} example; add rows, or name some '{word}' in a column \
+                 '{}'",
                 columns.split
             )));
         }
     }
-    let all = Examples::new(width, Features::Floats(x), targets);
+    let width: usize = schema.shape.iter().product();
+    let all = Examples::new(width, Features::Floats(asked.x), targets);
+    let [train, valid, test] = parts.map(|rows| all.gathered(&rows));
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    Ok(Shard {
+    let shard = Shard {
         name: name.into_owned(),
-        train: all.gathered(&train),
-        valid: all.gathered(&valid),
-    })
-}
-
-/// What the label and split columns say, row by row.
-#[derive(Default)]
-struct Labelled {
-    /// `line` or `row`, and every row's number in the file.
-    unit: &'static str,
-    numbers: Vec<u64>,
-    labels: Vec<String>,
-    held: Option<Vec<bool>>,
-}
-
-fn read_labels(path: &Path, columns: &Columns) -> Result<Labelled> {
-    let mut rows = open(path)?;
-    let place = |name: &str| rows.header().iter().position(|column| column == name);
-    let label = place(&columns.label).ok_or_else(|| {
-        wrong(
-            path,
-            format!(
-                "there is no column '{}', the label that the run was trained on",
-                columns.label
-            ),
-        )
-    })?;
-    let split = place(&columns.split);
-    let mut found = Labelled {
-        unit: rows.unit(),
-        held: split.map(|_| Vec::new()),
-        ..Labelled::default()
+        train,
+        valid,
+        test,
     };
-    while rows.advance().map_err(|e| wrong(path, e))? {
-        let number = rows.number();
-        let text = |k: usize, name: &str| {
-            let cell = rows.cell(k);
-            let text = cell.text().map(std::borrow::Cow::into_owned);
-            text.map_err(|e| {
-                wrong(
-                    path,
-                    format!("{} {number}, column '{name}' {e}", rows.unit()),
-                )
-            })
-        };
-        found.numbers.push(number);
-        found.labels.push(text(label, &columns.label)?);
-        if let (Some(split), Some(held)) = (split, &mut found.held) {
-            held.push(match text(split, &columns.split)?.as_str() {
-                "train" => false,
-                "valid" => true,
-                other => {
-                    return Err(wrong(
-                        path,
-                        format!(
-                            "{} {number}, column '{}': found '{other}', allowed is train or valid",
-                            rows.unit(),
-                            columns.split
-                        ),
-                    ));
-                }
-            });
-        }
-    }
-    match found.labels.is_empty() {
-        true => Err(wrong(path, "there is a header but not one row")),
-        false => Ok(found),
-    }
-}
-
-/// Labels as the run's targets, or the row that is wrong and why.
-fn targets(labels: &[String], task: &Task) -> std::result::Result<Targets, (usize, String)> {
-    match task {
-        Task::Classification { classes } => {
-            let class = |(row, label): (usize, &String)| {
-                let found = classes.iter().position(|class| class == label);
-                found.map(|k| k as u32).ok_or_else(|| {
-                    let known = classes.iter().take(20).map(String::as_str);
-                    let known = known.collect::<Vec<_>>().join(", ");
-                    (row, format!("found '{label}', the run knows {known}"))
-                })
-            };
-            let classes = labels.iter().enumerate().map(class);
-            Ok(Targets::Classes(
-                classes.collect::<std::result::Result<_, _>>()?,
-            ))
-        }
-        Task::Regression => {
-            let value = |(row, label): (usize, &String)| match label.parse::<f32>() {
-                Ok(value) if value.is_finite() => Ok(value),
-                _ => Err((
-                    row,
-                    format!("found '{label}', which is not a finite number"),
-                )),
-            };
-            let values = labels.iter().enumerate().map(value);
-            Ok(Targets::Values(
-                values.collect::<std::result::Result<_, _>>()?,
-            ))
-        }
-    }
+    Ok((shard, asked.strange.notes()))
 }
 
 /// The largest index of a synthetic newcomer.
@@ -234,6 +145,7 @@ mod tests {
             max_examples: 1000,
             min_examples: 0,
             validation: 0.25,
+            test: 0.0,
             seed: 9,
         }
     }
@@ -266,7 +178,8 @@ mod tests {
         let path = dir.path().join("new.csv");
         let data = settings().load().unwrap();
         std::fs::write(&path, as_table(&newcomer, data.schema())).unwrap();
-        let read = read_table(&path, data.schema(), &columns()).unwrap();
+        let (read, notes) = read_table(&path, data.schema(), None, &columns()).unwrap();
+        assert!(notes.is_empty());
         assert_eq!(
             (&read.train, &read.valid),
             (&newcomer.train, &newcomer.valid)
@@ -281,7 +194,7 @@ mod tests {
         let data = settings().load().unwrap();
         let read = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            read_table(&path, data.schema(), &columns())
+            read_table(&path, data.schema(), None, &columns()).map(|(shard, _)| shard)
         };
         // The order of columns is free, a client column is ignored, ⌈4/4⌉ row is held out.
         let shard = read("x2,x0,client,x1,label\n3,1,a,2,0\n6,4,a,5,1\n1,1,b,1,1\n0,0,b,0,0\n");
@@ -302,8 +215,8 @@ mod tests {
                 "no validation example",
             ),
             (
-                "x0,x1,x2,label,split\n1,2,3,1,test\n",
-                "allowed is train or valid",
+                "x0,x1,x2,label,split\n1,2,3,1,other\n",
+                "allowed is train, valid or test",
             ),
         ] {
             let error = read(text).unwrap_err().to_string();

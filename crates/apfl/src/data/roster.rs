@@ -20,6 +20,7 @@ pub fn keep_own(
     Ok(Arc::new(Roster {
         names: clients.clone().map(|k| dataset.name(k)).collect(),
         sizes: clients.clone().map(|k| dataset.sizes(k)).collect(),
+        tests: clients.clone().map(|k| dataset.test_size(k)).collect(),
         shards: clients.map(shard).collect::<Result<_>>()?,
         schema: dataset.schema().clone(),
         files: dataset.files(),
@@ -31,6 +32,7 @@ pub fn keep_own(
 struct Roster {
     names: Vec<String>,
     sizes: Vec<(usize, usize)>,
+    tests: Vec<usize>,
     shards: Vec<Option<Arc<Shard>>>,
     schema: Schema,
     files: Vec<SourceFile>,
@@ -50,6 +52,9 @@ impl Dataset for Roster {
     }
     fn sizes(&self, client: usize) -> (usize, usize) {
         self.sizes[client]
+    }
+    fn test_size(&self, client: usize) -> usize {
+        self.tests[client]
     }
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
         let elsewhere = || {

@@ -99,6 +99,16 @@ pub trait RowReader {
     /// Goes to the next row; false where there is none.
     fn advance(&mut self) -> std::result::Result<bool, String>;
 
+    /// What is wrong with this row as a whole, such as too few cells; it has none then.
+    fn defect(&self) -> Option<String> {
+        None
+    }
+
+    /// The file that this row stands in, where it is in one.
+    fn origin(&self) -> Option<&Path> {
+        None
+    }
+
     /// What stands in a column of this row.
     fn cell(&self, column: usize) -> Cell<'_>;
 
@@ -109,8 +119,14 @@ pub trait RowReader {
     fn unit(&self) -> &'static str;
 }
 
-/// Opens a CSV or a Parquet file, which begins with `PAR1` or is called so.
+/// Opens a CSV file, plain or gzipped, or a Parquet file, which begins with `PAR1` or is
+/// called so.
 pub fn open(path: &Path) -> Result<Box<dyn RowReader>> {
+    open_with(path, None)
+}
+
+/// The same; `header` names the columns of a CSV file whose first line does not.
+pub fn open_with(path: &Path, header: Option<&[String]>) -> Result<Box<dyn RowReader>> {
     super::folder::require_regular(path)?;
     let mut file = File::open(path).map_err(at(path, "read"))?;
     let mut magic = Vec::new();
@@ -122,12 +138,40 @@ pub fn open(path: &Path) -> Result<Box<dyn RowReader>> {
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
     let rows: std::result::Result<Box<dyn RowReader>, String> = if named || magic == b"PAR1" {
-        open_parquet(file)
+        match header {
+            None => open_parquet(file),
+            Some(_) => Err(
+                "is a Parquet file, which names its columns itself: data.header is \
+                            for CSV files whose first line does not"
+                    .into(),
+            ),
+        }
     } else {
         let whole = std::io::Cursor::new(magic).chain(file);
-        CsvRows::new(whole).map(|rows| Box::new(rows) as _)
+        open_csv(Box::new(whole), header)
     };
     rows.map_err(|e| super::folder::wrong(path, e))
+}
+
+/// A CSV file, plain or gzipped, from any reader.
+pub fn open_csv<'r>(
+    mut from: Box<dyn Read + 'r>,
+    header: Option<&[String]>,
+) -> std::result::Result<Box<dyn RowReader + 'r>, String> {
+    let mut magic = Vec::new();
+    (&mut from)
+        .take(2)
+        .read_to_end(&mut magic)
+        .map_err(|e| e.to_string())?;
+    let gzipped = super::folder::is_gzip(&magic);
+    let whole = std::io::Cursor::new(magic).chain(from);
+    Ok(match gzipped {
+        true => {
+            let inflated = std::io::BufReader::new(flate2::read::MultiGzDecoder::new(whole));
+            Box::new(CsvRows::with_header(inflated, header)?)
+        }
+        false => Box::new(CsvRows::with_header(whole, header)?),
+    })
 }
 
 #[cfg(feature = "parquet")]
@@ -153,6 +197,8 @@ pub struct CsvRows<R> {
     header: Vec<String>,
     row: csv::StringRecord,
     line: u64,
+    /// Why the row is none.
+    defect: Option<String>,
 }
 
 impl<R> std::fmt::Debug for CsvRows<R> {
@@ -164,6 +210,11 @@ impl<R> std::fmt::Debug for CsvRows<R> {
 impl<R: Read> CsvRows<R> {
     /// Reads the header.
     pub fn new(from: R) -> std::result::Result<Self, String> {
+        Self::with_header(from, None)
+    }
+
+    /// The same, unless the columns' names are given: then the first line is a row.
+    pub fn with_header(from: R, names: Option<&[String]>) -> std::result::Result<Self, String> {
         let starts = Starts::default();
         let unclosed: Rc<std::cell::Cell<Option<u64>>> = Rc::default();
         let counted = Counted {
@@ -177,11 +228,19 @@ impl<R: Read> CsvRows<R> {
         };
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
+            .has_headers(names.is_none())
             .from_reader(counted);
-        let header = reader.headers().map_err(|e| unreadable(&e, &starts))?;
-        let name = |name: &str| name.trim_start_matches('\u{feff}').trim().to_owned();
+        let header = match names {
+            Some(names) => names.to_vec(),
+            None => {
+                let header = reader.headers().map_err(|e| unreadable(&e, &starts))?;
+                let name = |name: &str| name.trim_start_matches('\u{feff}').trim().to_owned();
+                header.iter().map(name).collect()
+            }
+        };
         Ok(Self {
-            header: header.iter().map(name).collect(),
+            header,
+            defect: None,
             reader,
             starts,
             unclosed,
@@ -210,19 +269,23 @@ impl<R: Read> RowReader for CsvRows<R> {
         }
         let start = self.row.position().map_or(0, csv::Position::byte);
         self.line = line_of(start, &self.starts);
-        if self.row.len() != self.header.len() {
-            return Err(format!(
+        self.defect = (self.row.len() != self.header.len()).then(|| {
+            format!(
                 "line {} has {} fields, the header has {}",
                 self.line,
                 self.row.len(),
                 self.header.len()
-            ));
-        }
+            )
+        });
         Ok(true)
     }
 
+    fn defect(&self) -> Option<String> {
+        self.defect.clone()
+    }
+
     fn cell(&self, column: usize) -> Cell<'_> {
-        Cell::Text(&self.row[column])
+        Cell::Text(self.row.get(column).unwrap_or_default())
     }
 
     fn number(&self) -> u64 {

@@ -1,59 +1,23 @@
-//! The scales of a table's features.
+//! The scales of a table's numbers.
 
-use super::Normalization;
+use std::collections::BTreeMap;
 
-/// Mean and deviation of every feature over the training rows.
-fn moments(x: &[f64], width: usize, train: &[u32]) -> (Vec<f64>, Vec<f64>) {
-    let rows = || train.iter().map(|row| &x[*row as usize * width..][..width]);
-    let count = train.len() as f64;
-    let mut mean = vec![0.0; width];
-    for row in rows() {
-        mean.iter_mut().zip(row).for_each(|(m, x)| *m += *x);
-    }
-    mean.iter_mut().for_each(|m| *m /= count);
-    let mut deviation = vec![0.0; width];
-    for row in rows() {
-        for ((d, m), x) in deviation.iter_mut().zip(&mean).zip(row) {
-            *d += (*x - m).powi(2);
-        }
-    }
-    deviation.iter_mut().for_each(|d| *d = (*d / count).sqrt());
-    (mean, deviation)
-}
+use super::table::Moments;
 
-/// Shifts and scales every feature to mean 0 and deviation 1 over the training rows.
-pub(super) fn standardize(x: &mut [f64], width: usize, train: &[u32]) -> Normalization {
-    let (mean, mut deviation) = moments(x, width, train);
-    // What varies only by rounding is constant.
-    for (d, m) in deviation.iter_mut().zip(&mean) {
-        if *d <= 1e-14 * m.abs() {
-            *d = 1.0;
-        }
-    }
-    for row in x.chunks_exact_mut(width) {
-        for ((x, m), d) in row.iter_mut().zip(&mean).zip(&deviation) {
-            *x = (*x - m) / d;
-        }
-    }
-    Normalization::Standardized { mean, deviation }
-}
-
-/// A word of warning where features' scales differ by more than a hundred.
-pub(super) fn scale_warning(x: &[f64], names: &[&str], train: &[u32]) -> Option<String> {
-    let (mean, deviation) = moments(x, names.len(), train);
-    let scale = |j: &usize| mean[*j].abs().max(deviation[*j]);
-    let varying = || (0..mean.len()).filter(|j| deviation[*j] > 0.0);
-    let largest = varying().max_by(|a, b| scale(a).total_cmp(&scale(b)))?;
-    let smallest = varying().min_by(|a, b| scale(a).total_cmp(&scale(b)))?;
-    (scale(&largest) > 100.0 * scale(&smallest)).then(|| {
+/// A word of warning where the scales of varying numbers differ by more than a hundred.
+pub(super) fn scale_warning(columns: &BTreeMap<&str, Moments>) -> Option<String> {
+    let deviation = |m: &Moments| (m.m2 / m.n.max(1) as f64).sqrt();
+    let scale = |m: &Moments| m.mean.abs().max(deviation(m));
+    let varying = || columns.iter().filter(|(_, m)| deviation(m) > 0.0);
+    let (largest, high) = varying().max_by(|a, b| scale(a.1).total_cmp(&scale(b.1)))?;
+    let (smallest, low) = varying().min_by(|a, b| scale(a.1).total_cmp(&scale(b.1)))?;
+    let (high, low) = (scale(high), scale(low));
+    (high > 100.0 * low).then(|| {
         format!(
-            "warning: the scales of the features differ by a factor of {:.0} ('{}' about {:.3}, \
-             '{}' about {:.3}): training will be slow or unstable; data.standardize = true mends it",
-            scale(&largest) / scale(&smallest),
-            names[largest],
-            scale(&largest),
-            names[smallest],
-            scale(&smallest),
+            "warning: the scales of the features differ by a factor of {:.0} ('{largest}' about \
+             {high:.3}, '{smallest}' about {low:.3}): training will be slow or unstable; \
+             data.standardize = true mends it",
+            high / low,
         )
     })
 }

@@ -13,6 +13,8 @@ pub struct Common {
     pub seed: u64,
     /// The share of its examples that a client holds out.
     pub validation: f64,
+    /// The share that it holds out beside that and that nothing is chosen by.
+    pub test: f64,
     /// Clients with fewer examples are left out.
     pub min_examples: usize,
 }
@@ -69,8 +71,20 @@ impl Source {
         let common = Common {
             seed: s.integer("seed", seed, 0..=most, "a whole number ≥ 0"),
             validation: s.float("validation", 0.2, 1e-9..1.0, "more than 0, less than 1"),
+            test: s.float("test", 0.0, 0.0..1.0, "0 to less than 1"),
             min_examples: s.integer("min_examples", 0, 0..=most, "a whole number ≥ 0") as usize,
         };
+        if common.validation + common.test >= 1.0 {
+            let Common {
+                validation, test, ..
+            } = common;
+            s.problem(
+                "test",
+                format!(
+                    "found {test}: with data.validation = {validation} nothing is left to train on"
+                ),
+            );
+        }
         (kind.read)(s, common)
     }
 }

@@ -17,7 +17,7 @@ use pulp::{Arch, Simd, WithSimd};
 use rand::RngExt;
 use rand_distr::{Distribution, LogNormal, StandardNormal};
 
-use super::partition::{held_out, hold_out};
+use super::partition::{held_out, hold_out_parts};
 use super::{
     Dataset, Examples, Features, Normalization, Schema, Shard, Source, SourceKind, Targets, Task,
 };
@@ -48,6 +48,8 @@ pub struct Synthetic {
     pub min_examples: usize,
     /// The share of its examples that a client holds out.
     pub validation: f64,
+    /// The share that it holds out for a test.
+    pub test: f64,
     /// The data's seed.
     pub seed: u64,
 }
@@ -94,6 +96,7 @@ impl Synthetic {
             clients: s.integer("clients", 100, 1..=100_000_000, "1 to 100000000") as usize,
             min_examples: common.min_examples,
             validation: common.validation,
+            test: common.test,
             seed: common.seed,
         }
     }
@@ -193,7 +196,13 @@ impl Dataset for Generated {
     fn sizes(&self, client: usize) -> (usize, usize) {
         let m = self.settings.size(self.index(client));
         let held = held_out(m, self.settings.validation);
-        (m - held, held)
+        (m - held - self.test_size(client), held)
+    }
+
+    fn test_size(&self, client: usize) -> usize {
+        let m = self.settings.size(self.index(client));
+        let held = held_out(m, self.settings.validation);
+        held_out(m, self.settings.test).min(m - held)
     }
 
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
@@ -223,12 +232,17 @@ impl Dataset for Generated {
 
         let m = s.size(k);
         let model = Scores::new(&weights, &bias);
-        let (_, held) = hold_out(m, s.validation, s.seed, k);
-        let mut held = held.into_iter().peekable();
-        let [mut train, mut valid] = [m - held.len(), held.len()].map(|n| Part {
-            x: Vec::with_capacity(n * d),
-            y: Vec::with_capacity(n),
+        let parts = hold_out_parts(m, [s.validation, s.test], s.seed, k);
+        let [mut train, mut valid, mut test] = [0, 1, 2].map(|part| {
+            let n = parts[part].len();
+            Part {
+                x: Vec::with_capacity(n * d),
+                y: Vec::with_capacity(n),
+            }
         });
+        let [_, valid_rows, test_rows] = parts;
+        let mut held = valid_rows.into_iter().peekable();
+        let mut tested = test_rows.into_iter().peekable();
         let mut x = vec![0.0; TOGETHER * d];
         for start in (0..m).step_by(TOGETHER) {
             let rows = TOGETHER.min(m - start);
@@ -239,9 +253,13 @@ impl Dataset for Generated {
             }
             let classes = model.classes(&x);
             for (r, (row, class)) in x.chunks_exact(d).zip(classes).take(rows).enumerate() {
-                let part = match held.next_if_eq(&((start + r) as u32)) {
-                    Some(_) => &mut valid,
-                    None => &mut train,
+                let number = (start + r) as u32;
+                let part = if held.next_if_eq(&number).is_some() {
+                    &mut valid
+                } else if tested.next_if_eq(&number).is_some() {
+                    &mut test
+                } else {
+                    &mut train
                 };
                 part.x.extend_from_slice(row);
                 part.y.push(class);
@@ -255,6 +273,7 @@ impl Dataset for Generated {
             name: k.to_string(),
             train: examples(train),
             valid: examples(valid),
+            test: examples(test),
         }))
     }
 

@@ -25,11 +25,7 @@ pub struct Small {
 
 fn shard(name: usize, width: usize, x: Vec<f32>, targets: Targets) -> Arc<Shard> {
     let all = Examples::new(width, Features::Floats(x), targets);
-    Arc::new(Shard {
-        name: name.to_string(),
-        train: all.clone(),
-        valid: all,
-    })
+    Arc::new(Shard::new(name.to_string(), all.clone(), all))
 }
 
 fn schema(task: Task, width: usize) -> Schema {

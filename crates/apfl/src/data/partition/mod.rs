@@ -175,14 +175,26 @@ fn remainder_note(dealt: usize, of: usize) -> Vec<String> {
 /// Which of a client's `m` examples are for training and which for validation:
 /// ⌈share·m⌉ are held out, drawn at random, both lists in ascending order.
 pub fn hold_out(m: usize, share: f64, seed: u64, client: u64) -> (Vec<u32>, Vec<u32>) {
-    let held = held_out(m, share);
+    let [train, valid, _] = hold_out_parts(m, [share, 0.0], seed, client);
+    (train, valid)
+}
+
+/// The same with a test part: ⌈validation·m⌉ examples, another ⌈test·m⌉, and the rest, which
+/// comes first. The validation examples are those that [`hold_out`] draws.
+pub fn hold_out_parts(m: usize, shares: [f64; 2], seed: u64, client: u64) -> [Vec<u32>; 3] {
+    let valid = held_out(m, shares[0]);
+    let test = held_out(m, shares[1]).min(m - valid);
     let mut order: Vec<u32> = (0..m as u32).collect();
     order.shuffle(&mut stream(seed, Purpose::Split, 0, client));
-    let mut is_held = vec![false; m];
-    order[..held]
-        .iter()
-        .for_each(|k| is_held[*k as usize] = true);
-    (0..m as u32).partition(|k| !is_held[*k as usize])
+    let mut part = vec![0; m];
+    for (place, k) in order[..valid + test].iter().enumerate() {
+        part[*k as usize] = if place < valid { 1 } else { 2 };
+    }
+    [0, 1, 2].map(|wanted| {
+        (0..m as u32)
+            .filter(|k| part[*k as usize] == wanted)
+            .collect()
+    })
 }
 
 /// ⌈share·m⌉. A product that is whole but for rounding (0.07·100) counts as whole.

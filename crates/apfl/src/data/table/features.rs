@@ -1,60 +1,292 @@
-//! New rows for a trained model.
+//! New rows for a trained model: raw ones, through the run's own preparation.
 
+use std::collections::HashMap;
 use std::path::Path;
 
-use super::records::listed;
-use crate::data::rows::{RowReader, open};
-use crate::data::{Normalization, Schema};
+use super::preparation::{Encoder, Scale, Strange};
+use super::records::{Part, listed, stem};
+use super::source::{Files, TableSource};
+use super::troubles::Troubles;
+use super::value::{MISSING, Missing};
+use super::{ClientOf, Table};
+use crate::data::rows::Cell;
+use crate::data::{Normalization, Schema, Targets, Task};
 use crate::error::{Error, Result};
+
+/// What is wanted of new rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// What the model's inputs look like.
+    pub schema: &'a Schema,
+    /// The table that the run was trained on, where it was one.
+    pub table: Option<&'a Table>,
+    /// Whose rows they are; `None`: the table's client column says so, where it has one.
+    pub client: Option<&'a str>,
+    /// The label's column, where labels are wanted.
+    pub label: Option<&'a str>,
+    /// The split's column, used where the rows have it.
+    pub split: Option<&'a str>,
+    /// Columns to be passed through.
+    pub ids: &'a [String],
+}
+
+/// New rows as a model sees them.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// How many rows.
+    pub rows: usize,
+    /// Their features, row by row.
+    pub x: Vec<f32>,
+    /// The clients' names and which of them each row is of; `None`: the rows do not say.
+    pub clients: Option<(Vec<String>, Vec<u32>)>,
+    /// The labels, as training has them.
+    pub targets: Option<Targets>,
+    /// Which rows are for training and for validation, where a column says so; rows of a test
+    /// part are in neither.
+    pub split: Option<[Vec<u32>; 3]>,
+    /// The columns that are passed through.
+    pub ids: Vec<Vec<String>>,
+    /// What training did not show.
+    pub strange: Strange,
+}
 
 /// Reads the feature columns of a new table, in the schema's order and scale; other
 /// columns are ignored.
 pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
-    features_of(&mut *open(path)?, schema).map_err(|message| Error::in_file(path, message))
+    let paths = [path.to_path_buf()];
+    let question = Question {
+        schema,
+        table: None,
+        client: None,
+        label: None,
+        split: None,
+        ids: &[],
+    };
+    let files = Files {
+        paths: &paths,
+        header: None,
+    };
+    Ok(question.ask(&files)?.x)
 }
 
-/// The same of rows that are read already; what is wrong is said in one sentence.
-pub fn features_of(
-    rows: &mut dyn RowReader,
-    schema: &Schema,
-) -> std::result::Result<Vec<f32>, String> {
-    let header = rows.header().to_vec();
-    let mut columns = Vec::with_capacity(schema.features.len());
-    for name in &schema.features {
-        let mut named = (0..header.len()).filter(|k| header[*k] == *name);
-        match (named.next(), named.next()) {
-            (Some(k), None) => columns.push(k),
-            (Some(a), Some(b)) => {
-                let (a, b) = (a + 1, b + 1);
-                return Err(format!("columns {a} and {b} are both named '{name}'"));
+/// How the cells of a row become features.
+enum Way<'a> {
+    Prepared(Encoder<'a>),
+    Plain(&'a Normalization, usize),
+}
+
+impl Way<'_> {
+    fn put(
+        &mut self,
+        k: usize,
+        cell: &Cell<'_>,
+        own: Option<&[Option<Scale>]>,
+        out: &mut Vec<f32>,
+    ) -> std::result::Result<(), String> {
+        let (normalization, width) = match self {
+            Way::Prepared(encoder) => return encoder.encode(k, cell, own, out),
+            Way::Plain(normalization, width) => (normalization, *width),
+        };
+        let raw = cell.number()?;
+        out.push(match normalization {
+            Normalization::None | Normalization::Prepared(_) => raw as f32,
+            Normalization::Standardized { mean, deviation } => {
+                ((raw - mean[k]) / deviation[k]) as f32
             }
-            (None, _) => {
-                return Err(format!(
-                    "there is no column '{name}', which the model was trained on; \
-                     the columns are {}",
+            Normalization::Bytes { channels } => {
+                let (scale, shift) = channels[k * channels.len() / width];
+                raw as f32 * scale + shift
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Question<'_> {
+    /// Reads all rows.
+    pub fn ask(&self, source: &dyn TableSource) -> Result<Asked> {
+        let mut rows = source.open()?;
+        let header = rows.header().to_vec();
+        let error = |message: String| match source.place() {
+            Some(path) => Error::in_file(path, message),
+            None => Error::data(message),
+        };
+        let find = |name: &str, what: &str| {
+            let mut named = (0..header.len()).filter(|k| header[*k] == *name);
+            match (named.next(), named.next()) {
+                (Some(k), None) => Ok(k),
+                (Some(a), Some(b)) => {
+                    let (a, b) = (a + 1, b + 1);
+                    Err(error(format!(
+                        "columns {a} and {b} are both named '{name}'"
+                    )))
+                }
+                (None, _) => Err(error(format!(
+                    "there is no column '{name}', {what}; the columns are {}",
                     listed(&header)
-                ));
+                ))),
             }
-        }
-    }
-    let mut x = Vec::new();
-    while rows.advance()? {
-        for (j, k) in columns.iter().enumerate() {
-            let raw = rows.cell(*k).number().map_err(|found| {
-                let (unit, number) = (rows.unit(), rows.number());
-                format!("{unit} {number}, column '{}': {found}", header[*k])
-            })?;
-            x.push(match &schema.normalization {
-                Normalization::None => raw as f32,
-                Normalization::Standardized { mean, deviation } => {
-                    ((raw - mean[j]) / deviation[j]) as f32
+        };
+        let (names, mut way, missing): (Vec<&str>, _, _) = match &self.schema.normalization {
+            Normalization::Prepared(preparation) => (
+                preparation
+                    .columns
+                    .iter()
+                    .map(|c| c.name.as_str())
+                    .collect(),
+                Way::Prepared(preparation.encoder()),
+                Missing::new(&preparation.missing),
+            ),
+            plain => (
+                self.schema.features.iter().map(String::as_str).collect(),
+                Way::Plain(plain, self.schema.features.len()),
+                Missing::new(&MISSING),
+            ),
+        };
+        let trained_on = "which the model was trained on";
+        let columns: Vec<usize> = (names.iter())
+            .map(|name| find(name, trained_on))
+            .collect::<Result<_>>()?;
+        let label = self
+            .label
+            .map(|name| find(name, "the label that the run was trained on"));
+        let label = label.transpose()?;
+        let ids: Vec<usize> = (self.ids.iter())
+            .map(|name| find(name, "which is to be passed through"))
+            .collect::<Result<_>>()?;
+        let optional = |name: &str| header.iter().position(|column| column == name);
+        let split = self.split.and_then(optional);
+        let client = match (self.client, self.table.map(|table| &table.client)) {
+            (None, Some(ClientOf::Column(name))) => optional(name),
+            _ => None,
+        };
+        let by_file = self.client.is_none()
+            && self
+                .table
+                .is_some_and(|table| table.client == ClientOf::File);
+
+        let mut asked = Asked {
+            rows: 0,
+            x: Vec::new(),
+            clients: (client.is_some() || by_file).then(Default::default),
+            targets: label.map(|_| match self.schema.task {
+                Task::Regression => Targets::Values(Vec::new()),
+                Task::Classification { .. } => Targets::Classes(Vec::new()),
+            }),
+            split: split.map(|_| Default::default()),
+            ids: Vec::new(),
+            strange: Strange::default(),
+        };
+        let classes: HashMap<&str, u32> = match &self.schema.task {
+            Task::Classification { classes } => {
+                classes.iter().map(String::as_str).zip(0..).collect()
+            }
+            Task::Regression => HashMap::new(),
+        };
+        let mut numbers: HashMap<String, u32> = HashMap::new();
+        let mut troubles = Troubles::new(source.place().map(Into::into));
+        let own_scales = |name: &str| match &self.schema.normalization {
+            Normalization::Prepared(preparation) => preparation.of_client(name),
+            _ => None,
+        };
+        while rows.advance().map_err(error)? {
+            if troubles.full() {
+                break;
+            }
+            if let Some(defect) = rows.defect() {
+                troubles.note_file(&*rows, defect);
+                continue;
+            }
+            let at = |k: usize, e: String| format!(", column '{}': {e}", header[k]);
+            let text = |k: usize| match rows.cell(k).text() {
+                Ok(text) => Ok(text.into_owned()),
+                Err(e) => Err(at(k, e)),
+            };
+            let row = asked.rows as u32;
+            let mut read = || -> std::result::Result<(), String> {
+                let name = match (client, by_file) {
+                    (Some(k), _) => Some(text(k)?),
+                    (None, true) => Some(rows.origin().map(stem).unwrap_or_default()),
+                    (None, false) => None,
+                };
+                let own = own_scales(name.as_deref().or(self.client).unwrap_or_default());
+                if let (Some((names, of)), Some(name)) = (&mut asked.clients, name) {
+                    let number = *numbers.entry(name.clone()).or_insert(names.len() as u32);
+                    if number as usize == names.len() {
+                        names.push(name);
+                    }
+                    of.push(number);
                 }
-                Normalization::Bytes { channels } => {
-                    let (scale, shift) = channels[j * channels.len() / columns.len()];
-                    raw as f32 * scale + shift
+                if let Some(k) = label {
+                    let target = self.target(&rows.cell(k), &missing, &classes);
+                    match (&mut asked.targets, target.map_err(|e| at(k, e))?) {
+                        (Some(Targets::Classes(of)), Target::Class(class)) => of.push(class),
+                        (Some(Targets::Values(of)), Target::Value(value)) => of.push(value),
+                        _ => unreachable!("made of one task"),
+                    }
                 }
-            });
+                if let (Some(k), Some(split)) = (split, &mut asked.split) {
+                    let part = match text(k)?.as_str() {
+                        "train" => Part::Train,
+                        "valid" => Part::Valid,
+                        "test" => Part::Test,
+                        other => {
+                            let found = format!("found '{other}', allowed is train, valid or test");
+                            return Err(at(k, found));
+                        }
+                    };
+                    split[part as usize].push(row);
+                }
+                for (j, k) in columns.iter().enumerate() {
+                    let cell = rows.cell(*k);
+                    way.put(j, &cell, own, &mut asked.x)
+                        .map_err(|e| at(*k, e))?;
+                }
+                if !ids.is_empty() {
+                    let passed: std::result::Result<_, String> =
+                        ids.iter().map(|k| text(*k)).collect();
+                    asked.ids.push(passed?);
+                }
+                Ok(())
+            };
+            if let Err(message) = read() {
+                troubles.note_row(&*rows, &message);
+            }
+            asked.rows += 1;
         }
+        troubles.check()?;
+        if let Way::Prepared(encoder) = way {
+            asked.strange = encoder.strange;
+        }
+        Ok(asked)
     }
-    Ok(x)
+
+    /// A label as training has it.
+    fn target(
+        &self,
+        cell: &Cell<'_>,
+        missing: &Missing,
+        classes: &HashMap<&str, u32>,
+    ) -> std::result::Result<Target, String> {
+        let Task::Classification { classes: all } = &self.schema.task else {
+            let value = cell.number()?;
+            return Ok(Target::Value(match self.schema.label_scale() {
+                None => value as f32,
+                Some(scale) => ((value - scale.mean) / scale.deviation) as f32,
+            }));
+        };
+        let name = match self.table {
+            Some(table) => table.label_of(cell, missing)?,
+            None => cell.text()?.into_owned(),
+        };
+        classes
+            .get(name.as_str())
+            .map(|k| Target::Class(*k))
+            .ok_or_else(|| format!("found '{name}', the run knows {}", listed(all)))
+    }
+}
+
+enum Target {
+    Class(u32),
+    Value(f32),
 }

@@ -1,44 +1,71 @@
-//! The rows of a table: which column is what, and what stands in each row.
+//! The first reading of a table: which column is what, who has which row, and its label.
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use super::Table;
-use crate::data::rows::RowReader;
-use crate::error::Result;
+use super::troubles::Troubles;
+use super::value::{Missing, Value, called, value_of};
+use super::{ClientOf, Table};
+use crate::data::rows::{Cell, RowReader};
+use crate::error::{Error, Result};
 
 /// The most bytes of a client's name or a label.
 const LONGEST_NAME: usize = 1000;
 
-pub(super) struct Columns {
+/// A row of nobody.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// Which of a client's three parts a row is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Train,
+    Valid,
+    Test,
+}
+
+pub(super) struct Layout {
     pub(super) client: Option<usize>,
     pub(super) label: usize,
     pub(super) split: Option<usize>,
-    pub(super) features: Vec<(usize, String)>,
+    /// Where the features are, and their names.
+    pub(super) features: Vec<usize>,
+    pub(super) names: Vec<String>,
+    pub(super) categorical: Vec<bool>,
 }
 
-#[derive(Default)]
+/// What is to be predicted, row by row.
+pub(super) enum Answers {
+    /// A label each.
+    Labels { names: Vec<String>, of: Vec<u32> },
+    /// A number each.
+    Values(Vec<f64>),
+}
+
 pub(super) struct Records {
     pub(super) clients: Vec<String>,
-    /// `line` or `row`, and every row's number in the file.
-    pub(super) unit: &'static str,
-    pub(super) numbers: Vec<u64>,
-    /// None: of no client.
-    pub(super) client: Vec<Option<usize>>,
-    pub(super) held: Vec<Option<bool>>,
-    pub(super) labels: Vec<String>,
-    pub(super) features: Vec<f64>,
+    pub(super) client: Vec<u32>,
+    /// What the split column says; empty where there is none.
+    pub(super) split: Vec<Part>,
+    pub(super) answers: Answers,
 }
 
 impl Table {
-    pub(super) fn columns(&self, header: &[String]) -> Result<Columns> {
+    pub(super) fn layout(&self, rows: &dyn RowReader) -> Result<Layout> {
+        let header = rows.header();
+        let error = |message: String| match rows.origin() {
+            Some(path) => Error::in_file(path, message),
+            None => Error::data(message),
+        };
         if header.is_empty() || header.iter().all(String::is_empty) {
-            return Err(self.error("the file is empty; its first line must name the columns"));
+            let what = "the file is empty; its first line must name the columns";
+            return Err(error(what.into()));
         }
         let mut seen = HashMap::new();
         for (k, name) in header.iter().enumerate() {
             // pandas writes a data frame's index so: a number that would give the order away.
-            if name.is_empty() || name.starts_with("__index_level_") {
-                return Err(self.error(format!(
+            let unnamed = name.is_empty() || name.starts_with("__index_level_");
+            if unnamed && !self.ignore.contains(name) {
+                return Err(error(format!(
                     "column {} is {}; name it, or take it out (pandas leaves its index out with \
                      index=False)",
                     k + 1,
@@ -49,7 +76,7 @@ impl Table {
                 )));
             }
             if let Some(before) = seen.insert(name.as_str(), k) {
-                return Err(self.error(format!(
+                return Err(error(format!(
                     "columns {} and {} are both named '{name}'",
                     before + 1,
                     k + 1
@@ -61,20 +88,20 @@ impl Table {
                 let separator = |c: &char| *c == ';' || *c == '\t';
                 let found = header[0].chars().find(separator);
                 if let Some(c) = found.filter(|_| header.len() == 1) {
-                    return self.error(format!(
+                    return error(format!(
                         "the columns seem to be separated by {c:?}; save the file with commas \
                          (and points in numbers)"
                     ));
                 }
-                self.error(format!(
+                error(format!(
                     "there is no column '{name}' (data.{key}); the columns are {}{way_out}",
                     listed(header)
                 ))
             })
         };
-        let client = match self.client.as_str() {
-            "" => None,
-            name => Some(need(
+        let client = match &self.client {
+            ClientOf::Nobody | ClientOf::File => None,
+            ClientOf::Column(name) => Some(need(
                 "client",
                 name,
                 "; data.client = \"\" deals the rows to data.clients clients",
@@ -82,7 +109,7 @@ impl Table {
         };
         let label = need("label", &self.label, "")?;
         if client == Some(label) {
-            return Err(self.error(format!(
+            return Err(error(format!(
                 "column '{}' is both the client and the label (data.client, data.label)",
                 self.label
             )));
@@ -93,89 +120,241 @@ impl Table {
             false => seen.get(self.split.as_str()).copied(),
         };
         let special = [client, Some(label), split];
-        let features: Vec<_> = header
-            .iter()
-            .enumerate()
-            .filter(|(k, _)| !special.contains(&Some(*k)))
-            .map(|(k, name)| (k, name.clone()))
+        for (key, names) in [("ignore", &self.ignore), ("categorical", &self.categorical)] {
+            for name in names {
+                let place = need(key, name, "")?;
+                if special.contains(&Some(place)) {
+                    return Err(error(format!(
+                        "data.{key} names '{name}', which is the client, the label or the split"
+                    )));
+                }
+            }
+        }
+        let features: Vec<usize> = (0..header.len())
+            .filter(|k| !special.contains(&Some(*k)) && !self.ignore.contains(&header[*k]))
             .collect();
         if features.is_empty() {
-            return Err(self.error("no column is left for features"));
+            return Err(error("no column is left for features".into()));
         }
-        Ok(Columns {
+        let names: Vec<String> = features.iter().map(|k| header[*k].clone()).collect();
+        Ok(Layout {
             client,
             label,
             split,
+            categorical: (names.iter())
+                .map(|name| self.categorical.contains(name))
+                .collect(),
             features,
+            names,
         })
     }
 
-    pub(super) fn records(&self, rows: &mut dyn RowReader, columns: &Columns) -> Result<Records> {
+    /// Reads everything but the features.
+    pub(super) fn records(
+        &self,
+        rows: &mut dyn RowReader,
+        layout: &Layout,
+        troubles: &mut Troubles,
+    ) -> Result<Records> {
+        let missing = Missing::new(&self.missing);
+        let mut clients = Names::default();
+        let mut labels = Names::default();
         let mut records = Records {
-            unit: rows.unit(),
-            ..Records::default()
+            clients: Vec::new(),
+            client: Vec::new(),
+            split: Vec::new(),
+            answers: match self.regression {
+                true => Answers::Values(Vec::new()),
+                false => Answers::Labels {
+                    names: Vec::new(),
+                    of: Vec::new(),
+                },
+            },
         };
-        let mut index: HashMap<String, usize> = HashMap::new();
-        while rows.advance().map_err(|e| self.error(e))? {
-            let at = || format!("{} {}", rows.unit(), rows.number());
-            let text = |k: usize| -> Result<String> {
-                let cell = rows.cell(k);
-                let text = cell.text().and_then(|text| match text.len() {
-                    ..=LONGEST_NAME => Ok(text.into_owned()),
-                    n => Err(format!("has {n} bytes, at most {LONGEST_NAME} are allowed")),
-                });
-                text.map_err(|what| {
-                    self.error(format!("{}, column '{}': {what}", at(), rows.header()[k]))
-                })
-            };
-            let client = match columns.client {
-                None => 0,
-                Some(k) => {
-                    let name = text(k)?;
-                    if name.is_empty() {
-                        return Err(self.error(format!("{}: the client is empty", at())));
+        while rows.advance().map_err(|e| self.broken(rows, e))? {
+            if troubles.full() {
+                break;
+            }
+            let read = self.record(rows, layout, &missing);
+            let (client, part, answer) = match read {
+                Ok(read) => read,
+                Err(message) => {
+                    match rows.defect() {
+                        Some(defect) => troubles.note_file(rows, defect),
+                        None => troubles.note_row(rows, &message),
                     }
-                    let next = records.clients.len();
-                    let client = *index.entry(name.clone()).or_insert(next);
-                    if client == next {
-                        records.clients.push(name);
-                    }
-                    client
+                    // In its place stands a row of nobody, so that the next are counted right.
+                    (None, Part::Train, Answer::None)
                 }
             };
-            let held = match columns.split.map(text).transpose()?.as_deref() {
-                None => None,
-                Some("train") => Some(false),
-                Some("valid") => Some(true),
-                Some(other) => {
-                    return Err(self.error(format!(
-                        "{}, column '{}': found '{other}', allowed is train or valid",
-                        at(),
-                        self.split
-                    )));
-                }
-            };
-            let label = text(columns.label)?;
-            if label.is_empty() {
-                return Err(self.error(format!("{}: the label is empty", at())));
+            records.client.push(match (&self.client, client) {
+                (ClientOf::Nobody, Some(_)) => 0,
+                (_, Some(name)) => clients.number(name),
+                (_, None) => NOBODY,
+            });
+            if layout.split.is_some() {
+                records.split.push(part);
             }
-            for (k, name) in &columns.features {
-                let number = rows.cell(*k).number();
-                records.features.push(
-                    number.map_err(|found| {
-                        self.error(format!("{}, column '{name}': {found}", at()))
-                    })?,
-                );
+            match (&mut records.answers, answer) {
+                (Answers::Labels { of, .. }, Answer::Label(name)) => of.push(labels.number(name)),
+                (Answers::Labels { of, .. }, _) => of.push(0),
+                (Answers::Values(values), Answer::Value(x)) => values.push(x),
+                (Answers::Values(values), _) => values.push(0.0),
             }
-            records.numbers.push(rows.number());
-            records.client.push(Some(client));
-            records.held.push(held);
-            records.labels.push(label);
-            if u32::try_from(records.numbers.len()).is_err() {
-                return Err(self.error(format!("has more than {} rows", u32::MAX)));
+            if records.client.len() == NOBODY as usize {
+                return Err(self.broken(rows, format!("has more than {NOBODY} rows")));
             }
         }
+        records.clients = clients.names;
+        if let Answers::Labels { names, .. } = &mut records.answers {
+            *names = labels.names;
+        }
         Ok(records)
+    }
+
+    /// A row's client, part and answer, or what is wrong with it.
+    fn record(
+        &self,
+        rows: &dyn RowReader,
+        layout: &Layout,
+        missing: &Missing,
+    ) -> std::result::Result<(Option<String>, Part, Answer), String> {
+        if let Some(defect) = rows.defect() {
+            return Err(defect);
+        }
+        let name = |k: usize, what: &str| -> std::result::Result<String, String> {
+            let cell = rows.cell(k);
+            let at = |e: String| format!(", column '{}': {e}", rows.header()[k]);
+            let text = match value_of(&cell, missing) {
+                Value::Missing => {
+                    let text = cell.text().map_err(at)?;
+                    return Err(match text.is_empty() {
+                        true => format!(": the {what} is empty"),
+                        false => at(format!(
+                            "found '{text}', which means \"not known\" (data.missing), as {what}"
+                        )),
+                    });
+                }
+                // A label is called as a category is; a client and a split by their text.
+                value if what == "label" => match called(value, &cell) {
+                    Some(name) => name.into_owned(),
+                    None => cell.text().map_err(at)?.into_owned(),
+                },
+                _ => cell.text().map_err(at)?.into_owned(),
+            };
+            match text.len() {
+                ..=LONGEST_NAME => Ok(text),
+                n => Err(at(format!(
+                    "has {n} bytes, at most {LONGEST_NAME} are allowed"
+                ))),
+            }
+        };
+        let client = match (&self.client, layout.client) {
+            (ClientOf::File, _) => match rows.origin() {
+                Some(path) => stem(path),
+                None => return Err(": it is in no file, as data.client asks for".into()),
+            },
+            (_, Some(k)) => name(k, "client")?,
+            (_, None) => String::new(),
+        };
+        let part = match layout
+            .split
+            .map(|k| name(k, "split"))
+            .transpose()?
+            .as_deref()
+        {
+            None | Some("train") => Part::Train,
+            Some("valid") => Part::Valid,
+            Some("test") => Part::Test,
+            Some(other) => {
+                return Err(format!(
+                    ", column '{}': found '{other}', allowed is train, valid or test",
+                    self.split
+                ));
+            }
+        };
+        let at = |e: String| format!(", column '{}': {e}", self.label);
+        let answer = match self.regression {
+            true => {
+                let cell = rows.cell(layout.label);
+                match value_of(&cell, missing) {
+                    Value::Missing => return Err(": the label is empty".into()),
+                    _ => Answer::Value(cell.number().map_err(at)?),
+                }
+            }
+            false => Answer::Label(self.named(name(layout.label, "label")?).map_err(at)?),
+        };
+        Ok((Some(client), part, answer))
+    }
+
+    /// The name of a label, by `label_map`.
+    pub(super) fn named(&self, label: String) -> std::result::Result<String, String> {
+        if self.label_map.is_empty() {
+            return Ok(label);
+        }
+        let find = |wanted: &str| self.label_map.iter().find(|(key, _)| key == wanted);
+        match find(&label).or_else(|| find("*")) {
+            Some((_, name)) => Ok(name.clone()),
+            None => Err(format!(
+                "found '{label}', which data.label_map does not name; \"*\" names every other label"
+            )),
+        }
+    }
+
+    /// An error of a file that cannot be read on.
+    pub(super) fn broken(&self, rows: &dyn RowReader, message: String) -> Error {
+        match rows.origin() {
+            Some(path) => Error::in_file(path, message),
+            None => Error::data(message),
+        }
+    }
+
+    /// A label as the run calls it, of a row that is new to it.
+    pub(super) fn label_of(
+        &self,
+        cell: &Cell<'_>,
+        missing: &Missing,
+    ) -> std::result::Result<String, String> {
+        match value_of(cell, missing) {
+            Value::Missing => Err("the label is empty".into()),
+            value => match called(value, cell) {
+                Some(name) => self.named(name.into_owned()),
+                None => Err(cell.text().err().unwrap_or_default()),
+            },
+        }
+    }
+}
+
+/// The client that a file is: its name without its ending.
+pub(super) fn stem(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    stem.to_owned()
+}
+
+enum Answer {
+    Label(String),
+    Value(f64),
+    None,
+}
+
+/// Names, numbered in the order in which they come.
+#[derive(Default)]
+struct Names {
+    names: Vec<String>,
+    index: HashMap<String, u32>,
+}
+
+impl Names {
+    fn number(&mut self, name: String) -> u32 {
+        if let Some(number) = self.index.get(&name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.clone());
+        self.index.insert(name, number);
+        number
     }
 }
 

@@ -1,149 +1,179 @@
-//! Training and validation rows of every client, and what is to be predicted.
+//! Training, validation and test rows of every client, and what is to be predicted.
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Records, Table};
-use crate::data::partition::hold_out;
-use crate::data::rows::Cell;
-use crate::data::{Targets, Task};
+use super::records::{Answers, NOBODY, Part, Records};
+use super::troubles::Troubles;
+use super::{ClientOf, Table};
+use crate::data::Task;
+use crate::data::partition::{Dealing, Partition, digest_of_labels, hold_out_parts};
 use crate::error::Result;
 
-pub(super) struct Part {
-    pub(super) client: usize,
-    pub(super) train: Vec<u32>,
-    pub(super) valid: Vec<u32>,
+/// Which rows are used, by whom and for what.
+pub(super) struct Parts {
+    /// The clients that take part: their place among all clients, and how many rows each of
+    /// their three parts has.
+    pub(super) kept: Vec<(usize, [usize; 3])>,
+    /// Every row's client among those kept, or nobody.
+    pub(super) owner: Vec<u32>,
+    /// Every row's part.
+    pub(super) part: Vec<Part>,
+    /// How many clients are too small.
+    pub(super) left_out: usize,
+}
+
+impl Parts {
+    /// Whom a row belongs to, and for what.
+    pub(super) fn of(&self, row: usize) -> Option<(usize, Part)> {
+        match self.owner.get(row) {
+            Some(owner) if *owner != NOBODY => Some((*owner as usize, self.part[row])),
+            _ => None,
+        }
+    }
 }
 
 impl Table {
-    /// Every client's training and validation rows, and how many clients are too small.
-    pub(super) fn parts(&self, records: &Records) -> Result<(Vec<Part>, usize)> {
+    /// Every client's rows of each part.
+    pub(super) fn parts(&self, records: &mut Records, troubles: &mut Troubles) -> Parts {
+        let split_given = !records.split.is_empty();
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); records.clients.len()];
         for (row, client) in records.client.iter().enumerate() {
-            if let Some(client) = client {
-                rows[*client].push(row as u32);
+            if *client != NOBODY {
+                rows[*client as usize].push(row as u32);
             }
         }
-        let mut parts = Vec::new();
-        let mut left_out = 0;
-        let split_given = records.held.iter().any(Option::is_some);
+        let mut parts = Parts {
+            kept: Vec::new(),
+            owner: std::mem::take(&mut records.client),
+            part: match split_given {
+                true => std::mem::take(&mut records.split),
+                false => Vec::new(),
+            },
+            left_out: 0,
+        };
+        parts.owner.fill(NOBODY);
+        parts.part.resize(parts.owner.len(), Part::Train);
         for (client, rows) in rows.into_iter().enumerate() {
+            if rows.is_empty() && !split_given && self.client == ClientOf::Nobody {
+                continue; // told by the partition
+            }
             if rows.len() < self.common.min_examples {
-                left_out += 1;
+                parts.left_out += 1;
                 continue;
             }
-            let (train, valid) = if split_given {
-                rows.iter()
-                    .partition(|row| records.held[**row as usize] == Some(false))
-            } else {
-                let share = self.common.validation;
-                let (train, valid) = hold_out(rows.len(), share, self.common.seed, client as u64);
-                let pick = |k: Vec<u32>| k.iter().map(|k| rows[*k as usize]).collect();
-                (pick(train), pick(valid))
-            };
-            for (kind, part) in [("training", &train), ("validation", &valid)] {
-                if Vec::is_empty(part) {
-                    let way_out = if split_given {
-                        format!("give it one in column '{}'", self.split)
-                    } else {
-                        let more = rows.len() + 1;
-                        let dealt = self.client.is_empty();
-                        let fewer = if dealt { "lower data.clients, " } else { "" };
-                        format!(
-                            "{fewer}lower data.validation, or leave such clients out with \
-                             data.min_examples = {more}"
-                        )
-                    };
-                    let plural = if rows.len() == 1 { "" } else { "s" };
-                    return Err(self.error(format!(
-                        "client '{}' has {} row{plural} but no {kind} example; {way_out}",
-                        records.clients[client],
-                        rows.len(),
-                    )));
+            if !split_given {
+                let common = &self.common;
+                let [_, valid, test] = hold_out_parts(
+                    rows.len(),
+                    [common.validation, common.test],
+                    common.seed,
+                    client as u64,
+                );
+                for (held, part) in [(valid, Part::Valid), (test, Part::Test)] {
+                    for k in held {
+                        parts.part[rows[k as usize] as usize] = part;
+                    }
                 }
             }
-            parts.push(Part {
-                client,
-                train,
-                valid,
-            });
+            let mut sizes = [0; 3];
+            for row in &rows {
+                parts.owner[*row as usize] = parts.kept.len() as u32;
+                sizes[parts.part[*row as usize] as usize] += 1;
+            }
+            if sizes[0] == 0 {
+                let way_out = if split_given {
+                    format!("give it one in column '{}'", self.split)
+                } else {
+                    let more = rows.len() + 1;
+                    let fewer = match self.client {
+                        ClientOf::Nobody => "lower data.clients, ",
+                        _ => "",
+                    };
+                    format!(
+                        "{fewer}lower data.validation, or leave such clients out with \
+                         data.min_examples = {more}"
+                    )
+                };
+                let plural = if rows.len() == 1 { "" } else { "s" };
+                troubles.note(format!(
+                    "client '{}' has {} row{plural} but no training example; {way_out}",
+                    records.clients[client],
+                    rows.len(),
+                ));
+            }
+            parts.kept.push((client, sizes));
         }
-        if parts.is_empty() {
-            return Err(self.error(format!(
+        if parts.kept.is_empty() {
+            troubles.note(format!(
                 "no client has data.min_examples = {} rows",
                 self.common.min_examples
-            )));
+            ));
         }
-        Ok((parts, left_out))
+        parts
     }
 
     /// The classes are those of some client's training rows.
-    pub(super) fn task(&self, records: &Records, parts: &[Part]) -> Result<Task> {
-        if self.regression {
-            return Ok(Task::Regression);
+    pub(super) fn task(&self, records: &Records, parts: &Parts, troubles: &mut Troubles) -> Task {
+        let Answers::Labels { names, of } = &records.answers else {
+            return Task::Regression;
+        };
+        let mut seen = vec![false; names.len()];
+        let mut rows = 0;
+        for (row, label) in of.iter().enumerate() {
+            if let Some((_, Part::Train)) = parts.of(row) {
+                seen[*label as usize] = true;
+                rows += 1;
+            }
         }
-        let train = parts.iter().flat_map(|part| &part.train);
-        let classes = in_order(train.map(|row| records.labels[*row as usize].as_str()));
+        let trained = names.iter().zip(seen).filter(|(_, seen)| *seen);
+        let classes = in_order(trained.map(|(name, _)| name.as_str()));
         let numeric = classes.iter().all(|c| c.parse::<f64>().is_ok());
-        if classes.len() < 2 {
-            return Err(self.error(format!(
-                "every training row has the label '{}' (column '{}'): there is nothing to learn",
-                classes[0], self.label
-            )));
+        if let [class] = classes[..] {
+            troubles.note(format!(
+                "every training row has the label '{class}' (column '{}'): there is nothing to \
+                 learn",
+                self.label
+            ));
         }
-        let rows: usize = parts.iter().map(|part| part.train.len()).sum();
         let mostly_different = classes.len() > 20 && 2 * classes.len() > rows;
         if numeric && (classes.len() > 1000 || mostly_different) {
-            return Err(self.error(format!(
+            troubles.note(format!(
                 "column '{}' has {} different numbers as classes; \
                  data.task = \"regression\" predicts the number itself",
                 self.label,
                 classes.len()
-            )));
+            ));
         }
-        Ok(Task::Classification {
+        Task::Classification {
             classes: classes.into_iter().map(str::to_owned).collect(),
-        })
+        }
     }
 
-    pub(super) fn targets(
-        &self,
-        records: &Records,
-        task: &Task,
-        parts: &[Part],
-    ) -> Result<Targets> {
-        let Task::Classification { classes } = task else {
-            let value = |(label, number): (&String, &u64)| {
-                Cell::Text(label).number().map_err(|found| {
-                    let unit = records.unit;
-                    self.error(format!("{unit} {number}, column '{}': {found}", self.label))
-                })
-            };
-            let rows = records.labels.iter().zip(&records.numbers);
-            let single = |pair| value(pair).map(|x| x as f32);
-            return Ok(Targets::Values(rows.map(single).collect::<Result<_>>()?));
+    /// Deals the rows of a table without clients.
+    pub(super) fn deal(&self, partition: &Partition, records: &mut Records) -> Result<Dealing> {
+        let (labels, classes, digest) = match &records.answers {
+            Answers::Values(values) => (vec![0; values.len()], 1, digest_of_labels(values)),
+            Answers::Labels { names, of } => {
+                let classes = in_order(names.iter().map(String::as_str));
+                let index = index_of(&classes);
+                let class: Vec<u32> = names.iter().map(|name| index[name.as_str()]).collect();
+                let called: Vec<&str> = of.iter().map(|k| names[*k as usize].as_str()).collect();
+                (
+                    of.iter().map(|label| class[*label as usize]).collect(),
+                    classes.len(),
+                    digest_of_labels(&called),
+                )
+            }
         };
-        let index = index_of(classes);
-        let way_out = match records.held.iter().any(Option::is_some) {
-            true => "move such a row to training",
-            false => "another data.seed may hold out other rows, a split column says which",
-        };
-        for part in parts {
-            for row in part.valid.iter().map(|row| *row as usize) {
-                if !index.contains_key(records.labels[row].as_str()) {
-                    return Err(self.error(format!(
-                        "{} {}: the label '{}' of client '{}' is in its validation rows but in \
-                         no client's training rows; {way_out}, or remove such rows",
-                        records.unit,
-                        records.numbers[row],
-                        records.labels[row],
-                        records.clients[part.client]
-                    )));
-                }
+        let dealing = partition.deal(&labels, classes, digest, self.common.seed)?;
+        records.client.fill(NOBODY);
+        for (client, (name, rows)) in dealing.clients.iter().enumerate() {
+            records.clients.push(name.clone());
+            for row in rows {
+                records.client[*row as usize] = client as u32;
             }
         }
-        // Rows of clients that are left out may have any label: nobody looks at them.
-        let class = |label: &String| index.get(label.as_str()).copied().unwrap_or(0);
-        Ok(Targets::Classes(records.labels.iter().map(class).collect()))
+        Ok(dealing)
     }
 }
 

@@ -85,6 +85,7 @@ pub fn check(
         max_examples: 125,
         min_examples: 0,
         validation: 0.2,
+        test: 0.0,
         seed: effort.seed,
     }
     .load()?;

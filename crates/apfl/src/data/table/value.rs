@@ -1,0 +1,192 @@
+//! What a cell means to a model.
+
+use std::borrow::Cow;
+
+use crate::data::rows::Cell;
+
+/// The words that mean: not known.
+pub const MISSING: [&str; 7] = ["", "NA", "N/A", "NaN", "nan", "null", "?"];
+
+/// Which cells mean: not known. A word that is a number means that number, however it is
+/// written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Missing {
+    words: Vec<String>,
+    numbers: Vec<f64>,
+}
+
+impl Missing {
+    /// Those words.
+    pub fn new<T: AsRef<str>>(words: &[T]) -> Self {
+        let words = words.iter().map(|word| word.as_ref().trim().to_owned());
+        let words: Vec<String> = words.collect();
+        let number = |word: &String| word.parse::<f64>().ok().filter(|x| x.is_finite());
+        Self {
+            numbers: words.iter().filter_map(number).collect(),
+            words,
+        }
+    }
+
+    /// Whether a text means: not known.
+    pub fn has(&self, text: &str) -> bool {
+        text.is_empty() || self.words.iter().any(|word| word == text)
+    }
+}
+
+/// What a cell means.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value<'a> {
+    Missing,
+    Number(f64),
+    Truth(bool),
+    Text(Cow<'a, str>),
+    /// A number that single precision cannot hold.
+    Huge,
+    /// Neither text nor number; its type.
+    Other(&'a str),
+}
+
+/// What a cell means.
+pub(super) fn value_of<'a>(cell: &Cell<'a>, missing: &Missing) -> Value<'a> {
+    let number = |x: f64| match x {
+        x if x.is_nan() || missing.numbers.contains(&x) => Value::Missing,
+        x if (x as f32).is_finite() => Value::Number(x),
+        _ => Value::Huge,
+    };
+    match *cell {
+        Cell::Missing => Value::Missing,
+        Cell::Whole(x) => number(x as f64),
+        Cell::Real(x) => number(x),
+        Cell::Single(x) => number(f64::from(x)),
+        Cell::Truth(x) => Value::Truth(x),
+        Cell::Other(kind) => Value::Other(kind),
+        Cell::Text(text) => {
+            let text = text.trim();
+            // `nan`, `inf` and `infinity` are words: numbers have a digit.
+            let digits = text.bytes().any(|b| b.is_ascii_digit());
+            match text.parse::<f64>() {
+                Ok(x) if digits => number(x),
+                _ if missing.has(text) => Value::Missing,
+                _ if text.eq_ignore_ascii_case("true") => Value::Truth(true),
+                _ if text.eq_ignore_ascii_case("false") => Value::Truth(false),
+                _ => Value::Text(Cow::Borrowed(text)),
+            }
+        }
+    }
+}
+
+/// A number as the name of a class or category: `1` for 1.0, 1 and 1e0.
+pub(super) fn name_of(x: f64) -> String {
+    match x == 0.0 {
+        true => "0".into(), // −0 too
+        false => x.to_string(),
+    }
+}
+
+/// What a cell is called as a category, or as a label.
+pub(super) fn called<'a>(value: Value<'a>, cell: &Cell<'a>) -> Option<Cow<'a, str>> {
+    match value {
+        Value::Missing | Value::Other(_) => None,
+        Value::Number(x) => Some(Cow::Owned(name_of(x))),
+        Value::Truth(x) => Some(Cow::Borrowed(if x { "true" } else { "false" })),
+        Value::Text(text) => Some(text),
+        Value::Huge => match *cell {
+            Cell::Text(text) => Some(Cow::Borrowed(text.trim())),
+            Cell::Real(x) => Some(Cow::Owned(x.to_string())),
+            _ => None,
+        },
+    }
+}
+
+/// Names in order: numbers by value, then words.
+pub(super) fn in_order<T: AsRef<str> + Ord>(names: &mut [T]) {
+    let number = |name: &T| name.as_ref().parse::<f64>().ok();
+    names.sort_by(|a, b| match (number(a), number(b)) {
+        (Some(x), Some(y)) => x.total_cmp(&y).then_with(|| a.cmp(b)),
+        (Some(_), None) => std::cmp::Ordering::Less,
+        (None, Some(_)) => std::cmp::Ordering::Greater,
+        (None, None) => a.cmp(b),
+    });
+}
+
+/// Whether a text is a date or a time of day: 2024-03-01, 1.3.24, 03/01/2024 10:30, 10:30.
+pub(super) fn is_date(text: &str) -> bool {
+    let date = |part: &str| {
+        ['-', '/', '.'].into_iter().any(|separator| {
+            let fields: Vec<&str> = part.split(separator).collect();
+            let digits = |field: &&str| {
+                (1..=4).contains(&field.len()) && field.bytes().all(|b| b.is_ascii_digit())
+            };
+            fields.len() == 3 && fields.iter().all(digits)
+        })
+    };
+    let time = |part: &str| {
+        let part = part.trim_end_matches('Z');
+        let part = part.split(['+', '-']).next().unwrap_or(part);
+        let fields: Vec<&str> = part.split(':').collect();
+        let digits = |field: &&str| {
+            !field.is_empty() && field.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+        };
+        (2..=3).contains(&fields.len()) && fields.iter().all(digits) && fields[0].len() <= 2
+    };
+    match text.split_once(['T', ' ']) {
+        Some((day, hour)) => date(day) && (time(hour.trim()) || hour.trim().is_empty()),
+        None => date(text) || time(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_mean_the_same_in_any_file() {
+        let missing = Missing::new(&["", "?", "-9", "NaN"]);
+        let of = |cell: Cell<'static>| value_of(&cell, &missing);
+        for same in [
+            [Cell::Text(" 1.0 "), Cell::Whole(1)],
+            [Cell::Text("TRUE"), Cell::Truth(true)],
+            [Cell::Text("?"), Cell::Missing],
+            [Cell::Text("-9.0"), Cell::Whole(-9)],
+            [Cell::Text("NaN"), Cell::Real(f64::NAN)],
+            [Cell::Text("1e400"), Cell::Real(f64::INFINITY)],
+            [Cell::Text("0.25"), Cell::Single(0.25)],
+        ] {
+            assert_eq!(of(same[0]), of(same[1]), "{same:?}");
+        }
+        assert_eq!(of(Cell::Text("inf")), Value::Text("inf".into()));
+        assert_eq!(name_of(-0.0), "0");
+        assert_eq!(name_of(1e0), "1");
+    }
+
+    #[test]
+    fn dates_and_what_is_none() {
+        for text in [
+            "2024-03-01",
+            "1.3.24",
+            "03/01/2024 10:30",
+            "10:30:05",
+            "2024-03-01T10:30:05Z",
+        ] {
+            assert!(is_date(text), "{text}");
+        }
+        for text in [
+            "1.5",
+            "a-b-c",
+            "12-34",
+            "192.168.0.1",
+            "north",
+            "1-2-3-4",
+            "x 10:30",
+        ] {
+            assert!(!is_date(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_come_before_words() {
+        let mut names = vec!["b", "10", "9", "a"];
+        in_order(&mut names);
+        assert_eq!(names, ["9", "10", "a", "b"]);
+    }
+}
