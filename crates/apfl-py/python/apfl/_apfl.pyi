@@ -5,6 +5,17 @@ from typing import Any, final
 
 import numpy
 
+__all__ = [
+    "RunError",
+    "SpecError",
+    "TrainedModel",
+    "open_model",
+    "report",
+    "require_run",
+    "train",
+    "version",
+]
+
 class SpecError(ValueError):
     """What was asked for is wrong; nothing was done."""
 

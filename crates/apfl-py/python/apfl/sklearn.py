@@ -6,8 +6,8 @@
 >>> X = rng.normal(size=(300, 3))
 >>> clients = rng.choice(["north", "south"], 300)
 >>> y = (X[:, 0] > 0) ^ (clients == "south")           # the clients disagree
->>> model = APFLClassifier(rounds=20).fit(X, y, groups=clients)
->>> bool(model.score(X, y, groups=clients) > 0.9)
+>>> model = APFLClassifier().fit(X, y, groups=clients)
+>>> bool(model.score(X, y, groups=clients) > 0.95)
 True
 """
 
@@ -35,7 +35,8 @@ _CLIENT, _LABEL, _SPLIT = "__client__", "__label__", "__split__"
 
 
 class _Federated(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share. Settings are keys of a spec; `spec` sets any other."""
+    """What both estimators share. Settings are keys of a spec; `spec` sets any other. All rows
+    are for training unless `validation` holds a share of each client's out."""
 
     _task: str
 
@@ -52,7 +53,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         learning_rate: float = 0.1,
         participation: float = 1.0,
         standardize: bool | str = True,
-        validation: float = 0.2,
+        validation: float = 0.0,
         random_state: int | None = 1,
         threads: int = 0,
         spec: Mapping[str, Any] | None = None,
@@ -87,9 +88,8 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
                 "client": _CLIENT,
                 "label": _LABEL,
                 "standardize": self.standardize,
-                "validation": self.validation,
             },
-            "model": {"kind": "linear", "l2": self.l2},
+            "model": {"kind": "logistic", "l2": self.l2},  # one linear layer
             "algorithm": {"kind": self.algorithm},
             "federation": {"participation": self.participation},
             "training": {
@@ -98,8 +98,13 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
                 "batch": self.batch,
                 "learning_rate": self.learning_rate,
             },
+            "evaluation": {"every": self.rounds},
             "engine": {"threads": self.threads},
         }
+        if self.validation > 0:
+            spec["data"]["validation"] = self.validation
+        else:
+            spec["data"]["split"] = _SPLIT
         if len(self.hidden):
             spec["model"].update(kind="mlp", hidden=list(self.hidden))
         if self.mixing is not None:
@@ -111,16 +116,25 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         if hasattr(X, "columns"):
             validate_data(self, X=X, reset=reset, skip_check_array=True)
             return {str(name): X[name] for name in X.columns}
-        X = validate_data(self, X=X, reset=reset, dtype="numeric", ensure_min_features=1)
+        # NaN is a missing number.
+        X = validate_data(self, X=X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
         return {f"x{k}": X[:, k] for k in range(X.shape[1])}
 
-    def _train(self, X: Any, y: Any, groups: Any) -> None:
-        columns = self._columns(X, reset=True)
-        check_consistent_length(X, y, groups)
+    def _train(self, columns: dict[str, Any], y: Array, groups: Any) -> None:
         clients = _groups(groups, len(y))
-        columns |= {_CLIENT: clients, _LABEL: y}
+        columns = columns | {_CLIENT: numpy.array(clients), _LABEL: y}
+        if not self.validation > 0:
+            # A run has something to score: the training rows themselves, once, at the end.
+            twice = numpy.tile(numpy.arange(len(y)), 2)
+            columns = {name: _picked(column, twice) for name, column in columns.items()}
+            columns[_SPLIT] = ["train"] * len(y) + ["valid"] * len(y)
         self.run_ = train(self._spec(), data=columns)
         self.clients_ = numpy.array([client["client"] for client in self.run_.clients])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _ask(self, X: Any, groups: Any, ask: str) -> Array:
         """Every row's answer by the model of its client; one that has none is served by the
@@ -164,12 +178,13 @@ class APFLClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> APFLClassifier:
         """Trains on rows, their classes and their clients."""
-        y = _labels(self, X, y)
+        columns = self._columns(X, reset=True)
+        y = _labels(self, X, y, groups)
         check_classification_targets(y)
         self.classes_, index = numpy.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"there is one class only, {self.classes_[0]!r}: nothing to learn")
-        self._train(X, index, groups)
+        self._train(columns, index, groups)
         return self
 
     def predict(self, X: Any, groups: Any = None) -> Array:
@@ -178,6 +193,7 @@ class APFLClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
 
     def predict_proba(self, X: Any, groups: Any = None) -> Array:
         """The probability of every class."""
+        check_is_fitted(self, "run_")
         seen = self._model(None).classes
         assert seen is not None
         scores = self._ask(X, groups, "predict_proba")
@@ -201,8 +217,9 @@ class APFLRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> APFLRegressor:
         """Trains on rows, their values and their clients."""
-        y = _labels(self, X, y)
-        self._train(X, numpy.asarray(y, dtype=numpy.float64), groups)
+        columns = self._columns(X, reset=True)
+        y = _labels(self, X, y, groups)
+        self._train(columns, numpy.asarray(y, dtype=numpy.float64), groups)
         return self
 
     def predict(self, X: Any, groups: Any = None) -> Array:
@@ -214,12 +231,13 @@ class APFLRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
         return float(r2_score(y, self.predict(X, groups), sample_weight=sample_weight))
 
 
-def _labels(estimator: Any, X: Any, y: Any) -> Array:
+def _labels(estimator: Any, X: Any, y: Any, groups: Any) -> Array:
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None"
         )
+    check_consistent_length(X, y, groups)
     labels: Array = column_or_1d(y, warn=True)
     if labels.dtype.kind == "f" and not numpy.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity.")
@@ -230,8 +248,7 @@ def _groups(groups: Any, rows: int) -> list[str]:
     """The clients' names."""
     if groups is None:
         return ["all"] * rows
-    names = [str(name) for name in column_or_1d(groups)]
-    return names
+    return [str(name) for name in column_or_1d(groups)]
 
 
 def _picked(column: Any, rows: Array) -> Any:
