@@ -183,6 +183,11 @@ fn column_of(column: &Bound<'_, PyAny>) -> PyResult<Column> {
                 .into_py_dict(py)?;
                 return from_array(&column.call_method("to_numpy", (), Some(&how))?);
             }
+            if name == "category"
+                && let Some(categories) = categories(column)?
+            {
+                return Ok(categories);
+            }
             let objects = column.call_method1("astype", ("object",))?;
             from_values(&objects.call_method0("to_list")?)
         }
@@ -228,6 +233,26 @@ fn column_of(column: &Bound<'_, PyAny>) -> PyResult<Column> {
             ))),
         },
     }
+}
+
+/// A categorical Series of texts; other categories are taken for what they are.
+fn categories(column: &Bound<'_, PyAny>) -> PyResult<Option<Column>> {
+    let accessor = column.getattr("cat")?;
+    let mut names = Vec::new();
+    for name in accessor.getattr("categories")?.try_iter()? {
+        match name?.cast::<PyString>() {
+            Ok(name) => names.push(name.to_cow()?.into_owned()),
+            Err(_) => return Ok(None),
+        }
+    }
+    let codes = accessor.getattr("codes")?.call_method0("to_numpy")?;
+    let codes: Vec<i64> = native(&codes, "int64")?;
+    // −1 is missing.
+    let codes = codes.into_iter().map(|code| u32::try_from(code).ok());
+    Ok(Some(Column::Categories {
+        names,
+        codes: codes.collect(),
+    }))
 }
 
 /// A NumPy array of any type, order and stride.
