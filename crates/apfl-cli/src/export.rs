@@ -18,8 +18,11 @@ pub fn export(args: &args::Export) -> Result<()> {
     let model = read_model(&run, args.model, args.client.as_deref())?;
     let (layout, params) = (model.layout(), model.params());
     match args.out.extension().and_then(|e| e.to_str()) {
-        Some("safetensors") => tensors::write_one(&args.out, &layout, params)?,
-        Some("npz") => write_npz(&args.out, &layout, params)?,
+        Some("safetensors") => {
+            let schema = ("schema", schema(&run));
+            tensors::write_described(&args.out, &layout, params, &[schema])?;
+        }
+        Some("npz") => write_npz(&args.out, &layout, params, &schema(&run))?,
         _ => {
             return Err(Error::Request(format!(
                 "--out {}: the name must end in .safetensors or .npz",
@@ -47,10 +50,15 @@ pub fn read_model(run: &FinishedRun, which: Which, client: Option<&str>) -> Resu
     }
 }
 
-fn write_npz(path: &Path, layout: &Layout, params: &[f32]) -> Result<()> {
+/// What the model's inputs and outputs mean, as `schema.json` has it.
+fn schema(run: &FinishedRun) -> String {
+    serde_json::to_string(&run.schema).expect("plain JSON")
+}
+
+fn write_npz(path: &Path, layout: &Layout, params: &[f32], schema: &str) -> Result<()> {
     let tensors = layout.tensors.iter();
     let arrays = tensors.map(|t| (t.name.as_str(), &t.shape[..], &params[t.range()]));
-    let bytes = npz::archive(arrays)
+    let bytes = npz::archive(arrays, &[("schema.json", schema.as_bytes())])
         .map_err(|e| Error::Request(format!("--out {}: {e}", path.display())))?;
     write_atomically(path, bytes)
 }

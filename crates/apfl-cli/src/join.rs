@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use apfl::WhichModel;
 use apfl::algorithm::AlgorithmSpec;
 use apfl::algorithm::apfl::Mixing;
 use apfl::data::{Shard, Source, newcomer};
 use apfl::error::{Error, Result};
 use apfl::join::{Epoch, Joined, Joining, join};
 use apfl::metrics::Score;
+use apfl::params::bytes_of;
 use apfl::store::run_dir::{Counts, FinishedRun};
 use apfl::store::{tensors, write_atomically};
+use apfl::{TrainedModel, WhichModel};
 use serde::Serialize;
 
 use crate::args;
@@ -39,6 +40,7 @@ pub fn run(args: &args::Join) -> Result<()> {
         pace: run.plan.pace.of_newcomer(),
         seed: run.plan.seed,
         number: 0,
+        unit: run.schema.label_scale().map_or(1.0, |s| s.deviation),
     };
     let regression = run.schema.task.classes() == 0;
     let joined = join(model, shared.params(), &shard, &joining, regression)?;
@@ -47,6 +49,7 @@ pub fn run(args: &args::Join) -> Result<()> {
         examples: Counts {
             train: shard.train.len(),
             valid: shard.valid.len(),
+            test: None,
         },
         mixing: match joining.mixing {
             Mixing::Fixed(_) => "fixed",
@@ -57,6 +60,7 @@ pub fn run(args: &args::Join) -> Result<()> {
     };
     if let Some(out) = &args.out {
         write(out, &run, &shard, &joined, &document, model.layout())?;
+        as_run(out, &run, &shard.name, &joined, &shared)?;
     }
     match args.json {
         true => print_json(&document),
@@ -150,6 +154,49 @@ fn write(
     let mut json = serde_json::to_string_pretty(document).expect("plain JSON");
     json.push('\n');
     write_atomically(&out.join("join.json"), json)
+}
+
+/// Makes the directory one that `predict`, `evaluate` and `export` take as a run's, with the
+/// newcomer as its client; the localized model is the fine-tuned one.
+fn as_run(
+    out: &Path,
+    run: &FinishedRun,
+    name: &str,
+    joined: &Joined,
+    shared: &TrainedModel,
+) -> Result<()> {
+    let failed = |path: &Path, action| {
+        let path = path.to_path_buf();
+        move |source| Error::File {
+            path,
+            action,
+            source,
+        }
+    };
+    for file in ["spec.toml", "schema.json"] {
+        let from = run.path.join(file);
+        let text = std::fs::read(&from).map_err(failed(&from, "read"))?;
+        write_atomically(&out.join(file), text)?;
+    }
+    let models = out.join("models");
+    std::fs::create_dir_all(&models).map_err(failed(&models, "create"))?;
+    let layout = shared.model().layout();
+    shared.save(&models.join("shared.safetensors"))?;
+    for (file, params) in [
+        ("personal.safetensors", &joined.personal),
+        ("localized.safetensors", &joined.fine_tuned),
+        ("local.safetensors", &joined.local),
+    ] {
+        let file = tensors::ModelsFile::create(&models.join(file), layout, &[name.to_owned()])?;
+        file.slots.write(0, &bytes_of(params))?;
+        file.file.commit()?;
+    }
+    let line = serde_json::json!({ "client": name }).to_string();
+    write_atomically(&out.join("clients.jsonl"), format!("{line}\n"))?;
+    let summary = serde_json::json!({
+        "rounds": 0, "clients": 1, "fingerprint": "", "seconds": 0.0,
+    });
+    write_atomically(&out.join("summary.json"), format!("{summary}\n"))
 }
 
 fn text(document: &Document<'_>, regression: bool) -> String {

@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod cluster;
 mod data;
+mod evaluate;
 mod export;
 mod grid;
 mod init;
@@ -64,6 +65,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Data(command) => data::data(&command)?,
         Command::Export(args) => export::export(&args)?,
         Command::Predict(args) => predict::predict(&args)?,
+        Command::Evaluate(args) => evaluate::evaluate(&args)?,
         Command::Join(args) => join::run(&args)?,
         Command::Report(args) => report::run(&args.runs, args.out.as_deref())?,
         Command::Theory(args) => theory::run(&args)?,

@@ -5,16 +5,20 @@
 use flate2::Crc;
 
 /// The archive of arrays of single precision, each with its name, shape and values in row-major
-/// order; an error where it is too large for the plain form of the format.
+/// order, and of further files; an error where it is too large for the plain form of the format.
 pub fn archive<'a>(
     arrays: impl IntoIterator<Item = (&'a str, &'a [usize], &'a [f32])>,
+    files: &[(&str, &[u8])],
 ) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     let mut directory = Vec::new();
     let mut entries = 0u16;
-    for (name, shape, values) in arrays {
-        let content = npy(shape, values);
-        let name = format!("{name}.npy");
+    let arrays = (arrays.into_iter())
+        .map(|(name, shape, values)| (format!("{name}.npy"), npy(shape, values)));
+    let files = files
+        .iter()
+        .map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec()));
+    for (name, content) in arrays.chain(files) {
         let start = small(out.len())?;
         // What both headers say: needs version 2.0, UTF-8 names, stored, 1 January 1980.
         let mut said = Vec::new();

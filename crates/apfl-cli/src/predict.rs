@@ -1,42 +1,213 @@
-//! `apfl predict`
+//! `apfl predict`: new rows through a run's own preparation and models.
 
-use apfl::Prediction;
-use apfl::data::Task;
-use apfl::data::table::read_features;
-use apfl::error::Result;
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use apfl::data::table::{Asked, Files, Question, Stream, Table, TableSource, header_for};
+use apfl::data::{Source, Task};
+use apfl::error::{Error, Result};
 use apfl::store::run_dir::FinishedRun;
+use apfl::{Prediction, TrainedModel};
 
-use crate::args;
-use crate::export::read_model;
-use crate::output::print;
+use crate::args::{self, Which};
+use crate::output::{counted, print, tell};
 
 /// Prints a line for each row of the input: class and scores, or the value.
 pub fn predict(args: &args::Predict) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
-    let model = read_model(&run, args.model, args.client.as_deref())?;
-    let rows = read_features(&args.input, &run.schema)?;
+    let asked = read(&run, &args.input, args.client.as_deref(), None, &args.id)?;
+    let served = Served::new(&run, &asked, args.model, args.client.as_deref())?;
     let classes: &[String] = match &run.schema.task {
         Task::Classification { classes } => classes,
         Task::Regression => &[],
     };
+    let mut own = Vec::new();
+    let named = asked.clients.is_some() || args.client.is_some();
+    own.extend(named.then(|| "client".to_string()));
+    own.push(if classes.is_empty() { "value" } else { "class" }.into());
+    own.extend(classes.iter().map(|class| format!("score:{class}")));
+    let passed = args.id.iter().map(|id| match own.contains(id) {
+        true => format!("input:{id}"),
+        false => id.clone(),
+    });
+    let header: Vec<String> = passed.chain(own.iter().cloned()).collect();
+
+    let mut predictions: Vec<Option<Prediction>> = vec![None; asked.rows];
+    let width: usize = run.schema.shape.iter().product();
+    for (model, rows) in &served.groups {
+        let mut x = Vec::with_capacity(rows.len() * width);
+        for row in rows {
+            x.extend_from_slice(&asked.x[*row as usize * width..][..width]);
+        }
+        for (row, prediction) in rows.iter().zip(model.predict(&x)?) {
+            predictions[*row as usize] = Some(prediction);
+        }
+    }
     let mut out = csv::Writer::from_writer(Vec::new());
     let put = |out: &mut csv::Writer<Vec<u8>>, row: &[String]| {
         out.write_record(row).expect("writing to memory");
     };
-    let mut header = vec![if classes.is_empty() { "value" } else { "class" }.to_string()];
-    header.extend(classes.iter().cloned());
     put(&mut out, &header);
     let number = |x: &f64| (*x as f32).to_string();
-    for prediction in model.predict(&rows)? {
-        let row = match prediction {
-            Prediction::Value(value) => vec![number(&value)],
+    for (row, prediction) in predictions.into_iter().flatten().enumerate() {
+        let mut cells = asked.ids.get(row).cloned().unwrap_or_default();
+        if named {
+            cells.push(served.client_of(&asked, row, args.client.as_deref()).into());
+        }
+        match prediction {
+            Prediction::Value(value) => cells.push(value.to_string()),
             Prediction::Class { index, scores } => {
-                let class = std::iter::once(classes[index].clone());
-                class.chain(scores.iter().map(number)).collect()
+                cells.push(classes[index].clone());
+                cells.extend(scores.iter().map(number));
             }
-        };
-        put(&mut out, &row);
+        }
+        put(&mut out, &cells);
     }
     let bytes = out.into_inner().expect("writing to memory");
-    print(&String::from_utf8_lossy(&bytes))
+    print(&String::from_utf8_lossy(&bytes))?;
+    said(&asked, &served);
+    Ok(())
+}
+
+/// Tells what training did not show, and who was served by the shared model.
+pub fn said(asked: &Asked, served: &Served) {
+    asked.strange.notes().iter().for_each(tell);
+    if served.unknown > 0 {
+        tell(format!(
+            "{} of clients that the run does not know, served by the shared model",
+            counted(served.unknown, "row")
+        ));
+    }
+}
+
+/// The table that a run was trained on, where it was one.
+pub fn table_of(run: &FinishedRun) -> Option<&Table> {
+    match &run.plan.data {
+        Source::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+/// Reads an input's rows, from a file or from stdin (`-`).
+pub fn read(
+    run: &FinishedRun,
+    input: &Path,
+    client: Option<&str>,
+    label: Option<&str>,
+    ids: &[String],
+) -> Result<Asked> {
+    let table = table_of(run);
+    let question = Question {
+        schema: &run.schema,
+        table,
+        client,
+        label,
+        split: None,
+        ids,
+    };
+    if input == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(|source| Error::File {
+                path: "stdin".into(),
+                action: "read",
+                source,
+            })?;
+        let mut stream = Stream {
+            name: "stdin".into(),
+            bytes,
+            header: None,
+        };
+        stream.header = header_for(table, &stream)?;
+        return asked(&question, &stream);
+    }
+    let paths: [PathBuf; 1] = [input.to_path_buf()];
+    let mut files = Files {
+        paths: &paths,
+        header: None,
+    };
+    let header = header_for(table, &files)?;
+    files.header = header.as_deref();
+    asked(&question, &files)
+}
+
+fn asked(question: &Question<'_>, source: &dyn TableSource) -> Result<Asked> {
+    question.ask(source)
+}
+
+/// Which model serves which rows.
+pub struct Served {
+    /// Models, and the rows of each.
+    pub groups: Vec<(TrainedModel, Vec<u32>)>,
+    /// Whose rows each group has, where it is one client's, and whether the shared model
+    /// stands in for its own.
+    pub names: Vec<(Option<String>, bool)>,
+    /// Rows of clients that the run does not know.
+    pub unknown: usize,
+}
+
+impl Served {
+    /// Every row by its client's model: the one that was named, or the one that its client
+    /// column says.
+    pub fn new(
+        run: &FinishedRun,
+        asked: &Asked,
+        which: Which,
+        client: Option<&str>,
+    ) -> Result<Self> {
+        let mut served = Self {
+            groups: Vec::new(),
+            names: Vec::new(),
+            unknown: 0,
+        };
+        let all = || (0..asked.rows as u32).collect::<Vec<u32>>();
+        if let Some(client) = client {
+            if which != Which::Shared {
+                run.require_client(client)?;
+            }
+            let model = run.model(which.into(), client)?;
+            served.groups.push((model, all()));
+            served.names.push((Some(client.into()), false));
+            return Ok(served);
+        }
+        let Some((names, of)) = &asked.clients else {
+            if which != Which::Shared {
+                return Err(Error::Request(
+                    "--client is missing: each client has a model of its own, and the input has \
+                     no client column (or use --model shared)"
+                        .into(),
+                ));
+            }
+            served.groups.push((run.model(which.into(), "")?, all()));
+            served.names.push((None, false));
+            return Ok(served);
+        };
+        let known: HashSet<String> = run.clients()?.into_iter().collect();
+        let mut rows: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (row, client) in of.iter().enumerate() {
+            rows.entry(*client).or_default().push(row as u32);
+        }
+        for (client, rows) in rows {
+            let name = &names[client as usize];
+            let stranger = which != Which::Shared && !known.contains(name);
+            let which = if stranger { Which::Shared } else { which };
+            if stranger {
+                served.unknown += rows.len();
+            }
+            served.groups.push((run.model(which.into(), name)?, rows));
+            served.names.push((Some(name.clone()), stranger));
+        }
+        Ok(served)
+    }
+
+    fn client_of<'a>(&self, asked: &'a Asked, row: usize, client: Option<&'a str>) -> &'a str {
+        match (client, &asked.clients) {
+            (Some(client), _) => client,
+            (None, Some((names, of))) => &names[of[row] as usize],
+            (None, None) => "",
+        }
+    }
 }

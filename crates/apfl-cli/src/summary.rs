@@ -1,6 +1,6 @@
 //! The table at the end of a run.
 
-use apfl::metrics::{OverClients, Score};
+use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score};
 use apfl::store::run_dir::Summary;
 
 use crate::output::columns;
@@ -10,7 +10,7 @@ pub fn table(summary: &Summary) -> String {
     let Some(models) = &summary.models else {
         return "no client was delivered to (delivery.clients), so there are no scores\n".into();
     };
-    let regression = models.shared.pooled.valid.accuracy.is_none();
+    let regression = models.shared.pooled.train.accuracy.is_none();
     let measure = if regression { "rmse" } else { "accuracy" };
     let mut rows = vec![
         [
@@ -38,7 +38,14 @@ pub fn table(summary: &Summary) -> String {
         row[5] = percent(majority);
         rows.push(row);
     }
+    if let Some(baseline) = &summary.baseline {
+        let mut row = vec![String::new(); 7];
+        row[0] = "client's mean".into();
+        row[5] = format!("{:.4}", baseline.rmse);
+        rows.push(row);
+    }
     let mut text = columns(&rows);
+    text.push_str(&details(models));
     if let Some(a) = &summary.mixing {
         text.push_str(&format!(
             "\nmixing α: mean {:.2}, from {:.2} to {:.2}, half of the clients below {:.2}\n",
@@ -50,6 +57,53 @@ pub fn table(summary: &Summary) -> String {
             "\nthe scores are those of the {} honest clients; {} attacked\n",
             summary.clients, summary.attackers
         ));
+    }
+    text
+}
+
+/// The other scores, pooled: on validation, and on the test part where there is one.
+fn details(models: &ByModel<OverClients>) -> String {
+    type Part = fn(&FinalScores) -> Option<&FinalScore>;
+    let parts: [(&str, Part); 2] = [("valid", |s| Some(&s.valid)), ("test", |s| s.test.as_ref())];
+    let mut text = String::new();
+    for (name, part) in parts {
+        let Some(first) = part(&models.shared.pooled) else {
+            continue;
+        };
+        let Some(detail) = first.detail else { continue };
+        let mut head = vec![name.to_string()];
+        if name == "test" {
+            let measure = if first.rmse.is_some() {
+                "rmse"
+            } else {
+                "accuracy"
+            };
+            head.extend(["loss".into(), measure.to_string()]);
+        }
+        head.extend(detail.named().iter().map(|(n, ..)| n.replace('_', " ")));
+        let mut rows = vec![head];
+        for (model, over) in [
+            ("shared", &models.shared),
+            ("localized", &models.localized),
+            ("personal", &models.personal),
+        ] {
+            let Some(score) = part(&over.pooled) else {
+                continue;
+            };
+            let mut row = vec![model.to_string()];
+            if name == "test" {
+                row.extend([format!("{:.4}", score.loss), measured(score)]);
+            }
+            let named = score.detail.map_or(Vec::new(), |d| d.named());
+            row.extend(named.iter().map(|(name, value, _)| match value {
+                Some(value) if name.ends_with("accuracy") => percent(*value),
+                Some(value) => format!("{value:.4}"),
+                None => "–".into(),
+            }));
+            rows.push(row);
+        }
+        text.push('\n');
+        text.push_str(&columns(&rows));
     }
     text
 }

@@ -72,7 +72,7 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     let lines: Vec<Line> = combinations
         .into_iter()
         .zip(outcomes.chunks(args.seeds as usize))
-        .map(|(values, outcomes)| Line::of(&overs, values, outcomes))
+        .map(|(values, outcomes)| Line::of(&overs, values, outcomes, args.by.as_deref()))
         .collect();
     let failed: Vec<String> = lines.iter().flat_map(|line| line.failed.clone()).collect();
     let lines = match &args.best {
@@ -219,15 +219,19 @@ struct Line {
     personal: Option<Sample>,
     train_loss: Option<Sample>,
     mixing: Option<Sample>,
+    /// The score that is shown.
+    by: String,
     /// Whether larger scores are better: accuracy, and not rmse.
     accuracy: bool,
 }
 
 impl Line {
-    fn of(overs: &[Over], values: Vec<String>, outcomes: &[Outcome]) -> Self {
+    fn of(overs: &[Over], values: Vec<String>, outcomes: &[Outcome], by: Option<&str>) -> Self {
         let done: Vec<&Done> = outcomes.iter().flatten().collect();
         let models = || done.iter().filter_map(|run| run.summary.models.as_ref());
-        let score = |s: &apfl::metrics::Score| s.accuracy.or(s.rmse).unwrap_or(s.loss);
+        let regression = models().any(|m| m.personal.pooled.train.accuracy.is_none());
+        let by = by.unwrap_or(if regression { "rmse" } else { "accuracy" });
+        let score = |m: &apfl::metrics::OverClients| m.pooled.valid.get(by);
         let mixing = done.iter().filter_map(|run| run.summary.mixing.as_ref());
         let keys = overs.iter().map(|over| over.key.clone());
         Self {
@@ -241,12 +245,13 @@ impl Line {
                 .iter()
                 .filter_map(|o| o.as_ref().err().cloned())
                 .collect(),
-            shared: Sample::of(models().map(|m| score(&m.shared.pooled.valid))),
-            localized: Sample::of(models().map(|m| score(&m.localized.pooled.valid))),
-            personal: Sample::of(models().map(|m| score(&m.personal.pooled.valid))),
+            shared: Sample::of(models().filter_map(|m| score(&m.shared))),
+            localized: Sample::of(models().filter_map(|m| score(&m.localized))),
+            personal: Sample::of(models().filter_map(|m| score(&m.personal))),
             train_loss: Sample::of(models().map(|m| m.personal.pooled.train.loss)),
             mixing: Sample::of(mixing.map(|spread| spread.mean)),
-            accuracy: models().all(|m| m.personal.pooled.valid.accuracy.is_some()),
+            accuracy: !["loss", "brier", "rmse", "mae"].contains(&by),
+            by: by.into(),
         }
     }
 
@@ -280,14 +285,13 @@ fn best_of(lines: Vec<Line>, key: usize) -> Vec<Line> {
 
 fn shown_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
     let mut heads: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-    let accuracy = lines.iter().all(|line| line.accuracy);
-    let what = if accuracy { "accuracy" } else { "rmse" };
+    let what = lines.first().map_or("accuracy", |line| line.by.as_str());
     heads.extend(["shared", "localized", "personal"].map(|m| format!("{m} valid {what}")));
     heads.extend(["personal train loss".into(), "α".into()]);
     let score = |s: &Option<Sample>, line: &Line| match s {
         None if line.failed.is_empty() => "–".into(),
         None => "failed".into(),
-        Some(s) if line.accuracy => s.percent(),
+        Some(s) if line.by.ends_with("accuracy") => s.percent(),
         Some(s) => s.number(),
     };
     let mut rows = vec![heads];

@@ -188,13 +188,14 @@ fn a_users_own_table_trains_predicts_and_exports() {
         &["predict", "r", "--client", "south", "--input", "my.csv"],
     );
     let rows: Vec<&str> = answers.lines().collect();
-    assert_eq!(rows[0], "class,a,b");
+    assert_eq!(rows[0], "client,class,score:a,score:b");
     assert_eq!(rows.len(), 91);
     for row in &rows[1..] {
         let cells: Vec<&str> = row.split(',').collect();
-        let p: Vec<f64> = cells[1..].iter().map(|c| c.parse().unwrap()).collect();
+        let p: Vec<f64> = cells[2..].iter().map(|c| c.parse().unwrap()).collect();
         assert!((p[0] + p[1] - 1.0).abs() < 1e-5);
-        assert_eq!(cells[0], if p[0] >= p[1] { "a" } else { "b" });
+        assert_eq!(cells[0], "south");
+        assert_eq!(cells[1], if p[0] >= p[1] { "a" } else { "b" });
     }
     std::fs::write(dir.path().join("short.csv"), "x1,x0\n1,2\n").unwrap();
     let message = fails(

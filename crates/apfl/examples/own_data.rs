@@ -36,12 +36,12 @@ pub fn main() -> Result<()> {
         .train()?;
     println!("shop      rmse: shared  personal      α");
     for client in run.clients()? {
-        let rmse = |scores: apfl::metrics::Scores| scores.valid.rmse.unwrap_or(f64::NAN);
+        let rmse = |scores: &apfl::metrics::FinalScores| scores.valid.rmse.unwrap_or(f64::NAN);
         println!(
             "{:<9} {:>12.3} {:>9.3} {:>6.2}",
             client.client,
-            rmse(client.scores.shared),
-            rmse(client.scores.personal),
+            rmse(&client.scores.shared),
+            rmse(&client.scores.personal),
             client.mixing.unwrap_or(f64::NAN)
         );
     }

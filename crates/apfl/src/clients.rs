@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::Algorithm;
-use crate::data::{Dataset, Examples, Shard};
+use crate::data::{Dataset, Examples, Labels, Shard};
 use crate::digest::digest_of;
 use crate::error::{Error, Result};
 use crate::memories::{DiskMemories, Memories};
-use crate::metrics::{ByModel, Tallies};
+use crate::metrics::{ByModel, Finals, Scoring, Tallies};
 use crate::model::Model;
 use crate::pack::{Arrays, Field, Pack};
 use crate::params::{Params, bytes_of};
@@ -35,6 +35,24 @@ pub struct World {
     /// Whether a client whose loss is not finite is left out of the round, its memory as
     /// before, instead of ending the run.
     pub skip_nonfinite: bool,
+}
+
+impl World {
+    /// What 1 is in the label's own units, where it is a number that was standardized.
+    pub fn unit(&self) -> f64 {
+        let scale = self.dataset.schema().label_scale();
+        scale.map_or(1.0, |scale| scale.deviation)
+    }
+
+    /// How final scores are made.
+    pub fn scoring(&self) -> Scoring {
+        let dataset = &self.dataset;
+        Scoring {
+            classes: dataset.schema().task.classes(),
+            unit: self.unit(),
+            tested: (0..dataset.clients()).any(|client| dataset.test_size(client) > 0),
+        }
+    }
 }
 
 impl std::fmt::Debug for World {
@@ -70,16 +88,25 @@ pub struct Delivered {
     pub name: String,
     /// Its (training, validation) examples.
     pub examples: (usize, usize),
+    /// Its test examples.
+    pub test_examples: usize,
     /// Its training examples of every class.
     pub classes: Vec<u64>,
     /// αᵢ
     pub mixing: Option<f32>,
     /// Validation accuracy of always answering its commonest training class.
     pub majority: Option<f64>,
-    /// The scores.
-    pub tallies: ByModel<Tallies>,
+    /// What its final scores are made of.
+    pub finals: ByModel<Finals>,
     /// Its models, where they are to be handed over.
     pub models: Option<ClientModels>,
+}
+
+impl Delivered {
+    /// Loss and hits of its models on training and validation examples.
+    pub fn tallies(&self) -> ByModel<Tallies> {
+        self.finals.map(|finals| finals.tallies)
+    }
 }
 
 /// The models a client ends with.
@@ -307,10 +334,14 @@ impl<A: Algorithm> Clients<A> {
         scratch: &mut Scratch,
     ) -> Result<Tallies> {
         let model = &*self.world.model;
-        let tallies = Tallies {
+        let mut tallies = Tallies {
             train: scratch.tally(model, predictor, &shard.train),
             valid: scratch.tally(model, predictor, &shard.valid),
         };
+        // Errors of predicted numbers are told in the label's own units.
+        let unit = self.world.unit();
+        tallies.train.squared_error *= unit * unit;
+        tallies.valid.squared_error *= unit * unit;
         match [tallies.train.loss, tallies.valid.loss]
             .into_iter()
             .find(|loss| !loss.is_finite())
@@ -322,6 +353,30 @@ impl<A: Algorithm> Clients<A> {
                 loss,
             }),
         }
+    }
+
+    /// What a model's final scores at a client are made of.
+    fn finals(
+        &self,
+        predictor: &Predictor<'_>,
+        shard: &Shard,
+        scratch: &mut Scratch,
+    ) -> Result<Finals> {
+        let model = &*self.world.model;
+        let classes = self.world.dataset.schema().task.classes();
+        let center = match shard.train.all().targets {
+            Labels::Classes(_) => 0.0,
+            Labels::Values(y) => y.iter().map(|y| f64::from(*y)).sum::<f64>() / y.len() as f64,
+        };
+        let unit = self.world.unit();
+        let mut tested = scratch.tally(model, predictor, &shard.test);
+        tested.squared_error *= unit * unit;
+        Ok(Finals {
+            tallies: self.tallies(predictor, shard, "at delivery", scratch)?,
+            tested,
+            valid: scratch.assess(model, predictor, &shard.valid, classes, center),
+            test: scratch.assess(model, predictor, &shard.test, classes, center),
+        })
     }
 
     /// A client's scores of the shared model after a round.
@@ -391,10 +446,10 @@ impl<A: Algorithm> Clients<A> {
             None => algorithm.personal(&local, &update, &mut site),
         };
         let localized = Predictor::At(algorithm.localized(&local, &update));
-        let tallies = ByModel {
-            shared: self.tallies(&Predictor::At(shared), &shard, "at delivery", scratch)?,
-            localized: self.tallies(&localized, &shard, "at delivery", scratch)?,
-            personal: self.tallies(&personal, &shard, "at delivery", scratch)?,
+        let finals = ByModel {
+            shared: self.finals(&Predictor::At(shared), &shard, scratch)?,
+            localized: self.finals(&localized, &shard, scratch)?,
+            personal: self.finals(&personal, &shard, scratch)?,
         };
         let classes = shard
             .train
@@ -409,10 +464,11 @@ impl<A: Algorithm> Clients<A> {
             client,
             name: shard.name.clone(),
             examples: (shard.train.len(), shard.valid.len()),
+            test_examples: shard.test.len(),
             classes,
             mixing: algorithm.mixing(&local),
             majority,
-            tallies,
+            finals,
             models,
         })
     }
@@ -474,5 +530,5 @@ fn majority_accuracy(counts: &[u64], valid: &Examples) -> Option<f64> {
     let most = counts.iter().max()?;
     let class = counts.iter().position(|count| count == most)?;
     let hits = valid.class_counts(counts.len())[class];
-    Some(hits as f64 / valid.len() as f64)
+    (!valid.is_empty()).then(|| hits as f64 / valid.len() as f64)
 }

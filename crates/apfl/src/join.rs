@@ -31,6 +31,8 @@ pub struct Joining {
     pub seed: u64,
     /// Which newcomer of several this is: it decides the order of its batches.
     pub number: u64,
+    /// What 1 is in the label's own units, where it is a number that was standardized.
+    pub unit: f64,
 }
 
 /// The newcomer's models after an epoch; epoch 0 is before any step.
@@ -92,10 +94,12 @@ pub fn join(
     let mut scratch = Scratch::default();
     let score = |scratch: &mut Scratch, at: &[f32], epoch: u64| {
         let predictor = Predictor::At(at);
-        let tallies = Tallies {
+        let mut tallies = Tallies {
             train: scratch.tally(model, &predictor, &shard.train),
             valid: scratch.tally(model, &predictor, &shard.valid),
         };
+        tallies.train.squared_error *= joining.unit * joining.unit;
+        tallies.valid.squared_error *= joining.unit * joining.unit;
         let losses = [tallies.train.loss, tallies.valid.loss];
         match losses.into_iter().find(|loss| !loss.is_finite()) {
             None => Ok(tallies.scores(regression)),
@@ -184,6 +188,7 @@ mod tests {
             },
             seed: 5,
             number: 0,
+            unit: 1.0,
         }
     }
 

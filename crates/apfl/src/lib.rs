@@ -87,6 +87,8 @@ pub mod join;
 mod memories;
 pub mod metrics;
 pub mod model;
+#[doc(hidden)] // for the program and the tests
+pub mod moments;
 pub mod pack;
 pub mod params;
 pub mod predict;

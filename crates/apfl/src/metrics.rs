@@ -2,6 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod assessment;
+mod finals;
+
+pub use assessment::{Assessment, Detail};
+pub use finals::{FinalScore, FinalScores, Finals, Gathered, OverClients, Scoring};
+
 /// Sums over examples, from which scores are made. Adding them in client order keeps
 /// every bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,13 +31,15 @@ impl Tally {
         self.squared_error += other.squared_error;
     }
 
-    /// The mean loss and accuracy, or root mean squared error.
+    /// The mean loss and accuracy, or root mean squared error; not a number and none where
+    /// there is no example.
     pub fn score(&self, regression: bool) -> Score {
         let n = self.examples as f64;
+        let some = self.examples > 0;
         Score {
             loss: self.loss / n,
-            accuracy: (!regression).then_some(self.correct as f64 / n),
-            rmse: regression.then(|| (self.squared_error / n).sqrt()),
+            accuracy: (some && !regression).then_some(self.correct as f64 / n),
+            rmse: (some && regression).then(|| (self.squared_error / n).sqrt()),
         }
     }
 }
@@ -39,13 +47,18 @@ impl Tally {
 /// Loss and accuracy of one model on one set of examples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// Mean loss, without the ℓ2 term.
+    /// Mean loss, without the ℓ2 term; null (here: NaN) where there is no example.
+    #[serde(deserialize_with = "number_or_null")]
     pub loss: f64,
     /// Share of examples classified correctly; null for regression.
     pub accuracy: Option<f64>,
     /// Root mean squared error; for regression only.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rmse: Option<f64>,
+}
+
+fn number_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// A model's tallies on training and validation examples.
@@ -171,75 +184,8 @@ impl Spread {
     }
 }
 
-/// One model's scores over all clients that delivery reached.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OverClients {
-    /// Over all examples of all clients.
-    pub pooled: Scores,
-    /// The plain mean of the clients' scores.
-    pub mean: Scores,
-    /// Their standard deviation (population).
-    pub std: Scores,
-    /// The mean of the worst ⌈n/10⌉ clients: lowest accuracy, highest loss or error,
-    /// each taken by itself.
-    pub worst_decile: Scores,
-    /// The minimum over clients, number by number: lowest accuracy, and lowest loss.
-    pub min: Scores,
-    /// The maximum over clients, number by number.
-    pub max: Scores,
-}
-
-impl OverClients {
-    /// Summarizes the clients' tallies; `None` where there are no clients.
-    pub fn of(clients: &[Tallies], regression: bool) -> Option<Self> {
-        if clients.is_empty() {
-            return None;
-        }
-        let mut pooled = Tallies::default();
-        clients.iter().for_each(|t| pooled.add(t));
-        let each: Vec<Scores> = clients.iter().map(|t| t.scores(regression)).collect();
-        let over = |f: &dyn Fn(Vec<f64>, bool) -> f64| Scores {
-            train: over_scores(each.iter().map(|s| &s.train), f),
-            valid: over_scores(each.iter().map(|s| &s.valid), f),
-        };
-        Some(Self {
-            pooled: pooled.scores(regression),
-            mean: over(&|x, _| mean(&x)),
-            std: over(&|x, _| {
-                let m = mean(&x);
-                mean(&x.iter().map(|x| (x - m).powi(2)).collect::<Vec<_>>()).sqrt()
-            }),
-            worst_decile: over(&|mut x, high_is_good| {
-                x.sort_by(f64::total_cmp);
-                if !high_is_good {
-                    x.reverse();
-                }
-                mean(&x[..x.len().div_ceil(10)])
-            }),
-            min: over(&|x, _| x.into_iter().fold(f64::INFINITY, f64::min)),
-            max: over(&|x, _| x.into_iter().fold(f64::NEG_INFINITY, f64::max)),
-        })
-    }
-}
-
 fn mean(x: &[f64]) -> f64 {
     x.iter().sum::<f64>() / x.len() as f64
-}
-
-/// Applies `f(values, whether high is good)` to loss, accuracy and rmse.
-fn over_scores<'a>(
-    scores: impl Iterator<Item = &'a Score> + Clone,
-    f: &dyn Fn(Vec<f64>, bool) -> f64,
-) -> Score {
-    let all = |pick: fn(&Score) -> Option<f64>, high_is_good| {
-        let values: Option<Vec<f64>> = scores.clone().map(pick).collect();
-        values.map(|values| f(values, high_is_good))
-    };
-    Score {
-        loss: all(|s| Some(s.loss), false).expect("every score has a loss"),
-        accuracy: all(|s| s.accuracy, true),
-        rmse: all(|s| s.rmse, false),
-    }
 }
 
 #[cfg(test)]
@@ -263,14 +209,28 @@ mod tests {
                 loss,
                 squared_error: 0.0,
             };
-            Tallies { train: t, valid: t }
+            Finals {
+                tallies: Tallies { train: t, valid: t },
+                ..Finals::default()
+            }
         };
         // Accuracies 0.9 (10 examples) and 0.3 (30 examples): pooled 18/40, mean 0.6, std 0.3.
-        let o = OverClients::of(&[client(10, 9, 1.0), client(30, 9, 9.0)], false).unwrap();
-        let acc = |s: Scores| s.valid.accuracy.unwrap();
-        assert_eq!(acc(o.pooled), 0.45);
-        assert!((acc(o.mean) - 0.6).abs() < 1e-12 && (acc(o.std) - 0.3).abs() < 1e-12);
-        assert_eq!((acc(o.worst_decile), acc(o.min)), (0.3, 0.3));
+        let scoring = Scoring {
+            classes: 2,
+            unit: 1.0,
+            tested: false,
+        };
+        let mut gathered = Gathered::default();
+        // A client without examples changes nothing but its own line.
+        for client in [client(10, 9, 1.0), client(30, 9, 9.0), client(0, 0, 0.0)] {
+            gathered.add(&client, &scoring);
+        }
+        let o = gathered.over(&scoring).unwrap();
+        let acc = |s: &FinalScores| s.valid.accuracy.unwrap();
+        assert_eq!(acc(&o.pooled), 0.45);
+        assert!((acc(&o.mean) - 0.6).abs() < 1e-12 && (acc(&o.std) - 0.3).abs() < 1e-12);
+        assert_eq!((acc(&o.worst_decile), acc(&o.min)), (0.3, 0.3));
+        assert_eq!(o.pooled.test, None);
         // Losses 0.1 and 0.3: the worst is the highest.
         assert_eq!(o.worst_decile.valid.loss, 0.3);
         assert_eq!(o.min.valid.loss, 0.1);

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use crate::data::{Examples, Features, Schema, Targets, Task};
 use crate::error::{Error, Result};
+use crate::metrics::{Assessment, Tally};
 use crate::model::loss::predicted;
 use crate::model::{Layout, Model, Workspace, require_fit};
 use crate::params::Params;
-use crate::site::Predictor;
+use crate::site::{Predictor, Scratch};
 use crate::store::tensors;
 
 /// Rows that go through a model at once.
@@ -165,7 +166,10 @@ impl TrainedModel {
                 }
                 let scores = self.model.loss().present(z, classes);
                 predictions.push(match classes {
-                    0 => Prediction::Value(scores[0]),
+                    0 => Prediction::Value(match self.schema.label_scale() {
+                        Some(scale) => scores[0] * scale.deviation + scale.mean,
+                        None => scores[0],
+                    }),
                     _ => Prediction::Class {
                         index: predicted(z) as usize,
                         scores,
@@ -174,6 +178,24 @@ impl TrainedModel {
             }
         }
         Ok(predictions)
+    }
+}
+
+impl TrainedModel {
+    /// The sums that its scores on labelled examples, prepared as in training, are made of.
+    pub fn assess(&self, examples: &Examples) -> Result<(Tally, Assessment)> {
+        let predictor = Predictor::of_flat(&self.params, self.model.layout().len());
+        let mut scratch = Scratch::default();
+        let mut tally = scratch.tally(&*self.model, &predictor, examples);
+        if !tally.loss.is_finite() {
+            let problem = format!("the model's loss is {} on these rows", tally.loss);
+            return Err(Error::data(problem));
+        }
+        let unit = self.schema.label_scale().map_or(1.0, |s| s.deviation);
+        tally.squared_error *= unit * unit;
+        let classes = self.schema.task.classes();
+        let assessed = scratch.assess(&*self.model, &predictor, examples, classes, 0.0);
+        Ok((tally, assessed))
     }
 }
 

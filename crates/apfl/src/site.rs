@@ -5,7 +5,9 @@
 
 use crate::data::augment::Augmentation;
 use crate::data::{Batch, Examples, Features, Targets};
-use crate::metrics::Tally;
+use crate::metrics::assessment::{Answer, Values};
+use crate::metrics::{Assessment, Tally};
+use crate::model::loss::predicted;
 use crate::model::{Model, Step, Workspace};
 use crate::params::Params;
 use crate::rng::Stream;
@@ -103,6 +105,61 @@ impl Scratch {
             tally.add(&model.tally(&batch, outputs));
         }
         tally
+    }
+}
+
+impl Scratch {
+    /// The sums that final scores are made of; `center` is what a client without a model would
+    /// answer where numbers are predicted: the mean of its training examples.
+    pub fn assess(
+        &mut self,
+        model: &dyn Model,
+        predictor: &Predictor<'_>,
+        examples: &Examples,
+        classes: usize,
+        center: f64,
+    ) -> Assessment {
+        let (loss, width) = (model.loss(), model.outputs());
+        let mut outputs = Vec::with_capacity(examples.len() * width);
+        for start in (0..examples.len()).step_by(EVALUATION_ROWS) {
+            let batch = examples.batch(start, EVALUATION_ROWS);
+            outputs.extend_from_slice(predictor.outputs(model, &batch, &mut self.workspace));
+        }
+        let truths = match examples.targets() {
+            Targets::Classes(truths) => truths,
+            Targets::Values(truths) => {
+                let mut values = Values::default();
+                for (z, truth) in outputs.iter().zip(truths) {
+                    let truth = f64::from(*truth);
+                    let (error, plain) = (f64::from(*z) - truth, center - truth);
+                    values.truth.add(truth);
+                    values.absolute += error.abs();
+                    values.squared += error * error;
+                    values.mean_absolute += plain.abs();
+                    values.mean_squared += plain * plain;
+                }
+                return Assessment {
+                    values: Some(values),
+                    ..Assessment::default()
+                };
+            }
+        };
+        let mut said: Vec<(Vec<f64>, Vec<(f64, f64)>)> = Vec::with_capacity(truths.len());
+        for z in outputs.chunks_exact(width) {
+            let mut ranks = Vec::new();
+            loss.ranks(z, classes, &mut ranks);
+            said.push((loss.present(z, classes), ranks));
+        }
+        let rows = outputs.chunks_exact(width).zip(truths).zip(&said);
+        Assessment::of_classes(
+            classes,
+            rows.map(|((z, truth), (scores, ranks))| Answer {
+                truth: *truth as usize,
+                answer: predicted(z) as usize,
+                probabilities: loss.has_probabilities().then_some(&scores[..]),
+                ranks,
+            }),
+        )
     }
 }
 

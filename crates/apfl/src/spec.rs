@@ -193,11 +193,17 @@ impl Spec {
                 self.read_attack(s),
             )
         });
-        let (rounds, pace, skip_nonfinite) = s.section("training", |s| {
+        let (rounds, pace, skip_nonfinite, class_weights) = s.section("training", |s| {
+            let weights = [("none", false), ("balanced", true)];
             let rounds = s.integer("rounds", 100, 1..=most, "at least 1");
             let pace = self.read_pace(s, &algorithm);
             let skip = [("stop", false), ("skip", true)];
-            (rounds, pace, s.choice("on_nonfinite", "stop", &skip))
+            (
+                rounds,
+                pace,
+                s.choice("on_nonfinite", "stop", &skip),
+                s.choice("class_weights", "none", &weights),
+            )
         });
         let evaluate_every = s.section("evaluation", |s| {
             s.integer("every", 1, 1..=most, "at least 1")
@@ -245,6 +251,7 @@ impl Spec {
             attack,
             rounds,
             pace,
+            class_weights,
             skip_nonfinite,
             evaluate_every,
             deliver_to,

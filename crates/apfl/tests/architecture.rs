@@ -8,18 +8,19 @@ use std::process::Command;
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 31] = [
+const ROOMS: [(&str, &[&str]); 32] = [
     ("params", &[]),
     ("rng", &[]),
     ("schedule", &[]),
-    ("metrics", &[]),
+    ("moments", &[]),
+    ("metrics", &["moments"]),
     ("settings", &[]),
     ("error", &["settings"]),
     ("pack", &["params"]),
     ("digest", &["error", "pack"]),
     ("store::atomic", &["error"]),
     ("store::slots", &["error"]),
-    ("data", &["digest", "error", "rng", "settings"]),
+    ("data", &["digest", "error", "moments", "rng", "settings"]),
     (
         "model",
         &["data", "error", "metrics", "params", "rng", "settings"],
@@ -45,7 +46,15 @@ const ROOMS: [(&str, &[&str]); 31] = [
     ),
     (
         "predict",
-        &["data", "error", "model", "params", "site", "store::tensors"],
+        &[
+            "data",
+            "error",
+            "metrics",
+            "model",
+            "params",
+            "site",
+            "store::tensors",
+        ],
     ),
     (
         "curvature",

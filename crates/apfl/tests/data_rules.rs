@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use apfl::data::table::{Encoding, Scale};
 use apfl::data::{Dataset, Features, Normalization, Targets};
 use apfl::error::Result;
 use apfl::model::mlp::Mlp;
@@ -36,11 +37,17 @@ fn standardization_looks_at_training_rows_only() {
         "[data]\nkind = 'table'\npath = '{}'\nstandardize = true",
         path.display()
     ));
-    let expected = Normalization::Standardized {
-        mean: vec![2.0, 7.0],
-        deviation: vec![1.0, 1.0], // a constant feature is only shifted
+    let Normalization::Prepared(preparation) = &data.schema().normalization else {
+        panic!("a table is prepared");
     };
-    assert_eq!(data.schema().normalization, expected);
+    let scale = |mean, deviation| Encoding::Number {
+        fill: mean,
+        scale: Some(Scale { mean, deviation }),
+        indicator: false,
+    };
+    assert_eq!(preparation.columns[0].encoding, scale(2.0, 1.0));
+    // A constant feature is only shifted.
+    assert_eq!(preparation.columns[1].encoding, scale(7.0, 1.0));
     let a = data.shard(0).unwrap();
     assert_eq!(floats(a.train.features()), [-1.0, 0.0, 1.0, 0.0]);
     assert_eq!(floats(a.valid.features()), [98.0, 0.0]);

@@ -231,8 +231,8 @@ fn delivery_goes_on_from_what_clients_remember() {
             while training.next_round().unwrap().is_some() {}
             let (mut localized, mut personal) = (Tallies::default(), Tallies::default());
             let mut add = |delivered: Delivered| {
-                localized.add(&delivered.tallies.localized);
-                personal.add(&delivered.tallies.personal);
+                localized.add(&delivered.tallies().localized);
+                personal.add(&delivered.tallies().personal);
                 Ok(())
             };
             let receivers = training.receivers();

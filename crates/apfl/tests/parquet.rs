@@ -75,7 +75,7 @@ fn csv() -> String {
             row as f64 / 3.0,
             row as f32 / 7.0,
             row as i64 - 5,
-            u8::from(row % 3 == 0),
+            row % 3 == 0,
         );
     }
     text

@@ -15,7 +15,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 pub use bench::Bench;
 pub use data::{Data, Get, Inspect, List};
-pub use models::{Export, Join, Predict, Which};
+pub use models::{Evaluate, Export, Join, Predict, Which};
 pub use report::Report;
 pub use reproduce::Reproduce;
 pub use run::Run;
@@ -62,8 +62,10 @@ pub enum Command {
     Data(Data),
     /// Write a trained model to a .safetensors or .npz file
     Export(Export),
-    /// Apply a client's model to the rows of a CSV file
+    /// Apply the clients' models to the rows of a table
     Predict(Predict),
+    /// Score the clients' models on labelled rows
+    Evaluate(Evaluate),
     /// Personalize a trained shared model for a client that was never in training
     Join(Join),
     /// Make one HTML page of one run's pictures and numbers, or of several side by side

@@ -53,23 +53,55 @@ pub struct Export {
 /// `apfl predict`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   apfl predict runs/a --client hospital-3 --input new.csv > answers.csv
+  apfl predict runs/a --input all.csv --id patient --model localized
+  cat new.csv | apfl predict runs/a --client hospital-3 --input -
 
-The input needs the training table's feature columns, by name; other columns are ignored.
-The output has a line for each row: the class and a score for every class.")]
+The input needs the training table's raw feature columns, by name; other columns are ignored.
+Without --client its client column says whose model serves a row; a client that the run does not
+know is served by the shared model. The output has a line for each row: the --id columns, the
+client, the class and a score for every class, or the value.")]
 pub struct Predict {
-    /// The run directory
+    /// The run directory (or that of `apfl join --out`)
     pub run: PathBuf,
-    /// The client whose model to use; not needed for the shared model
+    /// The client whose model to use for all rows
     #[arg(long, value_name = "ID")]
     pub client: Option<String>,
-    /// A CSV file with the feature columns
+    /// A CSV or Parquet file with the feature columns; - is stdin
     #[arg(long, value_name = "FILE")]
     pub input: PathBuf,
     /// Which model
     #[arg(long, value_enum, default_value = "personal")]
     pub model: Which,
+    /// A column to be passed through; may be repeated
+    #[arg(long, value_name = "COLUMN")]
+    pub id: Vec<String>,
+}
+
+/// `apfl evaluate`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl evaluate runs/a --input labelled.csv
+  apfl evaluate runs/a --client hospital-3 --model shared --input labelled.csv --json
+
+The input is as for `apfl predict`, with the training table's label column.")]
+pub struct Evaluate {
+    /// The run directory (or that of `apfl join --out`)
+    pub run: PathBuf,
+    /// The client whose model to use for all rows
+    #[arg(long, value_name = "ID")]
+    pub client: Option<String>,
+    /// A CSV or Parquet file with the feature columns and the label; - is stdin
+    #[arg(long, value_name = "FILE")]
+    pub input: PathBuf,
+    /// Which model
+    #[arg(long, value_enum, default_value = "personal")]
+    pub model: Which,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `apfl join`

@@ -31,6 +31,9 @@ pub struct Sweep {
     /// Of this key show only the value that validates best, for every combination of the others
     #[arg(long, value_name = "KEY")]
     pub best: Option<String>,
+    /// The validation score that is shown and that --best goes by [default: accuracy, or rmse]
+    #[arg(long, value_name = "SCORE", value_parser = ["accuracy", "balanced_accuracy", "auc", "f1", "brier", "loss", "rmse", "mae", "r2"])]
+    pub by: Option<String>,
     /// Where everything goes [default: runs/<name>-sweep-<UTC time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

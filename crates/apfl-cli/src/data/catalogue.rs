@@ -295,6 +295,49 @@ pub const CATALOGUE: &[Entry] = &[
         otherwise: "",
     },
     Entry {
+        name: "heart",
+        what: "920 patients of four hospitals, 13 columns with gaps (kind = \"table\")",
+        licence: "UCI Heart Disease (Janosi, Steinbrunn, Pfisterer, Detrano); CC BY 4.0",
+        files: &[
+            Wanted {
+                forms: &[form256(
+                    "processed.cleveland.data",
+                    18_461,
+                    "2d91a8ff69cfd9616aa47b59d6f843db",
+                    "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8",
+                )],
+            },
+            Wanted {
+                forms: &[form256(
+                    "processed.hungarian.data",
+                    10_263,
+                    "22e96bee155b5973568101c93b3705f6",
+                    "d1ad108f785768cd3d7e82dc522e6f5a61eea93cccfb3a46ee8076f73fc3d796",
+                )],
+            },
+            Wanted {
+                forms: &[form256(
+                    "processed.switzerland.data",
+                    4_109,
+                    "9a87f7577310b3917730d06ba9349e20",
+                    "834a405ccf5b66ab4056bb77794adc8df0b7125186454c0a1d002d33c6c3b314",
+                )],
+            },
+            Wanted {
+                forms: &[form256(
+                    "processed.va.data",
+                    6_737,
+                    "4249d03ca7711e84f4444768c9426170",
+                    "e7c93d8d0d2acdadfa4c5e8de768e2191e7f618b952e29623f1f0d5949ff6b8f",
+                )],
+            },
+        ],
+        ways: &[Way::Folder(
+            "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/",
+        )],
+        otherwise: "",
+    },
+    Entry {
         name: "leaf",
         what: "a folder that LEAF's scripts made: train/*.json, test/*.json",
         licence: "as the data set in it; LEAF is BSD-2-Clause",

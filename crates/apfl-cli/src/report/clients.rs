@@ -1,6 +1,6 @@
 //! The clients one by one.
 
-use apfl::metrics::Scores;
+use apfl::metrics::FinalScores;
 use apfl::store::run_dir::ClientRecord;
 
 use super::curves::measure_axis;
@@ -37,6 +37,133 @@ pub fn clients(run: &Run) -> String {
         ))
         + &charts(&shown)
         + &worst(run)
+        + &everyone(run)
+        + &confusion(run)
+        + &calibration(run)
+}
+
+/// Clients in the table of all.
+const LISTED: usize = 2000;
+
+/// Every client's scores, in a table that is sorted by a click on a head.
+fn everyone(run: &Run) -> String {
+    let regression = measured(run) == "rmse";
+    let measures: &[&str] = match regression {
+        true => &["loss", "rmse", "mae", "r2"],
+        false => &[
+            "loss",
+            "accuracy",
+            "balanced_accuracy",
+            "f1",
+            "auc",
+            "brier",
+        ],
+    };
+    let tested = run.clients.iter().any(|c| c.scores.personal.test.is_some());
+    let part = if tested { "test" } else { "valid" };
+    let mut head = vec![
+        "client".to_string(),
+        "train".into(),
+        part.into(),
+        "α".into(),
+    ];
+    for model in &MODELS {
+        let named = measures
+            .iter()
+            .map(|m| format!("{} {}", model.name, m.replace('_', " ")));
+        head.extend(named);
+    }
+    let rows = run.clients.iter().take(LISTED).map(|c| {
+        let rows = c
+            .examples
+            .test
+            .filter(|_| tested)
+            .unwrap_or(c.examples.valid);
+        let mut row = vec![
+            words(&c.client),
+            words(c.examples.train.to_string()),
+            words(rows.to_string()),
+            figure(c.mixing),
+        ];
+        for model in &MODELS {
+            let scores = (model.last)(&c.scores);
+            let score = scores
+                .test
+                .as_ref()
+                .filter(|_| tested)
+                .unwrap_or(&scores.valid);
+            row.extend(measures.iter().map(|name| figure(score.get(name))));
+        }
+        row
+    });
+    let table = table(&head, rows.collect()).replace("<table>", "<table class=\"sortable\">");
+    let more = match run.clients.len() > LISTED {
+        true => format!(" (the first {LISTED})"),
+        false => String::new(),
+    };
+    format!(
+        "<details><summary>All clients{more}; a click on a head sorts</summary>{table}</details>\n"
+    )
+}
+
+/// The personal models' answers by class, over all clients.
+fn confusion(run: &Run) -> String {
+    let pooled = run.summary.as_ref().and_then(|s| s.models.as_ref());
+    let Some(pooled) = pooled.map(|m| &m.personal.pooled) else {
+        return String::new();
+    };
+    let (part, score) = match &pooled.test {
+        Some(test) => ("test", test),
+        None => ("validation", &pooled.valid),
+    };
+    let Some(matrix) = score.confusion.as_ref().filter(|m| m.len() <= 20) else {
+        return String::new();
+    };
+    let class = |k: usize| run.classes.get(k).cloned().unwrap_or(k.to_string());
+    let mut head = vec![format!(
+        "{part} examples: class, and what the personal models answer"
+    )];
+    head.extend((0..matrix.len()).map(class));
+    let rows = matrix.iter().enumerate().map(|(k, counts)| {
+        let mut row = vec![words(class(k))];
+        row.extend(counts.iter().map(|n| words(n.to_string())));
+        row
+    });
+    table(&head, rows.collect())
+}
+
+/// How often it is so where the personal models say so, over all clients.
+fn calibration(run: &Run) -> String {
+    let Some(models) = run.summary.as_ref().and_then(|s| s.models.as_ref()) else {
+        return String::new();
+    };
+    let points = |over: &apfl::metrics::OverClients| -> Vec<(f64, f64)> {
+        let score = over.pooled.test.as_ref().unwrap_or(&over.pooled.valid);
+        score
+            .calibration
+            .iter()
+            .map(|(_, p, so)| (*p, *so))
+            .collect()
+    };
+    let mut series: Vec<Series> = (MODELS.iter())
+        .map(|m| Series::line(m.name, m.colour, points((m.over)(models))))
+        .filter(|series| !series.points.is_empty())
+        .collect();
+    if series.is_empty() {
+        return String::new();
+    }
+    series.push(Series::line("", GREY, vec![(0.0, 0.0), (1.0, 1.0)]).dashed());
+    let axis = |label: &str| Axis {
+        label: label.into(),
+        range: Some((-0.03, 1.03)),
+        ..measure_axis("accuracy")
+    };
+    charts(&[Chart {
+        title: "calibration".into(),
+        x: axis("probability that the model says"),
+        y: axis("share that was so"),
+        series,
+    }])
 }
 
 /// A dot a client: its personal model against its shared one, or against its commonest class.
@@ -85,7 +212,7 @@ fn against(run: &Run, what: &str) -> Chart {
 fn told(client: &ClientRecord) -> String {
     let mut text = client.client.clone();
     for model in &MODELS {
-        let score = (model.of)(&client.scores).valid;
+        let score = (model.last)(&client.scores).valid.score;
         let value = match score.accuracy {
             Some(accuracy) => format!("{:.2}%", 100.0 * accuracy),
             None => score.rmse.map_or("–".into(), number),
@@ -101,19 +228,15 @@ fn told(client: &ClientRecord) -> String {
 
 /// Pooled, mean, worst decile and worst client of the three models.
 fn deciles(run: &Run) -> Option<Chart> {
-    let models = run.summary.as_ref()?.models?;
+    let models = run.summary.as_ref()?.models.as_ref()?;
     let names = ["pooled", "mean", "worst 10%", "worst"];
     let what = measured(run);
-    let valid = |s: &Scores| s.valid;
+    let valid = |s: &FinalScores| s.valid.score;
     let series = MODELS.iter().map(|model| {
-        let over = (model.over)(&models);
-        let worst = scores::worst(&over, valid);
-        let all = [
-            over.pooled.valid,
-            over.mean.valid,
-            over.worst_decile.valid,
-            worst,
-        ];
+        let over = (model.over)(models);
+        let worst = scores::worst(over, valid);
+        let all = [&over.pooled, &over.mean, &over.worst_decile].map(valid);
+        let all = [all[0], all[1], all[2], worst];
         let each = all.iter().enumerate();
         let points = each.filter_map(|(k, s)| Some((k as f64, measure(s)?)));
         Series::bars(model.name, model.colour, points.collect())
@@ -157,7 +280,7 @@ fn worst(run: &Run) -> String {
         row.extend(
             MODELS
                 .iter()
-                .map(|m| scores::cell(&(m.of)(&c.scores).valid)),
+                .map(|m| scores::cell(&(m.last)(&c.scores).valid)),
         );
         row.push(share(c.majority));
         row

@@ -49,9 +49,9 @@ fn row(k: usize, run: &Run, keys: &[String]) -> Vec<Cell> {
         Some(_) => done.to_string(),
         None => format!("{done}, unfinished"),
     }));
-    match run.summary.as_ref().and_then(|s| s.models) {
+    match run.summary.as_ref().and_then(|s| s.models.as_ref()) {
         Some(models) => {
-            row.extend((MODELS.iter()).map(|m| cell(&(m.over)(&models).pooled.valid)));
+            row.extend((MODELS.iter()).map(|m| cell(&(m.over)(models).pooled.valid)));
             row.push(cell(&models.personal.worst_decile.valid));
             row.push(figure(Some(models.personal.pooled.train.loss)));
         }

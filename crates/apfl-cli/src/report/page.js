@@ -15,3 +15,19 @@ document.addEventListener("pointermove", (event) => {
   tip.style.top = place(event.clientY, tip.offsetHeight, innerHeight) + "px";
 });
 document.addEventListener("pointerleave", () => { tip.hidden = true; });
+// A click on a head sorts the table by that column; another turns it around.
+for (const head of document.querySelectorAll("table.sortable th")) {
+  head.style.cursor = "pointer";
+  head.addEventListener("click", () => {
+    const body = head.closest("table").tBodies[0];
+    const column = head.cellIndex;
+    const down = head.dataset.down = head.dataset.down === "1" ? "" : "1";
+    const key = (row) => row.cells[column].title || row.cells[column].textContent;
+    const compare = (a, b) => {
+      const [x, y] = [parseFloat(key(a)), parseFloat(key(b))];
+      if (column > 0 && (isNaN(x) || isNaN(y))) return isNaN(x) - isNaN(y);
+      return (column > 0 ? x - y : key(a).localeCompare(key(b))) * (down ? -1 : 1);
+    };
+    body.append(...[...body.rows].sort(compare));
+  });
+}

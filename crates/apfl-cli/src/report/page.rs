@@ -52,6 +52,9 @@ fn section(k: usize, run: &Run) -> String {
         escaped(&run.name),
         escaped(&facts(run))
     );
+    if let Some(prepared) = &run.prepared {
+        html.push_str(&remark(prepared));
+    }
     match &run.summary {
         Some(summary) => html.push_str(&scores::table(summary, scores::measured(run))),
         None => html.push_str(&format!(

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use apfl::data::{Schema, Task};
+use apfl::data::{Normalization, Schema, Task};
 use apfl::error::{Error, Result};
 use apfl::store::run_dir::{ClientRecord, Environment, Summary};
 use apfl::training::RoundRecord;
@@ -30,6 +30,8 @@ pub struct Run {
     pub environment: Option<Environment>,
     /// The classes' names; none in regression, or where the run did not get so far.
     pub classes: Vec<String>,
+    /// What became of a table's columns, in words.
+    pub prepared: Option<String>,
     /// Its rounds so far, in order.
     pub rounds: Vec<RoundRecord>,
     /// The clients that delivery reached.
@@ -89,6 +91,10 @@ impl Run {
             spec_text,
             spec,
             environment: json(&path.join("environment.json"))?,
+            prepared: schema.as_ref().and_then(|s| match &s.normalization {
+                Normalization::Prepared(preparation) => Some(preparation.words()),
+                _ => None,
+            }),
             classes: match schema.map(|s| s.task) {
                 Some(Task::Classification { classes }) => classes,
                 _ => Vec::new(),

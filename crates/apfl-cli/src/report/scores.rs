@@ -1,6 +1,6 @@
 //! The three models and their measures.
 
-use apfl::metrics::{ByModel, OverClients, Score, Scores};
+use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score, Scores};
 use apfl::store::run_dir::Summary;
 
 use super::html::{Cell, figure, share, words};
@@ -15,7 +15,9 @@ pub struct Model {
     /// Takes its scores.
     pub of: fn(&ByModel<Scores>) -> Scores,
     /// Takes its summary.
-    pub over: fn(&ByModel<OverClients>) -> OverClients,
+    pub over: fn(&ByModel<OverClients>) -> &OverClients,
+    /// Takes its final scores.
+    pub last: fn(&ByModel<FinalScores>) -> &FinalScores,
 }
 
 /// The three, in the order they are drawn.
@@ -24,19 +26,22 @@ pub const MODELS: [Model; 3] = [
         name: "shared",
         colour: 1,
         of: |t| t.shared,
-        over: |t| t.shared,
+        over: |t| &t.shared,
+        last: |t| &t.shared,
     },
     Model {
         name: "localized",
         colour: 2,
         of: |t| t.localized,
-        over: |t| t.localized,
+        over: |t| &t.localized,
+        last: |t| &t.localized,
     },
     Model {
         name: "personal",
         colour: 0,
         of: |t| t.personal,
-        over: |t| t.personal,
+        over: |t| &t.personal,
+        last: |t| &t.personal,
     },
 ];
 
@@ -48,8 +53,9 @@ pub fn measure(score: &Score) -> Option<f64> {
 /// What is measured: `accuracy`, or `rmse`.
 pub fn measured(run: &Run) -> &'static str {
     let scored = run.rounds.iter().find_map(|r| r.scores);
-    let first = scored.or(run.clients.first().map(|c| c.scores));
-    match first.is_some_and(|s| s.shared.valid.accuracy.is_none()) {
+    let round = scored.map(|s| s.shared.train);
+    let first = round.or(run.clients.first().map(|c| c.scores.shared.train));
+    match first.is_some_and(|train| train.accuracy.is_none()) {
         true => "rmse",
         false => "accuracy",
     }
@@ -59,7 +65,7 @@ pub fn measured(run: &Run) -> &'static str {
 pub fn cell(score: &Score) -> Cell {
     match score.accuracy {
         Some(accuracy) => share(Some(accuracy)),
-        None => figure(score.rmse),
+        None => figure(score.rmse.filter(|x| x.is_finite())),
     }
 }
 
@@ -69,10 +75,17 @@ pub fn table(summary: &Summary, measured: &str) -> String {
         let none = "No client was delivered to (delivery.clients), so there are no final scores.";
         return super::html::remark(none);
     };
-    type Split = fn(&Scores) -> Score;
-    let splits: [(&str, Split); 2] = [("validation", |s| s.valid), ("training", |s| s.train)];
+    let splits: [(&str, Split); 3] = [
+        ("validation", |s| Some(s.valid.score)),
+        ("test", |s| s.test.as_ref().map(|test| test.score)),
+        ("training", |s| Some(s.train)),
+    ];
     let mut html = String::new();
     for (name, split) in splits {
+        if split(&models.shared.pooled).is_none() {
+            continue;
+        }
+        let split = |s: &FinalScores| split(s).unwrap_or(s.train);
         let head = [
             name,
             "loss",
@@ -87,8 +100,8 @@ pub fn table(summary: &Summary, measured: &str) -> String {
             let over = (model.over)(models);
             let pooled = split(&over.pooled);
             let mut row = vec![words(model.name), figure(Some(pooled.loss)), cell(&pooled)];
-            row.extend([over.mean, over.std, over.worst_decile].map(|s| cell(&split(&s))));
-            row.push(cell(&worst(&over, split)));
+            row.extend([&over.mean, &over.std, &over.worst_decile].map(|s| cell(&split(s))));
+            row.push(cell(&worst(over, split)));
             rows.push(row);
         }
         if let Some(majority) = summary.majority.filter(|_| name == "validation") {
@@ -100,14 +113,44 @@ pub fn table(summary: &Summary, measured: &str) -> String {
         }
         html.push_str(&super::html::table(&head.map(String::from), rows));
     }
+    html.push_str(&details(models));
     html + &super::html::remark(
         "Loss and the column after it are pooled over all examples; mean, deviation, worst \
          decile (the mean of the worst tenth) and worst are over clients.",
     )
 }
 
+/// A part of some final scores, where there is one.
+type Split = fn(&FinalScores) -> Option<Score>;
+
+/// The other final scores, pooled.
+fn details(models: &ByModel<OverClients>) -> String {
+    type Part = fn(&FinalScores) -> Option<&FinalScore>;
+    let parts: [(&str, Part); 2] = [
+        ("validation", |s| Some(&s.valid)),
+        ("test", |s| s.test.as_ref()),
+    ];
+    let mut html = String::new();
+    for (name, part) in parts {
+        let Some(detail) = part(&models.shared.pooled).and_then(|s| s.detail) else {
+            continue;
+        };
+        let mut head = vec![format!("{name}, pooled")];
+        head.extend(detail.named().iter().map(|(n, ..)| n.replace('_', " ")));
+        let row = |model: &Model| {
+            let of = part(&(model.over)(models).pooled).and_then(|s| s.detail);
+            let values = of.map_or(Vec::new(), |d| d.named());
+            let mut row = vec![words(model.name)];
+            row.extend(values.iter().map(|(_, value, _)| figure(*value)));
+            row
+        };
+        html.push_str(&super::html::table(&head, MODELS.iter().map(row).collect()));
+    }
+    html
+}
+
 /// The worst client: lowest accuracy, highest error.
-pub fn worst(over: &OverClients, split: impl Fn(&Scores) -> Score) -> Score {
+pub fn worst(over: &OverClients, split: impl Fn(&FinalScores) -> Score) -> Score {
     match split(&over.min).accuracy {
         Some(_) => split(&over.min),
         None => split(&over.max),

@@ -89,6 +89,7 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
                 pace: run.plan.pace.of_newcomer(),
                 seed: run.plan.seed,
                 number,
+                unit: 1.0,
             };
             all.push(join(shared.model(), shared.params(), &shard, &joining, false)?.epochs);
         }

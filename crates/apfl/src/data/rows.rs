@@ -64,7 +64,7 @@ impl Cell<'_> {
             Cell::Text(text) => text.trim().parse().ok(),
             Cell::Whole(x) => Some(*x as f64),
             Cell::Real(x) => Some(*x),
-            Cell::Single(x) => Some(f64::from(*x)),
+            Cell::Single(x) => Some(as_written(*x)),
             Cell::Truth(x) => Some(f64::from(u8::from(*x))),
             Cell::Missing | Cell::Other(_) => None,
         };
@@ -82,13 +82,15 @@ impl Cell<'_> {
                 true => format!("is empty; {FILL_IN}"),
                 false => format!("{} no number; {FILL_IN}", found()?),
             }),
-            None => Err(format!(
-                "{} not a number; a column of words must be turned into numbers, \
-                 or taken out of the file",
-                found()?
-            )),
+            None => Err(format!("{} not a number", found()?)),
         }
     }
+}
+
+/// A number of single precision as its digits say it, and as a CSV file would have it: 0.1
+/// is 0.1, not 0.10000000149.
+pub(super) fn as_written(x: f32) -> f64 {
+    x.to_string().parse().unwrap_or(f64::from(x))
 }
 
 /// A table that is read from its first row to its last.

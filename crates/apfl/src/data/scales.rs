@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::table::Moments;
+use crate::moments::Moments;
 
 /// A word of warning where the scales of varying numbers differ by more than a hundred.
 pub(super) fn scale_warning(columns: &BTreeMap<&str, Moments>) -> Option<String> {

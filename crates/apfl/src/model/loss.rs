@@ -127,6 +127,42 @@ impl Loss {
     }
 }
 
+impl Loss {
+    /// Whether what [`Loss::present`] gives are probabilities.
+    pub fn has_probabilities(self) -> bool {
+        matches!(self, Loss::Softmax | Loss::Logistic)
+    }
+
+    /// For every class (of two: for the second alone) a score that ranks examples by how much
+    /// they are of it, and its logit log p/(1−p):
+    ///
+    /// ```text
+    /// softmax          zₖ − log Σ_{j≠k} exp zⱼ          both
+    /// logistic, hinge  z                                both
+    /// squared error    zₖ                               log zₖ/(1−zₖ), zₖ within 10⁻⁹ of 0 … 1
+    /// ```
+    pub fn ranks(self, z: &[f32], classes: usize, out: &mut Vec<(f64, f64)>) {
+        out.clear();
+        let wanted = if classes == 2 { 1..2 } else { 0..classes };
+        for k in wanted {
+            out.push(match self {
+                Loss::Softmax => {
+                    let others = || z.iter().enumerate().filter(|(j, _)| *j != k);
+                    let top = others().map(|(_, z)| *z).fold(f32::NEG_INFINITY, f32::max);
+                    let sum: f64 = others().map(|(_, z)| f64::from(z - top).exp()).sum();
+                    let logit = f64::from(z[k]) - (f64::from(top) + sum.ln());
+                    (logit, logit)
+                }
+                Loss::Logistic | Loss::SquaredHinge => (f64::from(z[0]), f64::from(z[0])),
+                Loss::SquaredError => {
+                    let p = f64::from(z[k]).clamp(1e-9, 1.0 - 1e-9);
+                    (f64::from(z[k]), (p / (1.0 - p)).ln())
+                }
+            });
+        }
+    }
+}
+
 fn rows(targets: &Labels<'_>) -> usize {
     match targets {
         Labels::Classes(c) => c.len(),

@@ -17,6 +17,7 @@ mod fit;
 pub mod kernels;
 pub mod loss;
 pub mod mlp;
+pub mod weighted;
 
 pub use architecture::{Architecture, ModelKind, Shape, ShapeReader};
 pub use fit::require_fit;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Event, Finished, Watch};
 use crate::clients::{ClientModels, Delivered, Keep};
 use crate::error::{Error, Result};
-use crate::metrics::{ByModel, OverClients, Spread, Tallies};
-use crate::store::run_dir::{ClientRecord, Counts, RunDir, Summary};
+use crate::metrics::{Assessment, ByModel, Gathered, Scoring, Spread};
+use crate::store::run_dir::{Baseline, ClientRecord, Counts, RunDir, Summary};
 use crate::training::{RoundRecord, Training};
 
 /// Where a run writes what it leaves.
@@ -68,16 +68,16 @@ pub(super) fn deliver(
     }
     let (receivers, skipped) = finite(training, receivers)?;
     let names: Vec<String> = receivers.iter().map(|k| dataset.name(*k)).collect();
-    let mut sums = Sums::default();
+    let scoring = setup.world.scoring();
+    let mut sums = Sums::new(scoring);
     let rounds: BTreeMap<usize, u64> = receivers
         .iter()
         .map(|client| (*client, training.rounds_of(*client)))
         .collect();
-    let regression = dataset.schema().task.classes() == 0;
     let mut record = |delivered: &Delivered| {
         let attacker = setup.attackers.has(delivered.client);
         sums.add(delivered, attacker);
-        record_of(delivered, rounds[&delivered.client], attacker, regression)
+        record_of(delivered, rounds[&delivered.client], attacker, &scoring)
     };
 
     let finished = match output {
@@ -142,26 +142,46 @@ fn finite(training: &mut Training, receivers: Vec<usize>) -> Result<(Vec<usize>,
 }
 
 /// What the summary is made of.
-#[derive(Default)]
 struct Sums {
+    scoring: Scoring,
     reached: usize,
-    tallies: Vec<ByModel<Tallies>>,
+    clients: usize,
+    gathered: ByModel<Gathered>,
     mixing: Vec<f64>,
     /// Hits and validation examples of always answering the commonest training class.
     majority: Vec<(f64, f64)>,
 }
 
 impl Sums {
+    fn new(scoring: Scoring) -> Self {
+        Self {
+            scoring,
+            reached: 0,
+            clients: 0,
+            gathered: ByModel::default(),
+            mixing: Vec::new(),
+            majority: Vec::new(),
+        }
+    }
+
     fn add(&mut self, delivered: &Delivered, attacker: bool) {
         self.reached += 1;
         if attacker {
             return;
         }
+        self.clients += 1;
         self.mixing.extend(delivered.mixing.map(f64::from));
         let valid = delivered.examples.1 as f64;
         let hits = delivered.majority.map(|share| (share * valid, valid));
         self.majority.extend(hits);
-        self.tallies.push(delivered.tallies);
+        let ByModel {
+            shared,
+            localized,
+            personal,
+        } = &delivered.finals;
+        self.gathered.shared.add(shared, &self.scoring);
+        self.gathered.localized.add(localized, &self.scoring);
+        self.gathered.personal.add(personal, &self.scoring);
     }
 
     /// An engine that leaves a client out would leave a hole in the files of models.
@@ -171,22 +191,19 @@ impl Sums {
 
     fn summary(self, training: &mut Training, skipped: &[usize], seconds: f64) -> Result<Summary> {
         let setup = training.setup().clone();
-        let regression = setup.world.dataset.schema().task.classes() == 0;
-        let over = |pick: fn(&ByModel<Tallies>) -> Tallies| {
-            let each: Vec<Tallies> = self.tallies.iter().map(pick).collect();
-            OverClients::of(&each, regression)
-        };
+        let over = |gathered: &Gathered| gathered.over(&self.scoring);
         let name = |client: &usize| setup.world.dataset.name(*client);
         Ok(Summary {
             rounds: setup.rounds,
-            clients: self.tallies.len(),
+            clients: self.clients,
             skipped: skipped.iter().map(name).collect(),
-            attackers: self.reached - self.tallies.len(),
+            attackers: self.reached - self.clients,
             fingerprint: training.fingerprint()?,
-            models: over(|t| t.shared).map(|shared| ByModel {
+            baseline: baseline(self.gathered.shared.valid(), &self.scoring),
+            models: over(&self.gathered.shared).map(|shared| ByModel {
                 shared,
-                localized: over(|t| t.localized).expect("as many as shared"),
-                personal: over(|t| t.personal).expect("as many as shared"),
+                localized: over(&self.gathered.localized).expect("as many as shared"),
+                personal: over(&self.gathered.personal).expect("as many as shared"),
             }),
             majority: (!self.majority.is_empty()).then(|| {
                 let sum =
@@ -199,18 +216,35 @@ impl Sums {
     }
 }
 
-fn record_of(delivered: &Delivered, rounds: u64, attacker: bool, regression: bool) -> ClientRecord {
+/// Validation errors of always answering the mean of a client's training examples.
+fn baseline(valid: &Assessment, scoring: &Scoring) -> Option<Baseline> {
+    let values = valid.values.filter(|values| values.truth.n > 0)?;
+    let n = values.truth.n as f64;
+    Some(Baseline {
+        rmse: scoring.unit * (values.mean_squared / n).sqrt(),
+        mae: scoring.unit * values.mean_absolute / n,
+    })
+}
+
+fn record_of(
+    delivered: &Delivered,
+    rounds: u64,
+    attacker: bool,
+    scoring: &Scoring,
+) -> ClientRecord {
     ClientRecord {
         client: delivered.name.clone(),
         examples: Counts {
             train: delivered.examples.0,
             valid: delivered.examples.1,
+            test: scoring.tested.then_some(delivered.test_examples),
         },
         classes: delivered.classes.clone(),
         rounds,
         attacker,
         mixing: delivered.mixing.map(f64::from),
         majority: delivered.majority,
-        scores: delivered.tallies.map(|t| t.scores(regression)),
+        baseline: baseline(&delivered.finals.shared.valid, scoring),
+        scores: delivered.finals.map(|finals| scoring.scores(finals)),
     }
 }

@@ -17,7 +17,6 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
         return Err(Error::data("the data has no clients"));
     }
     let mut held_out = 0;
-    let mut without = None;
     let mut names = HashSet::new();
     for client in 0..dataset.clients() {
         let name = dataset.name(client);
@@ -30,9 +29,6 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
             return Err(Error::at_place(of(&name), problem));
         }
         held_out += valid;
-        if valid == 0 {
-            without.get_or_insert(name.clone());
-        }
         if !dataset.is_generated() {
             let own = dataset.shard(client)?;
             if (own.train.len(), own.valid.len()) != (train, valid) {
@@ -49,15 +45,11 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
             return Err(Error::at_place(of(&name), "there are two of that name"));
         }
     }
-    match without {
-        _ if held_out == 0 => Err(Error::data(
+    match held_out {
+        0 => Err(Error::data(
             "no client has validation rows, so nothing could be scored; hold some out",
         )),
-        Some(name) => Err(Error::at_place(
-            of(&name),
-            "has no validation rows to be scored on; hold at least one out",
-        )),
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -67,7 +59,11 @@ fn of(name: &str) -> String {
 
 /// Whether every number and label of a client can be trained on.
 fn shard(shard: &Shard, schema: &Schema) -> Result<()> {
-    let parts = [("training", &shard.train), ("validation", &shard.valid)];
+    let parts = [
+        ("training", &shard.train),
+        ("validation", &shard.valid),
+        ("test", &shard.test),
+    ];
     for (part, examples) in parts {
         let place = |row: usize| format!("{}, {part} row {}", of(&shard.name), row + 1);
         rows(examples, schema, place)?;

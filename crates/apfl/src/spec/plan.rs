@@ -13,6 +13,7 @@ use crate::clients::{MemoryHome, World};
 use crate::data::{Dataset, Source};
 use crate::engine::EngineKind;
 use crate::error::{Error, Result};
+use crate::model::weighted::{Weighted, balanced};
 use crate::model::{Architecture, Model};
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
@@ -47,6 +48,8 @@ pub struct Plan {
     pub rounds: u64,
     /// How clients train.
     pub pace: PlannedPace,
+    /// Whether rare classes count for more in training.
+    pub class_weights: bool,
     /// Whether a client whose loss is not finite is left out of the round instead of
     /// ending the run.
     pub skip_nonfinite: bool,
@@ -136,9 +139,14 @@ impl Plan {
     /// The same with data of the caller's own, whatever `[data]` says, and what it is to be
     /// carried out with.
     pub fn setup_with(&self, dataset: Arc<dyn Dataset>, on: Resources<'_>) -> Result<Setup> {
-        let model = self.architecture.build(dataset.schema())?;
+        let mut model: Arc<dyn Model> = Arc::from(self.architecture.build(dataset.schema())?);
         let w0 = self.initial(&*model)?;
-        self.setup_with_model(dataset, Arc::from(model), w0, on)
+        if self.class_weights {
+            let counts = class_counts(&*dataset)?;
+            let weights = balanced(&counts);
+            model = Arc::new(Weighted { model, weights });
+        }
+        self.setup_with_model(dataset, model, w0, on)
     }
 
     /// The same with a model of the caller's own and its w⁰, whatever `[model]` says.
@@ -217,6 +225,27 @@ impl Plan {
     pub fn to_toml(&self) -> String {
         toml::to_string(&self.resolved).expect("a table of plain values is TOML")
     }
+}
+
+/// The federation's training examples of every class.
+fn class_counts(dataset: &dyn Dataset) -> Result<Vec<u64>> {
+    let classes = dataset.schema().task.classes();
+    if classes == 0 {
+        return Err(Error::Request(
+            "training.class_weights: found \"balanced\", but the data's task is regression, which \
+             has no classes; use \"none\""
+                .into(),
+        ));
+    }
+    let mut counts = vec![0; classes];
+    for client in 0..dataset.clients() {
+        let own = dataset.shard(client)?.train.class_counts(classes);
+        counts
+            .iter_mut()
+            .zip(own)
+            .for_each(|(all, own)| *all += own);
+    }
+    Ok(counts)
 }
 
 impl PlannedEngine {

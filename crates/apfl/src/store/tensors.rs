@@ -38,7 +38,18 @@ impl Entry {
 /// The head of a file that has those tensors one after the other: the length of a JSON
 /// object of types, shapes and places, then that object, padded to 8 bytes.
 pub fn head(entries: &[Entry]) -> Vec<u8> {
+    described(entries, &[])
+}
+
+/// The same with texts about the file.
+fn described(entries: &[Entry], metadata: &[(&str, String)]) -> Vec<u8> {
     let mut tensors = Map::new();
+    if !metadata.is_empty() {
+        let texts = metadata
+            .iter()
+            .map(|(key, text)| (key.to_string(), json!(text)));
+        tensors.insert("__metadata__".into(), texts.collect::<Map<_, _>>().into());
+    }
     let mut start = 0;
     for entry in entries {
         let end = start + entry.bytes();
@@ -59,7 +70,17 @@ pub fn head(entries: &[Entry]) -> Vec<u8> {
 
 /// Writes one model.
 pub fn write_one(path: &Path, layout: &Layout, params: &[f32]) -> Result<()> {
-    let file = ModelsFile::create(path, layout, &[String::new()])?;
+    write_described(path, layout, params, &[])
+}
+
+/// Writes one model with texts about it in the file's metadata.
+pub fn write_described(
+    path: &Path,
+    layout: &Layout,
+    params: &[f32],
+    metadata: &[(&str, String)],
+) -> Result<()> {
+    let file = ModelsFile::begin(path, layout, &[String::new()], metadata)?;
     file.slots.write(0, &bytes_of(params))?;
     file.file.commit()
 }
@@ -76,6 +97,15 @@ pub struct ModelsFile {
 impl ModelsFile {
     /// Starts a file for the models of those clients; an empty name has no prefix.
     pub fn create(path: &Path, layout: &Layout, clients: &[String]) -> Result<Self> {
+        Self::begin(path, layout, clients, &[])
+    }
+
+    fn begin(
+        path: &Path,
+        layout: &Layout,
+        clients: &[String],
+        metadata: &[(&str, String)],
+    ) -> Result<Self> {
         let mut entries = Vec::new();
         for client in clients {
             entries.extend(layout.tensors.iter().map(|tensor| Entry {
@@ -84,7 +114,7 @@ impl ModelsFile {
                 shape: tensor.shape.clone(),
             }));
         }
-        let head = head(&entries);
+        let head = described(&entries, metadata);
         let mut file = AtomicFile::create_private(path)?;
         file.write(&head)?;
         let slots = Slots::open(file.so_far()?, head.len() as u64, 4 * layout.len())?;

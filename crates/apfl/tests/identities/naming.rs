@@ -44,7 +44,7 @@ fn trained_on(table: String, algorithm: &str) -> (String, Params, ByName) {
     let receivers = training.receivers();
     let mut keep = |d: Delivered| {
         let personal = d.models.expect("models are kept by default").personal;
-        clients.insert(d.name, (personal, d.mixing, d.tallies.personal));
+        clients.insert(d.name, (personal, d.mixing, d.tallies().personal));
         Ok(())
     };
     training.deliver(&receivers, &mut keep).unwrap();

@@ -11,11 +11,12 @@ use super::split::{Parts, index_of};
 use super::survey::Survey;
 use super::troubles::Troubles;
 use super::value::{Missing, Value, value_of};
-use super::{ClientOf, Moments, Scale, Standardize, Table};
+use super::{ClientOf, Scale, Standardize, Table};
 use crate::data::rows::{Cell, RowReader};
 use crate::data::scales::scale_warning;
 use crate::data::{Examples, Features, InMemory, Normalization, Schema, Shard, Targets, Task};
 use crate::error::{Error, Result};
+use crate::moments::Moments;
 
 /// What pieces of a table have in common before its numbers are read.
 struct Surveyed {
@@ -23,6 +24,8 @@ struct Surveyed {
     records: Records,
     parts: Parts,
     task: Task,
+    /// Whether every row could be read.
+    clean: bool,
     /// A survey for each client that takes part, in their order.
     surveys: Vec<Survey>,
 }
@@ -60,9 +63,14 @@ impl Table {
             notes.extend(dealing.notes.iter().cloned());
             files.extend(dealing.file.clone());
         }
-        let parts = self.parts(&mut records, &mut troubles);
-        let task = self.task(&records, &parts, &mut troubles);
+        // Where rows are wrong already, what follows from their absence is not told too.
+        let clean = troubles.none();
+        let mut untold = Troubles::default();
+        let derived = if clean { &mut troubles } else { &mut untold };
+        let parts = self.parts(&mut records, derived);
+        let task = self.task(&records, &parts, derived);
         let mut surveyed = Surveyed {
+            clean,
             surveys: vec![Survey::new(layout.features.len()); parts.kept.len()],
             layout,
             records,
@@ -143,6 +151,7 @@ impl Table {
             parts,
             task,
             surveys,
+            clean,
         } = surveyed;
         let known: Vec<bool> = match (&records.answers, &*task) {
             (Answers::Labels { names, .. }, Task::Classification { classes }) => {
@@ -159,7 +168,7 @@ impl Table {
             };
             if let (Answers::Labels { names, of }, true) = (&records.answers, part != Part::Train) {
                 let label = of[row] as usize;
-                if !known[label] && !troubles.full() {
+                if !known[label] && *clean && !troubles.full() {
                     let kept = parts.kept[client].0;
                     troubles.note_row(
                         rows,
@@ -233,8 +242,7 @@ impl Table {
             Ok(preparation) => preparation,
             Err(refused) => {
                 for (k, why) in refused {
-                    let shown = samples.shown(k);
-                    troubles.note(format!("column '{}' {why}{shown}", layout.names[k]));
+                    troubles.note(samples.told(k, &layout.names[k], &why));
                 }
                 return None;
             }
@@ -267,6 +275,7 @@ impl Table {
             parts,
             task,
             surveys,
+            ..
         } = surveyed;
         drop(surveys);
         let width = preparation.features().len();
@@ -377,8 +386,8 @@ impl Made {
     }
 }
 
-/// A few cells of each column that are no numbers, and where they stand.
-struct Samples(Vec<Vec<String>>);
+/// A few cells of each column that are no numbers: where they stand, and what they say.
+struct Samples(Vec<Vec<(String, String)>>);
 
 impl Samples {
     fn note(&mut self, column: usize, cell: &Cell<'_>, rows: &dyn RowReader) {
@@ -388,16 +397,24 @@ impl Samples {
         }
         let text = cell.text().map_or_else(
             |kind| kind,
-            |text| format!("'{}'", text.chars().take(60).collect::<String>()),
+            |text| format!("found '{}'", text.chars().take(60).collect::<String>()),
         );
-        samples.push(format!("{} {}: {text}", rows.unit(), rows.number()));
+        samples.push((format!("{} {}", rows.unit(), rows.number()), text));
     }
 
-    fn shown(&self, column: usize) -> String {
-        match &self.0[column][..] {
-            [] => String::new(),
-            some => format!(" ({})", some.join(", ")),
-        }
+    /// What is wrong with a column, beginning with a cell that shows it.
+    fn told(&self, column: usize, name: &str, why: &str) -> String {
+        let Some(((place, text), more)) = self.0[column].split_first() else {
+            return format!("column '{name}' {why}");
+        };
+        let more: Vec<String> = (more.iter().filter(|(_, other)| other != text))
+            .map(|(place, text)| format!("{place}: {text}"))
+            .collect();
+        let more = match more.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", more.join("; ")),
+        };
+        format!("{place}, column '{name}': {text}{more}; the column {why}")
     }
 }
 

@@ -23,7 +23,7 @@ pub use features::{Asked, Question, read_features};
 pub use preparation::{Encoding, Preparation, PreparedColumn, Scale, Standardize, Strange};
 pub(super) use settings::KIND;
 pub use source::{Files, Stream, TableSource, header_for};
-pub use survey::{ColumnSurvey, MOST_CATEGORIES, Moments, Survey, Words};
+pub use survey::{ColumnSurvey, MOST_CATEGORIES, Survey, Words};
 pub use value::{MISSING, Missing};
 
 use super::Common;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::survey::{ColumnSurvey, MOST_CATEGORIES, Moments, Survey, Words};
+use super::survey::{ColumnSurvey, MOST_CATEGORIES, Survey, Words};
 use super::value::{Missing, Value, called, in_order, value_of};
 use crate::data::rows::Cell;
+use crate::moments::Moments;
 
 /// A shift and a scale: (x − mean)/deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -24,6 +24,11 @@ impl Troubles {
         }
     }
 
+    /// Whether nothing is wrong.
+    pub(super) fn none(&self) -> bool {
+        self.found.is_empty()
+    }
+
     /// Whether there are enough to stop looking.
     pub(super) fn full(&self) -> bool {
         self.found.len() >= MOST

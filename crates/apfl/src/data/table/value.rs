@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::data::rows::Cell;
+use crate::data::rows::{Cell, as_written};
 
 /// The words that mean: not known.
 pub const MISSING: [&str; 7] = ["", "NA", "N/A", "NaN", "nan", "null", "?"];
@@ -57,7 +57,7 @@ pub(super) fn value_of<'a>(cell: &Cell<'a>, missing: &Missing) -> Value<'a> {
         Cell::Missing => Value::Missing,
         Cell::Whole(x) => number(x as f64),
         Cell::Real(x) => number(x),
-        Cell::Single(x) => number(f64::from(x)),
+        Cell::Single(x) => number(as_written(x)),
         Cell::Truth(x) => Value::Truth(x),
         Cell::Other(kind) => Value::Other(kind),
         Cell::Text(text) => {

@@ -6,7 +6,7 @@ mod write;
 use serde::{Deserialize, Serialize};
 
 use crate::data::SourceFile;
-use crate::metrics::{ByModel, OverClients, Scores, Spread};
+use crate::metrics::{ByModel, FinalScores, OverClients, Spread};
 
 pub(crate) use read::read_model;
 pub use read::{FinishedRun, InterruptedRun, read_clients, read_rounds};
@@ -63,9 +63,12 @@ pub struct ClientRecord {
     pub mixing: Option<f64>,
     /// Validation accuracy of always answering its commonest training class.
     pub majority: Option<f64>,
+    /// Validation errors of always answering the mean of its training examples.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub baseline: Option<Baseline>,
     /// The scores.
     #[serde(flatten)]
-    pub scores: ByModel<Scores>,
+    pub scores: ByModel<FinalScores>,
 }
 
 /// Training and validation examples.
@@ -75,6 +78,18 @@ pub struct Counts {
     pub train: usize,
     /// Held out.
     pub valid: usize,
+    /// Held out for a test, where there is such a part.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub test: Option<usize>,
+}
+
+/// Errors of always answering the mean of a client's training examples, in the label's units.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// Root mean squared error.
+    pub rmse: f64,
+    /// Mean absolute error.
+    pub mae: f64,
 }
 
 /// `summary.json`: the final numbers.
@@ -99,6 +114,9 @@ pub struct Summary {
     /// Validation accuracy of always answering a client's commonest training class, pooled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub majority: Option<f64>,
+    /// Validation errors of always answering the mean of a client's training examples, pooled.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub baseline: Option<Baseline>,
     /// αᵢ over those clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,

@@ -1,0 +1,132 @@
+//! `apfl evaluate`: the scores of a run's models on labelled rows.
+
+use apfl::data::{Examples, Features};
+use apfl::error::{Error, Result};
+use apfl::metrics::{Assessment, FinalScore, Finals, Scoring, Tally};
+use apfl::store::run_dir::FinishedRun;
+use serde::Serialize;
+
+use crate::args;
+use crate::output::{columns, print, print_json};
+use crate::predict::{Served, read, said, table_of};
+
+/// `--json`
+#[derive(Serialize)]
+struct Document {
+    model: String,
+    clients: Vec<Line>,
+    total: Line,
+}
+
+#[derive(Serialize)]
+struct Line {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    rows: u64,
+    /// Whether the shared model stands in for one that the run does not have.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unknown: bool,
+    #[serde(flatten)]
+    scores: FinalScore,
+}
+
+/// Scores every client's rows by its model, and all of them together.
+pub fn evaluate(args: &args::Evaluate) -> Result<()> {
+    let run = FinishedRun::open(&args.run)?;
+    let label = match table_of(&run) {
+        Some(table) => table.label.clone(),
+        None => "label".into(),
+    };
+    let client = args.client.as_deref();
+    let asked = read(&run, &args.input, client, Some(&label), &[])?;
+    let Some(targets) = asked.targets.clone().filter(|targets| !targets.is_empty()) else {
+        return Err(Error::in_file(
+            &args.input,
+            "there is a header but not one row",
+        ));
+    };
+    let served = Served::new(&run, &asked, args.model, client)?;
+    let width: usize = run.schema.shape.iter().product();
+    let all = Examples::new(width, Features::Floats(asked.x.clone()), targets);
+    let scoring = Scoring {
+        classes: run.schema.task.classes(),
+        unit: run
+            .schema
+            .label_scale()
+            .map_or(1.0, |scale| scale.deviation),
+        tested: false,
+    };
+    let mut sum = (Tally::default(), Assessment::default());
+    let mut clients = Vec::new();
+    let score = |(tally, assessed): &(Tally, Assessment)| {
+        let mut finals = Finals::default();
+        finals.tallies.valid = *tally;
+        finals.valid = assessed.clone();
+        scoring.scores(&finals).valid
+    };
+    for ((model, rows), (client, unknown)) in served.groups.iter().zip(&served.names) {
+        let one = model.assess(&all.gathered(rows))?;
+        sum.0.add(&one.0);
+        sum.1.add(&one.1);
+        clients.push(Line {
+            client: client.clone(),
+            rows: one.0.examples,
+            unknown: *unknown,
+            scores: score(&one),
+        });
+    }
+    // Of one client, or of nobody in particular, the total is exact too.
+    let total = match &mut clients[..] {
+        [only] => only.scores.clone(),
+        _ => score(&sum),
+    };
+    clients.retain(|line| line.client.is_some());
+    let document = Document {
+        model: format!("{:?}", args.model).to_lowercase(),
+        clients,
+        total: Line {
+            client: None,
+            rows: sum.0.examples,
+            unknown: false,
+            scores: total,
+        },
+    };
+    match args.json {
+        true => print_json(&document)?,
+        false => print(&text(&document))?,
+    }
+    said(&asked, &served);
+    Ok(())
+}
+
+fn text(document: &Document) -> String {
+    let measures = match document.total.scores.rmse {
+        None => &[
+            "loss",
+            "accuracy",
+            "balanced_accuracy",
+            "f1",
+            "auc",
+            "brier",
+        ][..],
+        Some(_) => &["loss", "rmse", "mae", "r2"][..],
+    };
+    let mut head = vec![document.model.clone(), "rows".into()];
+    head.extend(measures.iter().map(|name| name.replace('_', " ")));
+    let mut rows = vec![head];
+    for line in document.clients.iter().chain([&document.total]) {
+        let name = match (&line.client, line.unknown) {
+            (None, _) => "total".into(),
+            (Some(client), false) => client.clone(),
+            (Some(client), true) => format!("{client} (shared)"),
+        };
+        let mut row = vec![name, line.rows.to_string()];
+        row.extend(measures.iter().map(|name| match line.scores.get(name) {
+            Some(value) if name.ends_with("accuracy") => format!("{:.2}%", 100.0 * value),
+            Some(value) => format!("{value:.4}"),
+            None => "–".into(),
+        }));
+        rows.push(row);
+    }
+    columns(&rows)
+}

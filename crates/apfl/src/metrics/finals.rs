@@ -1,0 +1,237 @@
+//! The final scores of a client and their summary over clients.
+
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+
+use super::assessment::{Assessment, Detail};
+use super::{Score, Tallies, Tally, mean};
+
+/// A final score: loss, accuracy and more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FinalScore {
+    /// Loss and accuracy.
+    #[serde(flatten)]
+    pub score: Score,
+    /// More scores; absent in runs of an earlier format.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Detail>,
+    /// Examples by class (rows) and answer (columns).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confusion: Option<Vec<Vec<u64>>>,
+    /// By tenth of the probability: examples, mean probability, share that was so. Over all
+    /// clients alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calibration: Vec<(u64, f64, f64)>,
+}
+
+impl Deref for FinalScore {
+    type Target = Score;
+    fn deref(&self) -> &Score {
+        &self.score
+    }
+}
+
+impl FinalScore {
+    /// A score by its name: loss, accuracy, rmse, or one of [`Detail`].
+    pub fn get(&self, name: &str) -> Option<f64> {
+        let value = match name {
+            "loss" => Some(self.loss),
+            "accuracy" => self.accuracy,
+            "rmse" => self.rmse,
+            name => self.detail.and_then(|detail| detail.get(name)),
+        };
+        value.filter(|x| x.is_finite())
+    }
+}
+
+/// A model's final scores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FinalScores {
+    /// On training examples.
+    pub train: Score,
+    /// On held-out examples.
+    pub valid: FinalScore,
+    /// On test examples, where there is such a part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<FinalScore>,
+}
+
+/// The sums at a client that its final scores are made of.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Finals {
+    /// Loss and hits on training and validation examples.
+    pub tallies: Tallies,
+    /// The same on test examples.
+    pub tested: Tally,
+    /// More of validation examples.
+    pub valid: Assessment,
+    /// More of test examples.
+    pub test: Assessment,
+}
+
+/// How scores are made of sums.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scoring {
+    /// Classes; 0 for regression.
+    pub classes: usize,
+    /// What 1 is in the label's own units.
+    pub unit: f64,
+    /// Whether there is a test part.
+    pub tested: bool,
+}
+
+impl Scoring {
+    fn score(&self, tally: &Tally, assessed: &Assessment) -> FinalScore {
+        FinalScore {
+            score: tally.score(self.classes == 0),
+            detail: Some(assessed.detail(self.classes, self.unit)),
+            confusion: assessed.matrix(self.classes),
+            calibration: Vec::new(),
+        }
+    }
+
+    /// The scores of a client.
+    pub fn scores(&self, finals: &Finals) -> FinalScores {
+        FinalScores {
+            train: finals.tallies.train.score(self.classes == 0),
+            valid: self.score(&finals.tallies.valid, &finals.valid),
+            test: self
+                .tested
+                .then(|| self.score(&finals.tested, &finals.test)),
+        }
+    }
+}
+
+/// One model's scores over all clients that delivery reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverClients {
+    /// Over all examples of all clients.
+    pub pooled: FinalScores,
+    /// The plain mean of the clients' scores.
+    pub mean: FinalScores,
+    /// Their standard deviation (population).
+    pub std: FinalScores,
+    /// The mean of the worst ⌈n/10⌉ clients: lowest accuracy, highest loss or error,
+    /// each taken by itself.
+    pub worst_decile: FinalScores,
+    /// The minimum over clients, number by number: lowest accuracy, and lowest loss.
+    pub min: FinalScores,
+    /// The maximum over clients, number by number.
+    pub max: FinalScores,
+}
+
+/// The clients of one model so far: sums of all and the scores of each.
+#[derive(Clone, Debug, Default)]
+pub struct Gathered {
+    sum: Finals,
+    each: Vec<FinalScores>,
+}
+
+impl Gathered {
+    /// Takes in the next client.
+    pub fn add(&mut self, client: &Finals, scoring: &Scoring) {
+        self.sum.tallies.add(&client.tallies);
+        self.sum.tested.add(&client.tested);
+        self.sum.valid.add(&client.valid);
+        self.sum.test.add(&client.test);
+        let mut scores = scoring.scores(client);
+        scores.valid.confusion = None;
+        if let Some(test) = &mut scores.test {
+            test.confusion = None;
+        }
+        self.each.push(scores);
+    }
+
+    /// The sums over validation examples.
+    pub fn valid(&self) -> &Assessment {
+        &self.sum.valid
+    }
+
+    /// The summary; `None` where there are no clients. A client without examples of a part has
+    /// no scores there and is left out of mean, deviation, decile, minimum and maximum.
+    pub fn over(&self, scoring: &Scoring) -> Option<OverClients> {
+        if self.each.is_empty() {
+            return None;
+        }
+        let mut pooled = scoring.scores(&self.sum);
+        pooled.valid.calibration = calibration(&self.sum.valid);
+        if let Some(test) = &mut pooled.test {
+            test.calibration = calibration(&self.sum.test);
+        }
+        let over = |f: &dyn Fn(Vec<f64>, bool) -> f64| FinalScores {
+            train: over_scores(self.each.iter().map(|s| &s.train), f),
+            valid: over_finals(self.each.iter().map(|s| &s.valid), f),
+            test: (scoring.tested)
+                .then(|| over_finals(self.each.iter().filter_map(|s| s.test.as_ref()), f)),
+        };
+        Some(OverClients {
+            pooled,
+            mean: over(&|x, _| mean(&x)),
+            std: over(&|x, _| {
+                let m = mean(&x);
+                mean(&x.iter().map(|x| (x - m).powi(2)).collect::<Vec<_>>()).sqrt()
+            }),
+            worst_decile: over(&|mut x, high_is_good| {
+                x.sort_by(f64::total_cmp);
+                if !high_is_good {
+                    x.reverse();
+                }
+                mean(&x[..x.len().div_ceil(10)])
+            }),
+            min: over(&|x, _| x.into_iter().fold(f64::INFINITY, f64::min)),
+            max: over(&|x, _| x.into_iter().fold(f64::NEG_INFINITY, f64::max)),
+        })
+    }
+}
+
+fn calibration(sums: &Assessment) -> Vec<(u64, f64, f64)> {
+    let bins = sums.calibration.iter().filter(|(n, ..)| *n > 0);
+    let share = |&(n, p, so): &(u64, f64, u64)| (n, p / n as f64, so as f64 / n as f64);
+    bins.map(share).collect()
+}
+
+/// Applies `f(values, whether high is good)` to the values that are there.
+fn summarized(
+    values: impl Iterator<Item = Option<f64>>,
+    high_is_good: bool,
+    f: &dyn Fn(Vec<f64>, bool) -> f64,
+) -> Option<f64> {
+    let there: Vec<f64> = values.flatten().filter(|x| x.is_finite()).collect();
+    (!there.is_empty()).then(|| f(there, high_is_good))
+}
+
+fn over_scores<'a>(
+    scores: impl Iterator<Item = &'a Score> + Clone,
+    f: &dyn Fn(Vec<f64>, bool) -> f64,
+) -> Score {
+    Score {
+        loss: summarized(scores.clone().map(|s| Some(s.loss)), false, f).unwrap_or(f64::NAN),
+        accuracy: summarized(scores.clone().map(|s| s.accuracy), true, f),
+        rmse: summarized(scores.map(|s| s.rmse), false, f),
+    }
+}
+
+fn over_finals<'a>(
+    scores: impl Iterator<Item = &'a FinalScore> + Clone,
+    f: &dyn Fn(Vec<f64>, bool) -> f64,
+) -> FinalScore {
+    let first = scores.clone().find_map(|s| s.detail);
+    let detail = first.map(|first| {
+        let each: Vec<Option<f64>> = (first.named().iter().enumerate())
+            .map(|(k, (_, _, high_is_good))| {
+                let values = scores
+                    .clone()
+                    .map(|s| s.detail.and_then(|d| d.named()[k].1));
+                summarized(values, *high_is_good, f)
+            })
+            .collect();
+        first.with(&each)
+    });
+    FinalScore {
+        score: over_scores(scores.map(|s| &s.score), f),
+        detail,
+        confusion: None,
+        calibration: Vec::new(),
+    }
+}
