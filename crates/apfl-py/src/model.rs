@@ -23,6 +23,9 @@ pub struct TrainedModel {
     client: String,
 }
 
+/// Indices or values, scores where there are classes, and notes.
+type Answer<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Vec<String>);
+
 /// Opens a model of a finished run: `shared`, or a client's `localized`, `local`, `personal`.
 #[pyfunction]
 pub fn open_model(
@@ -89,11 +92,8 @@ impl TrainedModel {
     }
 
     /// What it says of every row: the classes' indices and their scores, row by row, or the
-    /// values alone.
-    fn ask<'py>(
-        &self,
-        data: &Bound<'py, PyAny>,
-    ) -> PyResult<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>)> {
+    /// values alone; and what is to be said of the rows, such as categories never seen.
+    fn ask<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
         let py = data.py();
         let rows = frame::columns(data)?;
         let question = Question {
@@ -104,13 +104,17 @@ impl TrainedModel {
             split: None,
             ids: &[],
         };
-        let answers = py.detach(|| self.model.predict(&question.ask(&rows)?.x));
-        let answers = answers.map_err(|e| e.told())?;
+        let answers = py.detach(|| {
+            let asked = question.ask(&rows)?;
+            Ok((self.model.predict(&asked.x)?, asked.strange.notes()))
+        });
+        let (answers, notes) = answers.map_err(|e: apfl::Error| e.told())?;
         let classes = self.model.schema().task.classes();
         if classes == 0 {
             let values: Vec<f64> = answers.iter().filter_map(Prediction::value).collect();
             let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_ne_bytes()).collect();
-            return Ok((array(py, &bytes, "float64", &[values.len()])?, None));
+            let values = array(py, &bytes, "float64", &[values.len()])?;
+            return Ok((values, None, notes));
         }
         let mut indices = Vec::with_capacity(8 * answers.len());
         let mut all = Vec::with_capacity(8 * answers.len() * classes);
@@ -121,10 +125,9 @@ impl TrainedModel {
             }
         }
         let rows = answers.len();
-        Ok((
-            array(py, &indices, "int64", &[rows])?,
-            Some(array(py, &all, "float64", &[rows, classes])?),
-        ))
+        let indices = array(py, &indices, "int64", &[rows])?;
+        let scores = array(py, &all, "float64", &[rows, classes])?;
+        Ok((indices, Some(scores), notes))
     }
 
     /// (name, array) of every tensor.

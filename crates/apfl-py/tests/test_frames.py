@@ -13,6 +13,9 @@ from conftest import SPEC, table
 import apfl
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:missing cells in columns:UserWarning")
+
+
 def features(column) -> np.ndarray:
     """What a model of one raw column sees: its outputs are linear in it, so two columns that give
     equal probabilities on a model with a slope are equal."""

@@ -54,6 +54,7 @@ def softmax(z: np.ndarray) -> np.ndarray:
     return e / e.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("which", ["personal", "shared", "localized", "local"])
 @pytest.mark.parametrize("standardize", [True, False, "client"])
 @pytest.mark.parametrize("hidden", [[], [7, 5]])
@@ -132,6 +133,13 @@ def test_scores_that_are_no_probabilities(frame):
     assert set(model.predict(frame)) <= {"healthy", "ill"}
     with pytest.raises(apfl.RunError, match="no probabilities"):
         model.predict_proba(frame)
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_training_did_not_show_is_a_warning(frame):
+    model = apfl.train({"training": {"rounds": 1}, "data": {"standardize": True}}, data=frame).model("north")
+    with pytest.warns(UserWarning, match="colour.*violet|violet.*colour|colour"):
+        model.predict(frame.assign(colour="violet"))
 
 
 def test_arrays_may_be_changed(frame):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -60,9 +61,12 @@ class Model:
 
     def predict(self, data: Any) -> numpy.ndarray[Any, Any]:
         """The class, or the value, of every row."""
-        answers, _ = self._model.ask(data)
+        answers, _ = self._ask(data)
         classes = self.classes
-        return answers if classes is None else classes[answers]
+        if classes is None:
+            return answers
+        labels: numpy.ndarray[Any, Any] = classes[answers]
+        return labels
 
     def predict_proba(self, data: Any) -> numpy.ndarray[Any, Any]:
         """The probability of every class, a row a row, a column a class."""
@@ -72,9 +76,17 @@ class Model:
             raise RunError(
                 'the model\'s loss gives scores, no probabilities; train with model.loss = "softmax"'
             )
-        _, scores = self._model.ask(data)
+        _, scores = self._ask(data)
         assert scores is not None
         return scores
+
+    def _ask(
+        self, data: Any
+    ) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any] | None]:
+        answers, scores, notes = self._model.ask(data)
+        for note in notes:
+            warnings.warn(note, stacklevel=3)
+        return answers, scores
 
     def state_dict(self) -> dict[str, numpy.ndarray[Any, Any]]:
         """Its tensors by layer, float32, as `apfl export` writes them; each may be changed and

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import shutil
 import tempfile
 import tomllib
 import weakref
@@ -19,9 +20,22 @@ from ._records import Records, read
 # What a run is without what it was made with.
 _KEPT = ["spec.toml", "environment.json", "schema.json", "rounds.jsonl", "clients.jsonl", "summary.json"]
 
-_TEMPORARY: weakref.WeakValueDictionary[str, tempfile.TemporaryDirectory[str]] = (
-    weakref.WeakValueDictionary()
-)
+
+class Temporary:
+    """A directory that lives as long as this is held, in the process that made it."""
+
+    def __init__(self) -> None:
+        self.path = os.path.abspath(tempfile.mkdtemp(prefix="apfl-"))
+        weakref.finalize(self, _remove, self.path, os.getpid())
+        _TEMPORARY[self.path] = self
+
+
+_TEMPORARY: weakref.WeakValueDictionary[str, Temporary] = weakref.WeakValueDictionary()
+
+
+def _remove(path: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 class Run:
@@ -39,7 +53,7 @@ class Run:
         self,
         directory: str | os.PathLike[str],
         *,
-        _temporary: tempfile.TemporaryDirectory[str] | None = None,
+        _temporary: Temporary | None = None,
     ) -> None:
         self.directory = Path(directory).absolute()
         """The run directory."""
@@ -174,19 +188,12 @@ def load(directory: str | os.PathLike[str]) -> Run:
 
 
 def _unpacked(files: dict[str, bytes]) -> Run:
-    home = temporary()
+    home = Temporary()
     for name, content in files.items():
-        path = Path(home.name) / name
+        path = Path(home.path) / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
-    return Run(home.name, _temporary=home)
-
-
-def temporary() -> tempfile.TemporaryDirectory[str]:
-    """A directory that lives as long as it is held."""
-    home = tempfile.TemporaryDirectory(prefix="apfl-", ignore_cleanup_errors=True)
-    _TEMPORARY[os.path.abspath(home.name)] = home
-    return home
+    return Run(home.path, _temporary=home)
 
 
 def _number(value: float | None, form: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ._apfl import train as _train
 from ._progress import Progress
-from ._run import Run, temporary
+from ._run import Run, Temporary
 
 
 def train(
@@ -56,8 +56,8 @@ def train(
             raise TypeError("out and resume are two names of one directory: give one of them")
         directory = Path(resume)
     elif out is None:
-        home = temporary()
-        directory = Path(home.name)
+        home = Temporary()
+        directory = Path(home.path)
     else:
         directory = Path(out)
     directory = directory.absolute()
