@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use apfl::data::Normalization;
+use apfl::data::{Normalization, Source};
 use apfl::engine::threads;
 use apfl::error::Result;
 use apfl::metrics::Spread;
@@ -29,6 +29,9 @@ struct Report {
     seconds: f64,
     notes: Vec<String>,
 }
+
+/// What the program takes before it has any data.
+const PROGRAM: f64 = 8e6;
 
 /// Clients that are looked at for sizes: all, or an evenly spaced sample of many.
 const LOOKED_AT: usize = 10_000;
@@ -60,8 +63,16 @@ pub fn check(args: &args::Check) -> Result<()> {
         Normalization::Bytes { .. } => 1.0,
         _ => 4.0,
     };
-    let per_client = client_bytes as f64
-        + cell * (train.mean + valid.mean) * schema.shape.iter().product::<usize>() as f64;
+    let rows = |client: usize| world.dataset.test_size(client) as f64;
+    let looked_at = (0..n).step_by(n.div_ceil(LOOKED_AT));
+    let test = looked_at.clone().map(rows).sum::<f64>() / looked_at.count() as f64;
+    // Features and a label; while a table is read, whose each row is and what for.
+    let reading = match plan.data {
+        Source::Table(_) => 13.0,
+        _ => 0.0,
+    };
+    let row = cell * schema.shape.iter().product::<usize>() as f64 + 4.0 + reading;
+    let per_client = client_bytes as f64 + row * (train.mean + valid.mean + test);
     let report = Report {
         clients: n,
         cohort: k,
@@ -71,7 +82,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         features: schema.shape.iter().product(),
         classes: schema.task.classes(),
         parameters: world.model.layout().len(),
-        memory_bytes: met * per_client,
+        memory_bytes: PROGRAM + met * per_client,
         seconds,
         notes: setup.notes.clone(),
     };

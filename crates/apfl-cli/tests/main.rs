@@ -15,6 +15,7 @@ mod resume;
 mod skipped;
 mod state;
 mod sweep;
+mod tables;
 mod theory;
 
 /// A file that nobody names would be tested by nobody.

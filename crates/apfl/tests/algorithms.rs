@@ -27,7 +27,7 @@ fn threads_change_nothing() {
             let mut delivered = Vec::new();
             training
                 .deliver(&training.receivers(), &mut |d| {
-                    delivered.push((d.name, d.tallies(), d.models.unwrap().personal));
+                    delivered.push((d.name.clone(), d.tallies(), d.models.unwrap().personal));
                     Ok(())
                 })
                 .unwrap();

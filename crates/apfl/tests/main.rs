@@ -35,6 +35,7 @@ mod robust;
 mod skipped;
 mod small;
 mod specs;
+mod tables;
 mod theory;
 
 /// A file that nobody names would be tested by nobody.

@@ -43,8 +43,9 @@ fn trained_on(table: String, algorithm: &str) -> (String, Params, ByName) {
     let mut clients = BTreeMap::new();
     let receivers = training.receivers();
     let mut keep = |d: Delivered| {
+        let tallies = d.tallies().personal;
         let personal = d.models.expect("models are kept by default").personal;
-        clients.insert(d.name, (personal, d.mixing, d.tallies().personal));
+        clients.insert(d.name, (personal, d.mixing, tallies));
         Ok(())
     };
     training.deliver(&receivers, &mut keep).unwrap();

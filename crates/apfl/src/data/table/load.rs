@@ -14,20 +14,69 @@ use super::value::{Missing, Value, value_of};
 use super::{ClientOf, Scale, Standardize, Table};
 use crate::data::rows::{Cell, RowReader};
 use crate::data::scales::scale_warning;
-use crate::data::{Examples, Features, InMemory, Normalization, Schema, Shard, Targets, Task};
+use crate::data::{
+    Dealing, Examples, Features, InMemory, Normalization, Schema, Shard, SourceFile, Targets, Task,
+};
 use crate::error::{Error, Result};
 use crate::moments::Moments;
 
-/// What pieces of a table have in common before its numbers are read.
-struct Surveyed {
+/// A table of which everything is known but the numbers themselves: who has which row, and
+/// every client's survey of its training rows.
+pub struct Surveyed {
     layout: Layout,
     records: Records,
     parts: Parts,
-    task: Task,
-    /// Whether every row could be read.
-    clean: bool,
-    /// A survey for each client that takes part, in their order.
     surveys: Vec<Survey>,
+    samples: Samples,
+    dealing: Option<Dealing>,
+    files: Vec<SourceFile>,
+    troubles: Troubles,
+}
+
+/// What a federation agrees on before its clients read their numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agreed {
+    /// What becomes of the columns.
+    pub preparation: Preparation,
+    /// What is to be predicted.
+    pub task: Task,
+}
+
+impl Surveyed {
+    /// The columns that are features, in the order of every survey.
+    pub fn columns(&self) -> &[String] {
+        &self.layout.names
+    }
+
+    /// The clients that take part, in their order.
+    pub fn clients(&self) -> Vec<&str> {
+        let kept = self.parts.kept.iter();
+        kept.map(|(client, _)| self.records.clients[*client].as_str())
+            .collect()
+    }
+
+    /// Every client's survey, in the same order.
+    pub fn surveys(&self) -> &[Survey] {
+        &self.surveys
+    }
+
+    /// An error where rows could not be read.
+    pub fn check(self) -> Result<Self> {
+        let mut whole = self;
+        let place = whole.troubles.place();
+        let troubles = std::mem::replace(&mut whole.troubles, Troubles::new(place));
+        troubles.check()?;
+        Ok(whole)
+    }
+}
+
+impl std::fmt::Debug for Surveyed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surveyed")
+            .field("columns", &self.layout.names)
+            .field("clients", &self.clients())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Table {
@@ -38,8 +87,38 @@ impl Table {
 
     /// The data set that the rows of a source make.
     pub fn take(&self, source: &dyn TableSource) -> Result<InMemory> {
-        let mut files = source.files()?;
-        let mut notes = Vec::new();
+        let mut surveyed = self.survey(source)?;
+        let mut troubles = std::mem::take(&mut surveyed.troubles);
+        let clean = troubles.none();
+        let agreed =
+            Survey::merged(&surveyed.surveys).map(|all| self.agree(&surveyed.layout.names, &all));
+        let agreed = match agreed {
+            Some(Ok(agreed)) => Some(agreed),
+            Some(Err(refused)) => {
+                for (column, why) in refused {
+                    match column {
+                        Some(k) => {
+                            let name = &surveyed.layout.names[k];
+                            troubles.note(surveyed.samples.told(k, name, &why));
+                        }
+                        // What follows from rows that are wrong is not told too.
+                        None if clean => troubles.note(why),
+                        None => {}
+                    }
+                }
+                None
+            }
+            None => None,
+        };
+        troubles.check()?;
+        let agreed = agreed.ok_or_else(|| Error::data("the table has no training rows"))?;
+        self.fill(source, surveyed, agreed)
+    }
+
+    /// Reads a table twice: who has which row, and what every client's training rows look
+    /// like. What is wrong with rows is told by [`Surveyed::check`].
+    pub fn survey(&self, source: &dyn TableSource) -> Result<Surveyed> {
+        let files = source.files()?;
         let mut troubles = Troubles::new(source.place().map(Into::into));
         self.require_one_client_a_file(&mut troubles);
 
@@ -59,55 +138,59 @@ impl Table {
                     .map_err(|e| self.told_of(source, e))?,
             ),
         };
-        if let Some(dealing) = &dealing {
-            notes.extend(dealing.notes.iter().cloned());
-            files.extend(dealing.file.clone());
-        }
         // Where rows are wrong already, what follows from their absence is not told too.
-        let clean = troubles.none();
         let mut untold = Troubles::default();
-        let derived = if clean { &mut troubles } else { &mut untold };
-        let parts = self.parts(&mut records, derived);
-        let task = self.task(&records, &parts, derived);
+        let parts = match troubles.none() {
+            true => self.parts(&mut records, &mut troubles),
+            false => self.parts(&mut records, &mut untold),
+        };
         let mut surveyed = Surveyed {
-            clean,
             surveys: vec![Survey::new(layout.features.len()); parts.kept.len()],
+            samples: Samples(vec![Vec::new(); layout.features.len()]),
             layout,
             records,
             parts,
-            task,
+            dealing,
+            files,
+            troubles,
         };
-        let samples = self.survey(source, &mut surveyed, &mut troubles)?;
-        let preparation = self.prepare(&surveyed, &samples, &mut troubles);
-        troubles.check()?;
-        let preparation = preparation.expect("else a trouble was noted");
+        self.read_surveys(source, &mut surveyed)?;
+        Ok(surveyed)
+    }
 
-        let (left_out, count) = (surveyed.parts.left_out, surveyed.records.clients.len());
-        if left_out > 0 {
-            notes.push(format!(
-                "{left_out} of {count} clients have fewer than {} examples and are left out",
-                self.common.min_examples
-            ));
+    /// What the merged survey of a federation makes of those columns and labels, or what it
+    /// does not allow: a column's place and why, or why alone.
+    pub fn agree(
+        &self,
+        columns: &[String],
+        all: &Survey,
+    ) -> std::result::Result<Agreed, Vec<(Option<usize>, String)>> {
+        let mut refused = Vec::new();
+        let task = match self.task(all) {
+            Ok(task) => task,
+            Err(why) => {
+                refused.push((None, why));
+                Task::Regression
+            }
+        };
+        let categorical: Vec<bool> = (columns.iter())
+            .map(|name| self.categorical.contains(name))
+            .collect();
+        match Preparation::of(columns, all, &categorical, self.standardize) {
+            Err(columns) => {
+                refused.extend(columns.into_iter().map(|(k, why)| (Some(k), why)));
+                Err(refused)
+            }
+            Ok(_) if !refused.is_empty() => Err(refused),
+            Ok(mut preparation) => {
+                preparation.ignored = self.ignore.clone();
+                preparation.missing = self.missing.clone();
+                if self.standardize != Standardize::No && self.regression {
+                    preparation.label = Some(Scale::of(&all.values));
+                }
+                Ok(Agreed { preparation, task })
+            }
         }
-        notes.extend(without(&surveyed.parts));
-        notes.extend(preparation.notable());
-        if self.standardize == Standardize::No {
-            notes.extend(warning(&preparation, &surveyed));
-        }
-        let (shards, strange) = self.fill(source, surveyed, &preparation)?;
-        notes.extend(strange);
-        let features = preparation.features();
-        let mut data = InMemory::new(
-            Schema {
-                task: shards.1,
-                shape: vec![features.len()],
-                features,
-                normalization: Normalization::Prepared(preparation),
-            },
-            shards.0,
-        );
-        (data.files, data.notes, data.dealing) = (files, notes, dealing);
-        Ok(data)
     }
 
     /// The place of an error that a partition knows nothing of.
@@ -136,65 +219,22 @@ impl Table {
         }
     }
 
-    /// The second reading: every client's survey of its training rows. Returns a few cells of
-    /// each column that are no numbers, and where.
-    fn survey(
-        &self,
-        source: &dyn TableSource,
-        surveyed: &mut Surveyed,
-        troubles: &mut Troubles,
-    ) -> Result<Samples> {
+    /// The second reading: every client's survey of its training rows, and a few cells of each
+    /// column that are no numbers.
+    fn read_surveys(&self, source: &dyn TableSource, surveyed: &mut Surveyed) -> Result<()> {
         let missing = Missing::new(&self.missing);
         let Surveyed {
             layout,
             records,
             parts,
-            task,
             surveys,
-            clean,
+            samples,
+            ..
         } = surveyed;
-        let known: Vec<bool> = match (&records.answers, &*task) {
-            (Answers::Labels { names, .. }, Task::Classification { classes }) => {
-                let index = index_of(classes);
-                let known = |name: &String| index.contains_key(name.as_str());
-                names.iter().map(known).collect()
-            }
-            _ => Vec::new(),
-        };
-        let mut samples = Samples(vec![Vec::new(); layout.features.len()]);
         self.again(source, parts.owner.len(), |row, rows| {
-            let Some((client, part)) = parts.of(row) else {
-                return Ok(!troubles.full());
+            let Some((client, Part::Train)) = parts.of(row) else {
+                return true;
             };
-            if let (Answers::Labels { names, of }, true) = (&records.answers, part != Part::Train) {
-                let label = of[row] as usize;
-                if !known[label] && *clean && !troubles.full() {
-                    let kept = parts.kept[client].0;
-                    troubles.note_row(
-                        rows,
-                        &format!(
-                            ": the label '{}' of client '{}' is in its {} rows but in no client's \
-                             training rows; {}, or remove such rows",
-                            names[label],
-                            records.clients[kept],
-                            if part == Part::Test {
-                                "test"
-                            } else {
-                                "validation"
-                            },
-                            match layout.split {
-                                Some(_) => "move such a row to training",
-                                None =>
-                                    "another data.seed may hold out other rows, a split \
-                                         column says which",
-                            }
-                        ),
-                    );
-                }
-            }
-            if part != Part::Train {
-                return Ok(!troubles.full());
-            }
             let survey = &mut surveys[client];
             survey.rows += 1;
             match &records.answers {
@@ -217,79 +257,70 @@ impl Table {
                 }
                 survey.columns[k].add(&value, &cell, layout.categorical[k]);
             }
-            Ok(!troubles.full())
-        })?;
-        Ok(samples)
+            true
+        })
     }
 
-    /// What the merged surveys make of the columns; `None` where a trouble was noted.
-    fn prepare(
-        &self,
-        surveyed: &Surveyed,
-        samples: &Samples,
-        troubles: &mut Troubles,
-    ) -> Option<Preparation> {
-        let Surveyed {
-            layout,
-            records,
-            parts,
-            surveys,
-            ..
-        } = surveyed;
-        let all = Survey::merged(surveys)?;
-        let prepared = Preparation::of(&layout.names, &all, &layout.categorical, self.standardize);
-        let mut preparation = match prepared {
-            Ok(preparation) => preparation,
-            Err(refused) => {
-                for (k, why) in refused {
-                    troubles.note(samples.told(k, &layout.names[k], &why));
-                }
-                return None;
-            }
-        };
-        preparation.ignored = self.ignore.clone();
-        preparation.missing = self.missing.clone();
-        if self.standardize != Standardize::No && self.regression {
-            preparation.label = Some(Scale::of(&all.values));
-        }
-        if self.standardize == Standardize::Client {
-            let own = parts.kept.iter().zip(surveys).map(|((client, _), survey)| {
-                let name = records.clients[*client].clone();
-                (name, preparation.scales_of(survey))
-            });
-            preparation.clients = own.collect();
-        }
-        Some(preparation)
-    }
-
-    /// The third reading: every client's numbers.
-    fn fill(
+    /// The third reading: every client's numbers, as the federation agreed on.
+    pub fn fill(
         &self,
         source: &dyn TableSource,
         surveyed: Surveyed,
-        preparation: &Preparation,
-    ) -> Result<((Vec<Arc<Shard>>, Task), Vec<String>)> {
+        agreed: Agreed,
+    ) -> Result<InMemory> {
         let Surveyed {
             layout,
             records,
             parts,
-            task,
             surveys,
+            dealing,
+            mut files,
             ..
         } = surveyed;
+        let Agreed {
+            mut preparation,
+            task,
+        } = agreed;
+        let name = |client: usize| &records.clients[client];
+        if self.standardize == Standardize::Client {
+            let own = (parts.kept.iter().zip(&surveys))
+                .map(|((client, _), survey)| (name(*client).clone(), preparation.scales_of(survey)))
+                .collect();
+            preparation.clients = own;
+        }
+        let mut notes = Vec::new();
+        if let Some(dealing) = &dealing {
+            notes.extend(dealing.notes.iter().cloned());
+            files.extend(dealing.file.clone());
+        }
+        if parts.left_out > 0 {
+            notes.push(format!(
+                "{} of {} clients have fewer than {} examples and are left out",
+                parts.left_out,
+                records.clients.len(),
+                self.common.min_examples
+            ));
+        }
+        notes.extend(without(&parts));
+        notes.extend(preparation.notable());
+        if self.standardize == Standardize::No {
+            notes.extend(warning(&preparation, &surveys));
+        }
         drop(surveys);
-        let width = preparation.features().len();
+
+        let features = preparation.features();
+        let width = features.len();
         let mut troubles = Troubles::new(source.place().map(Into::into));
         let mut made: Vec<[Made; 3]> = (parts.kept.iter())
             .map(|(_, sizes)| sizes.map(|rows| Made::new(rows, width, self.regression)))
             .collect();
         let scales: Vec<_> = (parts.kept.iter())
-            .map(|(client, _)| preparation.of_client(&records.clients[*client]))
+            .map(|(client, _)| preparation.of_client(name(*client)))
             .collect();
-        let class: Vec<u32> = match (&records.answers, &task) {
+        let class: Vec<Option<u32>> = match (&records.answers, &task) {
             (Answers::Labels { names, .. }, Task::Classification { classes }) => {
                 let index = index_of(classes);
-                let class = |name: &String| index.get(name.as_str()).copied().unwrap_or(0);
+                let class = |name: &String| index.get(name.as_str()).copied();
                 names.iter().map(class).collect()
             }
             _ => Vec::new(),
@@ -298,11 +329,19 @@ impl Table {
         let mut encoder = preparation.encoder();
         self.again(source, parts.owner.len(), |row, rows| {
             let Some((client, part)) = parts.of(row) else {
-                return Ok(true);
+                return true;
             };
             let made = &mut made[client][part as usize];
             match &records.answers {
-                Answers::Labels { of, .. } => made.classes.push(class[of[row] as usize]),
+                Answers::Labels { names, of } => {
+                    let label = of[row] as usize;
+                    if class[label].is_none() {
+                        let whose = name(parts.kept[client].0);
+                        let told = unseen(&names[label], whose, part, layout.split.is_some());
+                        troubles.note_row(rows, &told);
+                    }
+                    made.classes.push(class[label].unwrap_or(0));
+                }
                 Answers::Values(values) => made.values.push(match label {
                     None => values[row] as f32,
                     Some(scale) => ((values[row] - scale.mean) / scale.deviation) as f32,
@@ -315,21 +354,29 @@ impl Table {
                     troubles.note_row(rows, &format!(", column '{name}': {e}"));
                 }
             }
-            Ok(!troubles.full())
+            !troubles.full()
         })?;
         troubles.check()?;
-        let strange = encoder.strange.notes();
+        notes.extend(encoder.strange.notes());
         let shard = |((client, _), parts): (&(usize, [usize; 3]), [Made; 3])| {
             let [train, valid, test] = parts.map(|made| made.examples(width, self.regression));
             Arc::new(Shard {
-                name: records.clients[*client].clone(),
+                name: name(*client).clone(),
                 train,
                 valid,
                 test,
             })
         };
         let shards = parts.kept.iter().zip(made).map(shard).collect();
-        Ok(((shards, task), strange))
+        let schema = Schema {
+            task,
+            shape: vec![width],
+            features,
+            normalization: Normalization::Prepared(preparation),
+        };
+        let mut data = InMemory::new(schema, shards);
+        (data.files, data.notes, data.dealing) = (files, notes, dealing);
+        Ok(data)
     }
 
     /// Reads all rows once more; `each` says whether to go on.
@@ -337,7 +384,7 @@ impl Table {
         &self,
         source: &dyn TableSource,
         count: usize,
-        mut each: impl FnMut(usize, &dyn RowReader) -> Result<bool>,
+        mut each: impl FnMut(usize, &dyn RowReader) -> bool,
     ) -> Result<()> {
         let mut rows = source.open()?;
         let mut row = 0;
@@ -345,7 +392,7 @@ impl Table {
             if row >= count {
                 return Err(self.changed(&*rows));
             }
-            if rows.defect().is_none() && !each(row, &*rows)? {
+            if rows.defect().is_none() && !each(row, &*rows) {
                 return Ok(());
             }
             row += 1;
@@ -418,6 +465,23 @@ impl Samples {
     }
 }
 
+/// What is told of a label that nobody trains on.
+fn unseen(label: &str, client: &str, part: Part, split: bool) -> String {
+    format!(
+        ": the label '{label}' of client '{client}' is in its {} rows but in no client's training \
+         rows; {}, or remove such rows",
+        if part == Part::Test {
+            "test"
+        } else {
+            "validation"
+        },
+        match split {
+            true => "move such a row to training",
+            false => "another data.seed may hold out other rows, a split column says which",
+        }
+    )
+}
+
 /// How many clients have nothing to validate or to test with.
 fn without(parts: &Parts) -> Vec<String> {
     let count = parts.kept.len();
@@ -439,8 +503,8 @@ fn without(parts: &Parts) -> Vec<String> {
 }
 
 /// A word of warning where numbers' scales differ.
-fn warning(preparation: &Preparation, surveyed: &Surveyed) -> Option<String> {
-    let all = Survey::merged(&surveyed.surveys)?;
+fn warning(preparation: &Preparation, surveys: &[Survey]) -> Option<String> {
+    let all = Survey::merged(surveys)?;
     let moments: BTreeMap<&str, Moments> = (preparation.columns.iter().zip(&all.columns))
         .filter(|(column, _)| matches!(column.encoding, super::Encoding::Number { .. }))
         .map(|(column, seen)| (column.name.as_str(), seen.numbers))

@@ -20,6 +20,7 @@ mod value;
 
 pub use columns::{Column, Columns};
 pub use features::{Asked, Question, read_features};
+pub use load::{Agreed, Surveyed};
 pub use preparation::{Encoding, Preparation, PreparedColumn, Scale, Standardize, Strange};
 pub(super) use settings::KIND;
 pub use source::{Files, Stream, TableSource, header_for};

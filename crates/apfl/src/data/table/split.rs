@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::records::{Answers, NOBODY, Part, Records};
+use super::survey::Survey;
 use super::troubles::Troubles;
 use super::{ClientOf, Table};
 use crate::data::Task;
@@ -113,40 +114,31 @@ impl Table {
     }
 
     /// The classes are those of some client's training rows.
-    pub(super) fn task(&self, records: &Records, parts: &Parts, troubles: &mut Troubles) -> Task {
-        let Answers::Labels { names, of } = &records.answers else {
-            return Task::Regression;
-        };
-        let mut seen = vec![false; names.len()];
-        let mut rows = 0;
-        for (row, label) in of.iter().enumerate() {
-            if let Some((_, Part::Train)) = parts.of(row) {
-                seen[*label as usize] = true;
-                rows += 1;
-            }
+    pub(super) fn task(&self, all: &Survey) -> std::result::Result<Task, String> {
+        if self.regression {
+            return Ok(Task::Regression);
         }
-        let trained = names.iter().zip(seen).filter(|(_, seen)| *seen);
-        let classes = in_order(trained.map(|(name, _)| name.as_str()));
+        let classes = in_order(all.labels.keys().map(String::as_str));
         let numeric = classes.iter().all(|c| c.parse::<f64>().is_ok());
         if let [class] = classes[..] {
-            troubles.note(format!(
+            return Err(format!(
                 "every training row has the label '{class}' (column '{}'): there is nothing to \
                  learn",
                 self.label
             ));
         }
-        let mostly_different = classes.len() > 20 && 2 * classes.len() > rows;
+        let mostly_different = classes.len() > 20 && 2 * classes.len() as u64 > all.rows;
         if numeric && (classes.len() > 1000 || mostly_different) {
-            troubles.note(format!(
+            return Err(format!(
                 "column '{}' has {} different numbers as classes; \
                  data.task = \"regression\" predicts the number itself",
                 self.label,
                 classes.len()
             ));
         }
-        Task::Classification {
+        Ok(Task::Classification {
             classes: classes.into_iter().map(str::to_owned).collect(),
-        }
+        })
     }
 
     /// Deals the rows of a table without clients.

@@ -24,6 +24,11 @@ impl Troubles {
         }
     }
 
+    /// What is named where no row is to blame.
+    pub(super) fn place(&self) -> Option<PathBuf> {
+        self.place.clone()
+    }
+
     /// Whether nothing is wrong.
     pub(super) fn none(&self) -> bool {
         self.found.is_empty()
