@@ -171,8 +171,8 @@ fn column_of(column: &Bound<'_, PyAny>) -> PyResult<Column> {
                 return Ok(Column::Other(TIME.into(), column.len()?));
             }
             let width = match name.as_str() {
-                "Float64" => Some("float64"),
-                "Float32" => Some("float32"),
+                "Float64" | "double[pyarrow]" => Some("float64"),
+                "Float32" | "float[pyarrow]" | "halffloat[pyarrow]" => Some("float32"),
                 _ => None,
             };
             if let Some(width) = width {
