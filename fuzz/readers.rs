@@ -42,14 +42,16 @@ pub fn leaf(bytes: &[u8]) -> Result<(), String> {
 /// A user's CSV; the first byte picks one of the ways to read a table.
 pub fn csv(bytes: &[u8]) -> Result<(), String> {
     let (first, csv) = bytes.split_first().ok_or("empty")?;
-    let more = [
-        "",
-        "task = 'regression'\nstandardize = true",
-        "client = ''\nclients = 2\npartition = 'dirichlet'",
-        "min_examples = 3",
-        "standardize = 'client'\ncategorical = ['x']\nmissing = ['', '-9']",
-        "standardize = true\nignore = ['x']\nlabel_map = { '0' = 'no', '*' = 'yes' }\ntest = 0.3",
-    ][usize::from(first % 6)];
+    let more = match first {
+        b'4' => "standardize = 'client'\ncategorical = ['cp']\nmissing = ['', '-9']",
+        b'5' => "standardize = true\nignore = ['cp']\nlabel_map = { '0' = 'no', '*' = 'yes' }",
+        other => [
+            "",
+            "task = 'regression'\nstandardize = true",
+            "client = ''\nclients = 2\npartition = 'dirichlet'",
+            "min_examples = 3",
+        ][usize::from(other % 4)],
+    };
     let spec = format!("[data]\nkind = 'table'\npath = 'x.csv'\n{more}");
     let plan = Spec::parse(&spec).and_then(|spec| spec.plan());
     let Ok(Source::Table(table)) = plan.map(|plan| plan.data) else {

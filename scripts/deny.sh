@@ -8,7 +8,7 @@ cargo deny --all-features check licenses bans sources
 
 database=${CARGO_HOME:-$HOME/.cargo}/advisory-dbs
 if cargo deny --all-features fetch db; then
-    cargo deny --all-features check --disable-fetch advisories
+    cargo deny --all-features --offline check advisories
 else
     line="SKIPPED: advisories of dependencies: the database cannot be fetched into $database"
     echo "$line"

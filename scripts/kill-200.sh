@@ -21,6 +21,14 @@ algorithms=(
     '{ kind = "perfedavg" }'
     '{ kind = "pfedme" }'
     '{ kind = "local" }'
+    '{ kind = "fedprox" }'
+    '{ kind = "ditto" }'
+    '{ kind = "fedper" }'
+    '{ kind = "fedrep" }'
+    '{ kind = "lgfedavg", warmup = 5 }'
+    '{ kind = "l2gd" }'
+    '{ kind = "mapper" }'
+    '{ kind = "hypcluster" }'
 )
 base=(--quiet --set data.clients=60 --set data.max_examples=300
     --set federation.participation=0.5 --set training.rounds=60
@@ -36,6 +44,8 @@ while ((done_kills < kills)); do
         for memory in ram disk; do
             ((done_kills < kills)) || break 2
             settings=("${base[@]}" --set "algorithm=$algorithm" --set "engine.memory=$memory")
+            # L2GD wants every client in every round.
+            [[ $algorithm != *l2gd* ]] || settings+=(--set federation.participation=1)
             [[ $memory == ram ]] || settings+=(--set engine.budget_mb=1)
             whole="$work/whole-$memory-$(md5sum <<<"$algorithm" | cut -c1-8)"
             if [[ ! -d $whole ]]; then

@@ -13,6 +13,18 @@ fn main() {
     let commit = commit.unwrap_or_else(|| "unknown".into());
     println!("cargo::rustc-env=APFL_COMMIT={commit}");
     println!("cargo::rerun-if-changed=build.rs");
+    // What the program is made of: an edit makes the commit a dirty one.
+    for part in [
+        "src",
+        "presets",
+        "Cargo.toml",
+        "../apfl/src",
+        "../../Cargo.lock",
+    ] {
+        if std::path::Path::new(part).exists() {
+            println!("cargo::rerun-if-changed={part}");
+        }
+    }
     for part in ["HEAD", "refs/heads"] {
         // In a linked work tree these lie elsewhere than in .git.
         if let Some(path) = git(&["rev-parse", "--git-path", part]) {

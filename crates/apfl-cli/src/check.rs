@@ -1,8 +1,10 @@
 //! `apfl check`: a dry run.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use apfl::data::{Normalization, Source};
+use apfl::choice::{Candidate, Choice, Choices, HeldOut, Pass};
+use apfl::data::Source;
 use apfl::engine::threads;
 use apfl::error::Result;
 use apfl::metrics::Spread;
@@ -12,6 +14,7 @@ use apfl::training::{DeliverTo, Setup, Training};
 use serde::Serialize;
 
 use crate::args::{self, read_spec};
+use crate::memory;
 use crate::output::{bytes, counted, duration, print, print_json};
 
 /// What a spec would do.
@@ -27,11 +30,14 @@ struct Report {
     parameters: usize,
     memory_bytes: f64,
     seconds: f64,
+    /// Of a choice: how many passes hold rows out, and the seconds of each of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passes: Option<(u64, f64)>,
     notes: Vec<String>,
 }
 
-/// What the program takes before it has any data.
-const PROGRAM: f64 = 8e6;
+/// Bytes of a row of a table beside its numbers while it is read.
+const READING: f64 = 13.0;
 
 /// Clients that are looked at for sizes: all, or an evenly spaced sample of many.
 const LOOKED_AT: usize = 10_000;
@@ -53,26 +59,23 @@ pub fn check(args: &args::Check) -> Result<()> {
         Spread::of(&values).expect("there is a client")
     };
     let (train, valid) = (spread(|s| s.0), spread(|s| s.1));
-    let (seconds, client_bytes) = tried(&plan, &setup, train.mean as usize)?;
-    let k = setup.cohort_size();
-    let met = match setup.participation < 1.0 {
-        true => n as f64 * (1.0 - (1.0 - k as f64 / n as f64).powf(setup.rounds as f64)),
-        false => n as f64,
-    };
-    let cell = match schema.normalization {
-        Normalization::Bytes { .. } => 1.0,
-        _ => 4.0,
-    };
+    memory::require_room(memory::of_models(&setup), args.force)?;
+    let probe = Probe::new(&plan, &setup, train.mean as usize)?;
+    let client_bytes = probe.training.client_bytes();
     let rows = |client: usize| world.dataset.test_size(client) as f64;
     let looked_at = (0..n).step_by(n.div_ceil(LOOKED_AT));
     let test = looked_at.clone().map(rows).sum::<f64>() / looked_at.count() as f64;
-    // Features and a label; while a table is read, whose each row is and what for.
+    // While a table is read, it is known whose each row is and what for.
     let reading = match plan.data {
-        Source::Table(_) => 13.0,
+        Source::Table(_) => READING,
         _ => 0.0,
     };
-    let row = cell * schema.shape.iter().product::<usize>() as f64 + 4.0 + reading;
-    let per_client = client_bytes as f64 + row * (train.mean + valid.mean + test);
+    let examples = train.mean + valid.mean + test;
+    let needed = memory::of_run(&setup, examples, reading, client_bytes);
+    memory::require_room(needed, args.force)?;
+    let costs = costs(&plan, &setup, train.mean as usize)?;
+    let seconds = costs.total();
+    let k = setup.cohort_size();
     let report = Report {
         clients: n,
         cohort: k,
@@ -82,8 +85,9 @@ pub fn check(args: &args::Check) -> Result<()> {
         features: schema.shape.iter().product(),
         classes: schema.task.classes(),
         parameters: world.model.layout().len(),
-        memory_bytes: PROGRAM + met * per_client,
+        memory_bytes: needed,
         seconds,
+        passes: costs.before,
         notes: setup.notes.clone(),
     };
     if args.json {
@@ -100,23 +104,94 @@ pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
     let examples: usize = looked_at
         .map(|client| setup.world.dataset.sizes(client).0)
         .sum();
-    Ok(tried(plan, setup, examples / count)?.0)
+    Ok(costs(plan, setup, examples / count)?.total())
 }
 
-/// Trains a few clients of about that many examples for a round without and one with scores:
-/// the seconds that the whole run should take, and the bytes of a client's memory.
-fn tried(plan: &Plan, setup: &Setup, examples: usize) -> Result<(f64, usize)> {
-    let (small, slower) = sample(setup, examples);
-    let clients = small.cohort_size();
-    let mut training = Training::new(small, &plan.algorithm)?;
-    let mut round = || -> Result<f64> {
-        let started = Instant::now();
-        training.next_round()?;
-        Ok(started.elapsed().as_secs_f64() / clients as f64)
+/// The seconds of a run: of the passes before the last one, and of that.
+struct Costs {
+    before: Option<(u64, f64)>,
+    last: f64,
+}
+
+impl Costs {
+    fn total(&self) -> f64 {
+        self.last
+            + self
+                .before
+                .map_or(0.0, |(passes, each)| passes as f64 * each)
+    }
+}
+
+/// What all trainings of a run should take.
+fn costs(plan: &Plan, setup: &Setup, examples: usize) -> Result<Costs> {
+    let tried = |setup: &Setup| Probe::new(plan, setup, examples)?.seconds();
+    let first = tried(setup)?;
+    let Some(choosing) = plan.algorithm.choosing().filter(|c| c.single().is_none()) else {
+        let (before, last) = (None, first);
+        return Ok(Costs { before, last });
     };
-    let trained = round()?;
-    let scored = (round()? - trained).max(0.0);
-    let trained = trained * slower;
+    // The last pass as it costs most: with a model of its own at everybody.
+    let half = |_| Choice {
+        candidate: Candidate::Mixing(0.5),
+        held_out: HeldOut::default(),
+    };
+    let mut last = setup.clone();
+    last.pass = Some(Pass::Last);
+    last.choices = Arc::new(Choices {
+        of: (0..setup.world.dataset.clients())
+            .map(|k| (k, half(k)))
+            .collect(),
+        ..Choices::default()
+    });
+    let last = tried(&last)?;
+    let before = Some((choosing.folds, first));
+    Ok(Costs { before, last })
+}
+
+/// A few clients of a run, to try.
+struct Probe<'a> {
+    setup: &'a Setup,
+    training: Training,
+    /// How many times longer a client's real round is.
+    slower: f64,
+    examples: usize,
+}
+
+impl<'a> Probe<'a> {
+    /// Clients of about that many examples. Nothing is tried yet.
+    fn new(plan: &Plan, setup: &'a Setup, examples: usize) -> Result<Self> {
+        let (small, slower) = sample(setup, examples);
+        Ok(Self {
+            setup,
+            training: Training::new(small, &plan.algorithm)?,
+            slower,
+            examples,
+        })
+    }
+
+    /// Trains them for a round without and one with scores, where that is quickly done: the
+    /// seconds that the whole run should take here.
+    fn seconds(mut self) -> Result<f64> {
+        let clients = self.training.setup().cohort_size();
+        let cost = cost(self.training.setup(), self.examples);
+        if cost > MOST_FLOPS {
+            let threads = threads::count(self.setup.threads) as f64;
+            let seconds = cost / clients as f64 / (threads * FLOPS_A_SECOND);
+            return Ok(whole(self.setup, seconds * self.slower, 0.0));
+        }
+        let mut round = || -> Result<f64> {
+            let started = Instant::now();
+            self.training.next_round()?;
+            Ok(started.elapsed().as_secs_f64() / clients as f64)
+        };
+        let trained = round()?;
+        let scored = (round()? - trained).max(0.0);
+        Ok(whole(self.setup, trained * self.slower, scored))
+    }
+}
+
+/// The seconds of all rounds and deliveries, from those of one client's.
+fn whole(setup: &Setup, trained: f64, scored: f64) -> f64 {
     let k = setup.cohort_size();
     let receivers = match setup.deliver_to {
         DeliverTo::None => 0,
@@ -125,13 +200,25 @@ fn tried(plan: &Plan, setup: &Setup, examples: usize) -> Result<(f64, usize)> {
     };
     let scorings = setup.rounds.div_ceil(setup.evaluate_every);
     let rounds = k as f64 * (setup.rounds as f64 * trained + scorings as f64 * scored);
-    let seconds = rounds + receivers as f64 * (trained + scored);
-    Ok((seconds, training.client_bytes()))
+    rounds + receivers as f64 * (trained + scored)
+}
+
+/// The multiplications and additions of a round of all clients, scored.
+fn cost(setup: &Setup, examples: usize) -> f64 {
+    let pace = &setup.world.pace;
+    let batch = pace.batch.unwrap_or(examples).min(examples).max(1);
+    let seen = 3 * pace.steps(examples.max(1)) * batch as u64 + 3 * examples as u64;
+    2.0 * seen as f64 * setup.world.model.flops() as f64 * setup.cohort_size() as f64
 }
 
 /// Clients and local steps that are tried.
 const TRIED_CLIENTS: usize = 8;
 const TRIED_STEPS: u64 = 50;
+
+/// Beyond so many multiplications and additions nothing is tried, and a thread is taken to do
+/// so many a second.
+const MOST_FLOPS: f64 = 3e11;
+const FLOPS_A_SECOND: f64 = 2e10;
 
 /// Multiplications and additions that are tried: some seconds on any machine.
 const TRIED_FLOPS: f64 = 1e11;
@@ -188,6 +275,15 @@ fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
         bytes(report.memory_bytes),
         duration(report.seconds),
     );
+    if let Some((passes, each)) = report.passes {
+        let last = report.seconds - passes as f64 * each;
+        text.push_str(&format!(
+            "passes       {passes} with rows held out, about {} each, then one with what was \
+             chosen, about {}\n",
+            duration(each),
+            duration(last)
+        ));
+    }
     for note in &report.notes {
         text.push_str(&format!("\n{note}\n"));
     }

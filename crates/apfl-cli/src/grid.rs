@@ -11,6 +11,7 @@ use apfl::digest::sha256_of_file;
 use apfl::error::{Error, Result};
 use apfl::run::{Ended, Event, Run};
 use apfl::spec::{Plan, Resources, Spec};
+use apfl::store::DirectoryLock;
 use apfl::store::run_dir::{InterruptedRun, Summary, read_rounds};
 use apfl::training::RoundRecord;
 
@@ -46,6 +47,8 @@ pub struct Done {
     pub dir: PathBuf,
     /// Its final numbers.
     pub summary: Summary,
+    /// Its seed.
+    pub seed: u64,
     /// Its rounds.
     pub rounds: Vec<RoundRecord>,
     /// The commit of the program that made it.
@@ -72,19 +75,35 @@ pub fn slug(name: &str) -> String {
 
 /// Runs of a grid that go on together.
 pub struct Grid<'a> {
-    /// Where the run directories are.
-    pub out: &'a Path,
-    /// Threads; 0: all cores.
-    pub threads: usize,
-    /// Whether to show nothing.
-    pub quiet: bool,
-    /// Raised by Ctrl-C.
-    pub stop: &'a AtomicBool,
+    out: &'a Path,
+    threads: usize,
+    quiet: bool,
+    stop: &'a AtomicBool,
     /// Checksums of data files, as far as they were looked at.
-    pub checksums: Mutex<HashMap<String, String>>,
+    checksums: Mutex<HashMap<String, String>>,
+    _lock: DirectoryLock,
 }
 
-impl Grid<'_> {
+impl<'a> Grid<'a> {
+    /// A grid in a directory that is made, and nobody else's until the grid is gone: on so
+    /// many threads (0: all cores), ended by a flag.
+    pub fn new(out: &'a Path, threads: usize, quiet: bool, stop: &'a AtomicBool) -> Result<Self> {
+        let failed = |source| Error::File {
+            path: out.into(),
+            action: "create",
+            source,
+        };
+        std::fs::create_dir_all(out).map_err(failed)?;
+        Ok(Self {
+            out,
+            threads,
+            quiet,
+            stop,
+            checksums: Mutex::default(),
+            _lock: DirectoryLock::take(out)?,
+        })
+    }
+
     /// Runs all cells that are not finished. Many small runs take a thread each, few take
     /// all threads each. A run that fails does not stop the others; a signal does, as soon
     /// as every run can be continued.
@@ -173,6 +192,7 @@ impl Grid<'_> {
                     self.unchanged(file, &dir)?;
                 }
                 Ok(Some(Done {
+                    seed: cell.plan.seed,
                     rounds: read_rounds(&dir)?,
                     summary,
                     dir,
@@ -253,6 +273,7 @@ impl Grid<'_> {
         });
         match ended {
             Ok(Ended::Finished(finished)) => Ok(Ok(Done {
+                seed: cell.plan.seed,
                 rounds: read_rounds(&out)?,
                 summary: finished.summary.clone(),
                 dir: out,

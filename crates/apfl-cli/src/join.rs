@@ -4,12 +4,13 @@ use std::path::Path;
 
 use apfl::algorithm::AlgorithmSpec;
 use apfl::algorithm::apfl::Mixing;
+use apfl::choice::Candidate;
 use apfl::data::{Shard, Source, newcomer};
 use apfl::error::{Error, Result};
-use apfl::join::{Epoch, Joined, Joining, join};
+use apfl::join::{ChoosingNewcomer, Epoch, Joined, Joining, choose_mixing, join};
 use apfl::metrics::Score;
 use apfl::params::bytes_of;
-use apfl::store::run_dir::{Counts, FinishedRun};
+use apfl::store::run_dir::{ChosenRecord, Counts, FinishedRun};
 use apfl::store::{tensors, write_atomically};
 use apfl::{TrainedModel, WhichModel};
 use serde::Serialize;
@@ -23,6 +24,8 @@ struct Document<'a> {
     client: &'a str,
     examples: Counts,
     mixing: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chosen: Option<ChosenRecord>,
     running: bool,
     epochs: &'a [Epoch],
 }
@@ -33,14 +36,28 @@ pub fn run(args: &args::Join) -> Result<()> {
     let shared = run.model(WhichModel::Shared, "")?;
     let model = shared.model();
     let shard = data(&run, &args.data)?;
-    let joining = Joining {
-        mixing: mixing(args.mixing.as_deref(), &run.plan.algorithm)?,
+    let chooses = chooses(args.mixing.as_deref(), &run)?;
+    let mut joining = Joining {
+        mixing: match chooses {
+            Some(_) => Mixing::Fixed(0.0),
+            None => mixing(args.mixing.as_deref(), &run.plan.algorithm)?,
+        },
         epochs: args.epochs,
         running: args.running,
         pace: run.plan.pace.of_newcomer(),
         seed: run.plan.seed,
         number: 0,
         unit: run.schema.label_scale().map_or(1.0, |s| s.deviation),
+    };
+    let choice = match &chooses {
+        None => None,
+        Some(how) => {
+            let choice = choose_mixing(model, shared.params(), &shard, &joining, how)?;
+            // The shared model is α = 0 with w frozen.
+            joining.mixing = Mixing::Fixed(choice.candidate.mixing().unwrap_or(0.0));
+            joining.running &= choice.candidate != Candidate::Shared;
+            Some(ChosenRecord::of(&choice, &how.choosing.list()))
+        }
     };
     let regression = run.schema.task.classes() == 0;
     let joined = join(model, shared.params(), &shard, &joining, regression)?;
@@ -52,9 +69,11 @@ pub fn run(args: &args::Join) -> Result<()> {
             test: None,
         },
         mixing: match joining.mixing {
+            _ if choice.is_some() => "chosen",
             Mixing::Fixed(_) => "fixed",
             _ => "adaptive",
         },
+        chosen: choice,
         running: joining.running,
         epochs: &joined.epochs,
     };
@@ -102,6 +121,31 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
     Ok(shard)
 }
 
+/// How the newcomer chooses, where the run did and nothing else is asked for.
+fn chooses(text: Option<&str>, run: &FinishedRun) -> Result<Option<ChoosingNewcomer>> {
+    let asked = text == Some("chosen");
+    if text.is_some() && !asked {
+        return Ok(None);
+    }
+    let prior = run.summary()?.prior;
+    let (Some(choosing), Some(prior)) = (run.plan.algorithm.choosing(), prior) else {
+        return match asked {
+            false => Ok(None),
+            true => Err(Error::Request(format!(
+                "--mixing chosen: {} has no choice to go by; it is for runs with \
+                 algorithm.mixing = {{ chosen = [… ] }}",
+                run.path.display()
+            ))),
+        };
+    };
+    let list = choosing.list();
+    let loss = |c: &Candidate| prior.losses.get(&c.name()).copied().flatten();
+    Ok(Some(ChoosingNewcomer {
+        choosing: choosing.clone(),
+        curve: list.iter().map(|c| loss(c).unwrap_or(0.0)).collect(),
+    }))
+}
+
 /// `0.5`, `adaptive` or `adaptive:0.1`; by default what the run had, or 0.5.
 fn mixing(text: Option<&str>, algorithm: &AlgorithmSpec) -> Result<Mixing> {
     let of_run = algorithm.apfl().map(|apfl| apfl.mixing);
@@ -110,8 +154,8 @@ fn mixing(text: Option<&str>, algorithm: &AlgorithmSpec) -> Result<Mixing> {
     };
     let wrong = || {
         Error::Request(format!(
-            "--mixing {text}: expected a number from 0 to 1, adaptive, or adaptive:0.1 \
-             (where α starts)"
+            "--mixing {text}: expected a number from 0 to 1, adaptive, adaptive:0.1 (where α \
+             starts), or chosen"
         ))
     };
     let alpha = |text: &str| match text.parse::<f32>() {
@@ -225,8 +269,15 @@ fn text(document: &Document<'_>, regression: bool) -> String {
         row.push(format!("{:.3}", epoch.mixing));
         rows.push(row);
     }
+    let chosen = document.chosen.as_ref().map_or(String::new(), |chosen| {
+        let word = chosen.alpha.name();
+        format!(
+            " ({word}, by {} held-out rows and the run's prior)",
+            chosen.rows
+        )
+    });
     format!(
-        "client {}: {} training and {} validation examples; α {}, w {}\n\n{}",
+        "client {}: {} training and {} validation examples; α {}{chosen}, w {}\n\n{}",
         document.client,
         document.examples.train,
         document.examples.valid,

@@ -8,9 +8,11 @@ mod data;
 mod evaluate;
 mod export;
 mod grid;
+mod guard;
 mod init;
 mod join;
 mod kinds;
+mod memory;
 mod npz;
 mod predict;
 mod progress;
@@ -18,7 +20,6 @@ mod reproduce;
 mod resume;
 mod run;
 mod signals;
-mod statistics;
 mod summary;
 mod sweep;
 mod table;
@@ -27,7 +28,7 @@ mod theory;
 use std::process::ExitCode;
 
 use apfl::error::Result;
-use apfl_cli::{chart, output, report};
+use apfl_cli::{advise, chart, output, report, statistics};
 use clap::Parser;
 
 use args::{Args, Command};
@@ -67,6 +68,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Predict(args) => predict::predict(&args)?,
         Command::Evaluate(args) => evaluate::evaluate(&args)?,
         Command::Join(args) => join::run(&args)?,
+        Command::Advise(args) => advise::run(&args.run, args.json)?,
         Command::Report(args) => report::run(&args.runs, args.out.as_deref())?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,

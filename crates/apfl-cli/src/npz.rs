@@ -85,7 +85,7 @@ mod tests {
     /// Every byte of an archive of one array [1, −2], as the two formats prescribe.
     #[test]
     fn one_array_byte_by_byte() {
-        let bytes = archive([("b", &[2][..], &[1.0, -2.0][..])]).unwrap();
+        let bytes = archive([("b", &[2][..], &[1.0, -2.0][..])], &[]).unwrap();
         let content = [
             b"\x93NUMPY\x01\x00\x76\x00".as_slice(),
             b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",

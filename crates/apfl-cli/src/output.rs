@@ -1,6 +1,7 @@
 //! What goes to stdout.
 
-use std::io::{ErrorKind, Write};
+use std::borrow::Cow;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 use apfl::error::{Error, Result};
@@ -8,6 +9,10 @@ use apfl::error::{Error, Result};
 /// Prints to stdout. A reader that has gone away (`apfl … | head`) is no error.
 pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
+    let text = match out.is_terminal() {
+        true => harmless(text),
+        false => Cow::Borrowed(text),
+    };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(source) if source.kind() != ErrorKind::BrokenPipe => Err(Error::File {
             path: Path::new("stdout").into(),
@@ -20,7 +25,44 @@ pub fn print(text: &str) -> Result<()> {
 
 /// Tells something on stderr. That nobody listens is no error.
 pub fn tell(line: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    let text = line.to_string();
+    let _ = writeln!(
+        std::io::stderr().lock(),
+        "{}",
+        on_a_screen(&harmless(&text))
+    );
+}
+
+/// Text without characters that would steer a terminal: names come from outside. New lines
+/// and tabs stay.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| match steers(c) {
+        true => c.escape_default().collect(),
+        false => c.to_string(),
+    };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+/// Lines and characters of a line that a message may have.
+const LINES: usize = 40;
+const LINE: usize = 1000;
+
+/// A message that fits a screen: long lines are cut, and many of them are counted.
+fn on_a_screen(text: &str) -> String {
+    let cut = |line: &str| match line.char_indices().nth(LINE) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    };
+    let mut lines: Vec<String> = text.lines().take(LINES).map(cut).collect();
+    let more = text.lines().count().saturating_sub(LINES);
+    if more > 0 {
+        lines.push(format!("… and {}", counted(more, "more line")));
+    }
+    lines.join("\n")
 }
 
 /// What a user is told of an error: the library's words, and this program's way out.
@@ -103,6 +145,16 @@ mod tests {
             vec!["bcd".into(), "23".into()],
         ];
         assert_eq!(columns(&rows), "a     1\nbcd  23\n");
+    }
+
+    #[test]
+    fn names_do_not_steer_a_terminal_and_messages_fit_a_screen() {
+        assert_eq!(harmless("a\u{1b}[2Jb\r\tc\n"), "a\\u{1b}[2Jb\\r\tc\n");
+        assert_eq!(on_a_screen("one\ntwo"), "one\ntwo");
+        let long = on_a_screen(&format!("{}\n{}", "ä".repeat(5000), "x\n".repeat(99)));
+        assert_eq!(long.lines().count(), LINES + 1);
+        assert!(long.ends_with("… and 60 more lines"), "{long}");
+        assert!(long.lines().all(|line| line.chars().count() <= LINE + 1));
     }
 
     #[test]

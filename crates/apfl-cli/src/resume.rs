@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use apfl::error::{Error, Result};
-use apfl::spec::{Plan, differences};
+use apfl::spec::{Plan, differences, prolonged};
 use apfl::store::run_dir::InterruptedRun;
 use toml::Table;
 
@@ -42,9 +42,18 @@ pub fn begun(args: &args::Run) -> Result<Option<(Plan, InterruptedRun)>> {
                 base
             }
         };
-        let way_out =
-            "leave the spec out to continue the run as it was begun, or give another --out";
-        agree(&plan.resolved, &base.plan()?.resolved, &out, way_out)?;
+        let given = base.plan()?.resolved;
+        if let Some(rounds) = prolonged(&plan.resolved, &given)? {
+            run.spec.set(&format!("training.rounds={rounds}"))?;
+            run.summary = None;
+            return Ok(Some((run.spec.plan()?, run)));
+        }
+        let way_out = match &args.spec {
+            Some(_) => "leave the spec out to continue the run as it was begun",
+            None => "engine, checkpoint and more training.rounds may be set for a run that goes on",
+        };
+        let way_out = format!("{way_out}; for another run give another --out");
+        agree(&plan.resolved, &given, &out, &way_out)?;
     }
     Ok(Some((plan, run)))
 }

@@ -10,14 +10,16 @@ use apfl::error::{Error, Result};
 use apfl::run::{Ended, Event, Run};
 use apfl::spec::Plan;
 use apfl::spec::Resources;
-use apfl::store::RunDir;
 use apfl::store::checkpoint::Found;
 use apfl::store::run_dir::{InterruptedRun, Summary};
+use apfl::store::{RunDir, UtcTime};
 use apfl::training::Setup;
 use serde::Serialize;
 
 use crate::args::{self, read_spec};
 use crate::cluster;
+use crate::guard;
+use crate::memory;
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
 use crate::report;
@@ -41,7 +43,10 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
         directory: Some(&out),
         ..Resources::default()
     };
-    let setup = prepared.plan.setup_with(dataset, on);
+    let setup = prepared.plan.setup_with(dataset, on).and_then(|setup| {
+        memory::require_room(memory::of_models(&setup), args.force)?;
+        Ok(setup)
+    });
     if setup.is_err() && prepared.out.is_none() {
         let _ = std::fs::remove_dir(&out); // made a moment ago, and still empty
     }
@@ -141,13 +146,22 @@ impl Prepared {
             Some(begun) => run.resume(begun.path),
         };
         let stop = stop_on_signal()?;
-        let mut progress = None;
+        let mut progress: Option<Progress> = None;
+        let mut notes = Some(notes);
+        let mut pass = None;
         let ended = run.watch(&mut |event| {
             let begin = || Progress::rounds(rounds, 0, args.quiet);
             match event {
+                Event::Pass { pass: this, of } => {
+                    progress.iter().for_each(Progress::clear);
+                    pass = Some((this, of));
+                    if !args.quiet {
+                        crate::output::tell(which_pass(this, of));
+                    }
+                }
                 Event::Begun(round) => {
                     let bar = Progress::rounds(rounds, round, args.quiet);
-                    if !args.quiet {
+                    if let (Some(notes), false) = (notes.take(), args.quiet) {
                         notes.iter().for_each(|note| bar.say(note));
                     }
                     progress = Some(bar);
@@ -187,6 +201,12 @@ impl Prepared {
                     ));
                 }
                 report::write(&[out.to_owned()], &out.join("report.html"))?;
+                let chosen = self.plan.algorithm.choosing().is_some();
+                if !args.quiet
+                    && let Some(line) = guard::line(summary, &finished.clients()?, chosen)
+                {
+                    crate::output::tell(line);
+                }
                 show(args, Some(&headline), summary, out)?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -195,6 +215,10 @@ impl Prepared {
                     true => "stopped during delivery".to_string(),
                     false => format!("stopped after round {round} of {rounds}"),
                 };
+                let when = match pass {
+                    Some((pass, of)) => format!("{when}, in pass {pass} of {of}"),
+                    None => when,
+                };
                 crate::output::tell(format!(
                     "{when}; continue with: apfl run --resume --out {}",
                     out.display()
@@ -202,6 +226,14 @@ impl Prepared {
                 Ok(ExitCode::FAILURE)
             }
         }
+    }
+}
+
+/// What a pass of a choice is for.
+fn which_pass(pass: u64, of: u64) -> String {
+    match pass == of {
+        true => format!("pass {pass} of {of}: all training rows, each client with its choice"),
+        false => format!("pass {pass} of {of}: all candidates, with rows held out to choose by"),
     }
 }
 
@@ -258,12 +290,22 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
         true => String::new(),
         false => format!(", {k} a round"),
     };
+    // Whose examples are whose decides everything, so it is said where nothing names them.
+    let table = |key: &str| plan.resolved.get("data")?.get("partition")?.get(key);
+    let partition = match table("kind").and_then(|kind| kind.as_str()) {
+        None => String::new(),
+        Some(kind) => match (table("classes"), table("concentration")) {
+            (Some(classes), _) => format!(" by {kind} of {classes} classes"),
+            (_, Some(c)) => format!(" by {kind} of {c}"),
+            _ => format!(" by {kind}"),
+        },
+    };
     let rule = match plan.aggregation {
         Aggregation::Mean => String::new(),
         rule => format!(" · {rule}"),
     };
     format!(
-        "{}{rule} · {} ({} parameters) · {} · {}{cohort} · seed {}",
+        "{}{rule} · {} ({} parameters) · {}{partition} · {}{cohort} · seed {}",
         plan.algorithm.describe(),
         plan.architecture.kind(),
         world.model.layout().len(),
@@ -275,7 +317,7 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
 
 /// Makes `runs/<name>-<UTC time>`, with a number behind where that is taken.
 pub fn new_directory(name: &str) -> Result<PathBuf> {
-    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let time = UtcTime::now().compact();
     let failed = |path: &Path, source| Error::File {
         path: path.into(),
         action: "create",

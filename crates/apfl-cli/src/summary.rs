@@ -32,6 +32,9 @@ pub fn table(summary: &Summary) -> String {
     ] {
         rows.push(row(name, over));
     }
+    if let Some(alone) = &summary.alone {
+        rows.push(row("alone", alone));
+    }
     if let Some(majority) = summary.majority {
         let mut row = vec![String::new(); 7];
         row[0] = "majority class".into();
@@ -48,9 +51,20 @@ pub fn table(summary: &Summary) -> String {
     text.push_str(&details(models));
     if let Some(a) = &summary.mixing {
         text.push_str(&format!(
-            "\nmixing α: mean {:.2}, from {:.2} to {:.2}, half of the clients below {:.2}\n",
-            a.mean, a.min, a.max, a.q50
+            "\nmixing α: mean {:.2}, median {:.2}, from {:.2} to {:.2}\n",
+            a.mean, a.q50, a.min, a.max
         ));
+    }
+    if !summary.chosen.is_empty() {
+        let each = summary.chosen.iter();
+        let each: Vec<String> = each.map(|(name, n)| format!("{name}: {n}")).collect();
+        text.push_str(&format!(
+            "chosen by how many clients: {}\n",
+            each.join(", ")
+        ));
+    }
+    if summary.gain.is_some() {
+        text.push_str("apfl advise RUN says whether joining is worth it, client by client\n");
     }
     if summary.attackers > 0 {
         text.push_str(&format!(

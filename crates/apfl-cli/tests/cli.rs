@@ -307,7 +307,7 @@ fn what_cannot_be_done_ends_with_1_and_leaves_no_result() {
         &["export", "r", "--model", "shared", "--out", "x.npz"],
         1,
     );
-    assert!(message.contains("finished run"), "{message}");
+    assert!(message.contains("the run is not finished"), "{message}");
 }
 
 #[test]

@@ -121,28 +121,32 @@ fn every_algorithm_ends_with_the_bits_of_one_process() {
     for (k, algorithm) in apfl::algorithm::every_algorithm().iter().enumerate() {
         let algorithm = format!("algorithm={algorithm}");
         let whole = dir.path().join(format!("threads-{k}"));
-        let share = |share| ["--set", share, "--set", &*algorithm];
-        let mut args = [&SMALL[..], &share("federation.participation=0.6")].concat();
-        if !threads(&run(&args, &[], &whole))
-            .output()
-            .unwrap()
-            .status
-            .success()
-        {
-            // An algorithm that wants every client in every round.
-            args = [&SMALL[..], &share("federation.participation=1.0")].concat();
-            ok(threads(&run(&args, &[], &whole)));
-        }
+        let with = |share, model| ["--set", share, "--set", model, "--set", &*algorithm];
+        // Some want every client in every round, some a model of which they share a part.
+        let settings = [
+            with("federation.participation=0.6", "model.kind=logistic"),
+            with("federation.participation=1.0", "model.kind=logistic"),
+            with(
+                "federation.participation=0.6",
+                "model={ kind = 'mlp', hidden = [7] }",
+            ),
+        ];
+        let settings = settings.map(|settings| [&SMALL[..], &settings].concat());
+        let takes = |args: &Vec<&str>| {
+            let mut alone = threads(&run(args, &[], &whole));
+            alone.output().unwrap().status.success()
+        };
+        let args = settings.iter().find(|args| takes(args)).expect(&algorithm);
         for n in 1..=4 {
             let out = dir.path().join(format!("ranks-{k}-{n}"));
-            ok(ranks(n, &run(&args, &MPI, &out)));
+            ok(ranks(n, &run(args, &MPI, &out)));
             same(&out, &whole, &format!("{n} ranks, {algorithm}"));
         }
         // A rank is killed; another number of ranks, or threads alone, go on.
         let out = dir.path().join(format!("killed-{k}"));
         let often = [&MPI[..], &["--set", "checkpoint.every=1"]].concat();
         let rank = k % 3;
-        let message = kill_a_rank(&out, &run(&args, &often, &out), rank);
+        let message = kill_a_rank(&out, &run(args, &often, &out), rank);
         assert!(message.contains(&format!("rank {rank}")), "{message}");
         assert!(!out.join("summary.json").exists());
         let resume = run(&["--resume", "--quiet"], &[], &out);

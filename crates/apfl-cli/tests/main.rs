@@ -1,6 +1,8 @@
 //! Every test of the program, as one program of tests: it is linked once, and its tests
 //! share the cores. A new file of tests is a line here.
 
+mod accidents;
+mod advise;
 mod cli;
 mod cluster;
 mod data;

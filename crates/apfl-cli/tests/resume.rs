@@ -95,15 +95,20 @@ fn a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(remainder: usize) {
         let mut args = [&BASE[..], &["--set", &algorithm]].concat();
         let whole = dir.path().join(format!("whole-{k}"));
         let mut started = Instant::now();
-        let output = command(&whole, &args).output().unwrap();
-        if !output.status.success() {
-            // An algorithm that wants every client in every round.
-            args.extend(["--set", "federation.participation=1.0"]);
-            started = Instant::now();
-            let output = command(&whole, &args).output().unwrap();
-            let message = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{algorithm}: {message}");
+        let mut output = command(&whole, &args).output().unwrap();
+        // Some want every client in every round, some a model of which they share a part.
+        for wanted in [
+            "federation.participation=1.0",
+            "model={ kind = 'mlp', hidden = [7] }",
+        ] {
+            if !output.status.success() {
+                args.extend(["--set", wanted]);
+                started = Instant::now();
+                output = command(&whole, &args).output().unwrap();
+            }
         }
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{algorithm}: {message}");
         let time = started.elapsed();
         for memory in ["engine.memory=ram", "engine.memory=disk"] {
             let args = [&args[..], &["--set", memory]].concat();

@@ -61,7 +61,10 @@ fn a_sweep_is_its_runs_and_goes_on_where_it_stopped() {
     assert_eq!(again, lines);
     assert_eq!(touched("o/runs/apfl,seed=1/summary.json"), before);
     let csv = fs::read_to_string(at.join("o/sweep.csv")).unwrap();
-    assert!(csv.starts_with("algorithm.kind,shared,shared_sd"), "{csv}");
+    assert!(
+        csv.starts_with("algorithm.kind,seed,shared_loss,shared_accuracy,shared_worst_decile"),
+        "{csv}"
+    );
     // Another spec into the same place is refused.
     fs::write(at.join("s.toml"), SPEC.replace("rounds = 4", "rounds = 5")).unwrap();
     let said = fails(at, &args, 2);
@@ -208,4 +211,203 @@ fn every_preset_is_a_spec() {
             "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "table1", "table2"
         ]
     );
+}
+
+#[test]
+fn a_sweep_keeps_to_its_own_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    fs::write(at.join("s.toml"), SPEC).unwrap();
+    ok(at, &["run", "s.toml", "--quiet", "--out", "r"]);
+    let report = fs::read(at.join("r/report.html")).unwrap();
+    let seeds = ["sweep", "s.toml", "--seeds", "2", "--quiet", "--out"];
+    let said = fails(at, &[&seeds[..], &["r"]].concat(), 2);
+    assert!(said.contains("--out r: a run was begun there"), "{said}");
+    assert_eq!(fs::read(at.join("r/report.html")).unwrap(), report);
+    // Seeds alone, and the same again; another sweep is refused the place.
+    ok(at, &[&seeds[..], &["o"]].concat());
+    let csv = fs::read_to_string(at.join("o/sweep.csv")).unwrap();
+    assert!(csv.starts_with("seed,shared_loss,"), "{csv}");
+    assert_eq!(csv.lines().count(), 3);
+    ok(at, &[&seeds[..], &["o"]].concat());
+    let over = ["--over", "training.rounds=1,2"];
+    let said = fails(at, &[&seeds[..], &["o"], &over].concat(), 2);
+    assert!(said.contains("there is a sweep over"), "{said}");
+    let said = fails(at, &["sweep", "s.toml"], 2);
+    assert!(said.contains("nothing to sweep over"), "{said}");
+    // Everything wrong at once.
+    let wrong = ["sweep", "s.toml", "--over", "training.rounds=0,3,x"];
+    let said = fails(at, &wrong, 2);
+    assert!(
+        said.contains("found 0,") && said.contains("found \"x\""),
+        "{said}"
+    );
+    // An unfinished run of another version is not thrown away.
+    let cell = at.join("o/runs/seed=2");
+    fs::remove_file(cell.join("summary.json")).unwrap();
+    let environment = fs::read_to_string(cell.join("environment.json")).unwrap();
+    let commit = json(&cell.join("environment.json"))["commit"].to_string();
+    let other = environment.replace(&commit, "\"another\"");
+    fs::write(cell.join("environment.json"), other).unwrap();
+    let said = fails(at, &[&seeds[..], &["o"]].concat(), 1);
+    assert!(said.contains("was begun by version"), "{said}");
+    assert!(cell.join("checkpoint").exists());
+}
+
+#[test]
+fn the_files_of_a_sweep_have_every_run_and_its_report_the_spread() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    fs::write(at.join("s.toml"), SPEC).unwrap();
+    let args = [
+        "sweep",
+        "s.toml",
+        "--over",
+        "training.learning_rate=0.01,0.5",
+        "--seeds",
+        "3",
+        "--best",
+        "training.learning_rate",
+        "--quiet",
+        "--out",
+        "o",
+    ];
+    ok(at, &args);
+    let csv = fs::read_to_string(at.join("o/sweep.csv")).unwrap();
+    let mut rows = csv.lines();
+    let head: Vec<&str> = rows.next().unwrap().split(',').collect();
+    let column = |name: &str| head.iter().position(|h| *h == name).unwrap();
+    let rows: Vec<Vec<&str>> = rows.map(|row| row.split(',').collect()).collect();
+    assert_eq!(rows.len(), 6);
+    let mut accuracies = Vec::new();
+    for row in &rows {
+        let name = format!("learning_rate={},seed={}", row[0], row[column("seed")]);
+        let valid = json(&at.join("o/runs").join(name).join("summary.json"));
+        for (name, of) in [
+            (
+                "personal_loss",
+                &valid["personal"]["pooled"]["valid"]["loss"],
+            ),
+            (
+                "personal_accuracy",
+                &valid["personal"]["pooled"]["valid"]["accuracy"],
+            ),
+            (
+                "shared_worst_decile",
+                &valid["shared"]["worst_decile"]["valid"]["accuracy"],
+            ),
+        ] {
+            let there: f64 = row[column(name)].parse().unwrap();
+            assert!((there - of.as_f64().unwrap()).abs() < 1e-12, "{name}");
+        }
+        accuracies.push((
+            row[0].to_owned(),
+            row[column("personal_accuracy")].parse::<f64>().unwrap(),
+        ));
+    }
+    // The value that is best by its mean is marked in all its rows, and no other.
+    let mean = |rate: &str| {
+        let of = accuracies.iter().filter(|(r, _)| r == rate);
+        of.map(|(_, a)| a / 3.0).sum::<f64>()
+    };
+    let best = if mean("0.5") > mean("0.01") {
+        "0.5"
+    } else {
+        "0.01"
+    };
+    for row in &rows {
+        assert_eq!(row[column("best")], (row[0] == best).to_string());
+    }
+    let deviation = |rate: &str| {
+        let of = accuracies.iter().filter(|(r, _)| r == rate);
+        (of.map(|(_, a)| (a - mean(rate)).powi(2)).sum::<f64>() / 2.0).sqrt()
+    };
+    let page = fs::read_to_string(at.join("o/report.html")).unwrap();
+    for rate in ["0.01", "0.5"] {
+        let cell = format!(
+            "{:.2} ± {:.2}%",
+            100.0 * mean(rate),
+            100.0 * deviation(rate)
+        );
+        assert!(page.contains(&cell), "{cell}");
+    }
+}
+
+#[test]
+fn a_verdict_of_many_seeds_is_not_written_over_by_one_of_few() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let small = ["--set", "data.clients=4", "--set", "training.rounds=2"];
+    let item = [
+        "reproduce",
+        "fig4",
+        "--no-variants",
+        "--quiet",
+        "--out",
+        "o",
+    ];
+    ok(at, &[&item[..], &small, &["--seeds", "2"]].concat());
+    let verdict = fs::read(at.join("o/fig4/verdict.md")).unwrap();
+    let said = fails(at, &[&item[..], &small, &["--seeds", "1"]].concat(), 2);
+    assert!(
+        said.contains("is of 2 seeds and would be written over"),
+        "{said}"
+    );
+    assert_eq!(fs::read(at.join("o/fig4/verdict.md")).unwrap(), verdict);
+}
+
+/// Four runs of pFedMe over a rate that it does not use would be one and the same run.
+#[test]
+fn a_rate_that_an_algorithm_does_not_use_is_not_swept_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    fs::write(at.join("s.toml"), SPEC).unwrap();
+    for (kinds, over, own) in [
+        (
+            "apfl,pfedme",
+            "training.learning_rate=0.1,0.2",
+            "algorithm.rate",
+        ),
+        (
+            "perfedavg",
+            "training.schedule.factor=0.9,0.99",
+            "algorithm.outer_rate",
+        ),
+        ("l2gd", "training.local_steps=3,5", "training.learning_rate"),
+    ] {
+        let kinds = format!("algorithm.kind={kinds}");
+        let args = [
+            "sweep", "s.toml", "--over", &kinds, "--over", over, "--out", "o",
+        ];
+        let said = fails(at, &args, 2);
+        for words in ["is not used by", own, "--over rate="] {
+            assert!(said.contains(words), "{said}");
+        }
+        assert!(!at.join("o").exists(), "nothing was run");
+    }
+    // `rate` is each one's own, and the best of it is chosen for each.
+    let args = [
+        "sweep",
+        "s.toml",
+        "--over",
+        "algorithm.kind=fedavg,pfedme,perfedavg",
+        "--over",
+        "rate=1e-9,0.05",
+        "--best",
+        "rate",
+        "--out",
+        "o",
+        "--json",
+    ];
+    let lines: Value = serde_json::from_str(&ok(at, &args)).unwrap();
+    assert_eq!(lines.as_array().unwrap().len(), 3);
+    for (kind, table, key) in [
+        ("fedavg", "training", "learning_rate"),
+        ("pfedme", "algorithm", "rate"),
+        ("perfedavg", "algorithm", "outer_rate"),
+    ] {
+        let spec = format!("o/runs/{kind},rate=0.05,seed=1/spec.toml");
+        let spec: toml::Table = fs::read_to_string(at.join(spec)).unwrap().parse().unwrap();
+        assert_eq!(spec[table][key].as_float(), Some(0.05), "{kind}");
+    }
 }

@@ -9,7 +9,8 @@ mod train;
 
 use std::path::PathBuf;
 
-use apfl::store::run_dir::InterruptedRun;
+use apfl::advise::Advice;
+use apfl::store::run_dir::{FinishedRun, InterruptedRun};
 use pyo3::prelude::*;
 
 use errors::Told;
@@ -24,7 +25,7 @@ mod _apfl {
     #[pymodule_export]
     use super::train::train;
     #[pymodule_export]
-    use super::{report, require_run, version};
+    use super::{advise, report, require_run, version};
 }
 
 /// The version, and the commit that the module was built from.
@@ -39,6 +40,14 @@ fn version() -> (String, String) {
 fn report(py: Python<'_>, runs: Vec<PathBuf>, file: PathBuf) -> PyResult<()> {
     py.detach(|| apfl_cli::report::write(&runs, &file))
         .map_err(|e| e.told())
+}
+
+/// What a finished run says about joining, as JSON.
+#[pyfunction]
+fn advise(py: Python<'_>, directory: PathBuf) -> PyResult<String> {
+    let advice = py.detach(|| Advice::of_run(&FinishedRun::open(&directory)?));
+    let advice = advice.map_err(|e| e.told())?;
+    Ok(serde_json::to_string(&advice).expect("plain JSON"))
 }
 
 /// An error where no run was begun in a directory; whether it is finished.

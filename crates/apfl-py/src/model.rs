@@ -26,7 +26,8 @@ pub struct TrainedModel {
 /// Indices or values, scores where there are classes, and notes.
 type Answer<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Vec<String>);
 
-/// Opens a model of a finished run: `shared`, or a client's `localized`, `local`, `personal`.
+/// Opens a model of a finished run: `shared`, or a client's `localized`, `local`, `personal`,
+/// `alone`.
 #[pyfunction]
 pub fn open_model(
     py: Python<'_>,
@@ -39,9 +40,10 @@ pub fn open_model(
         "localized" => WhichModel::Localized,
         "local" => WhichModel::Local,
         "personal" => WhichModel::Personal,
+        "alone" => WhichModel::Alone,
         other => {
             return Err(PyValueError::new_err(format!(
-                "which: found '{other}', allowed is personal, shared, localized or local"
+                "which: found '{other}', allowed is personal, shared, localized, local or alone"
             )));
         }
     };

@@ -139,3 +139,27 @@ def test_the_directory_is_its_owners_alone(run):
 def test_arrays_are_ready_for_use(run):
     for array in run.model("west").state_dict().values():
         assert array.dtype == np.float32 and array.flags.writeable and array.flags.c_contiguous
+
+
+def test_advice_is_the_programs(frame, tmp_path, apfl_program):
+    spec = SPEC | {"algorithm": {"kind": "apfl", "mixing": {"chosen": [0, 0.5, 1], "folds": 2}}}
+    run = apfl.train(spec, data=frame, out=tmp_path / "run")
+    advice = run.advise()
+    assert advice == apfl_program("advise", run.directory, "--json")
+    assert {c["client"] for c in advice["clients"]} == {"north", "south", "west"}
+    verdicts = [c["verdict"] for c in advice["clients"]]
+    assert [verdicts.count(v) for v in ("helps", "harms", "undecided")] == [
+        advice["total"][v] for v in ("helps", "harms", "undecided")
+    ]
+    # The gain is the loss of training alone minus that of the model served, on those rows.
+    records = {c["client"]: c for c in run.clients}
+    for client in advice["clients"]:
+        own = records[client["client"]]
+        gain = own["alone"]["valid"]["loss"] - own["personal"]["valid"]["loss"]
+        assert client["gain"] == pytest.approx(gain, abs=1e-6)
+    assert run.model("north", which="alone").predict(frame).shape == (len(frame),)
+
+
+def test_advice_needs_a_choice(run):
+    with pytest.raises(apfl.RunError, match="alone"):
+        run.advise()

@@ -42,7 +42,7 @@ pub fn main() -> Result<()> {
             client.client,
             rmse(&client.scores.shared),
             rmse(&client.scores.personal),
-            client.mixing.unwrap_or(f64::NAN)
+            client.alpha().unwrap_or(f64::NAN)
         );
     }
     Ok(())

@@ -9,6 +9,10 @@
 
 use std::fmt;
 
+pub mod optimizer;
+
+pub use optimizer::ServerOptimizer;
+
 use crate::error::{Error, Result};
 use crate::pack::{Array, Arrays, Pack};
 use crate::params::{Params, distance_squared};

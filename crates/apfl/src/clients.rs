@@ -1,16 +1,19 @@
 //! The clients that live in this process: their shards and their memories.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::Algorithm;
+use crate::choice::{Candidate, Choosing, HeldOut, Pass};
+use crate::data::aside::{Aside, put_aside};
 use crate::data::{Dataset, Examples, Labels, Shard};
 use crate::digest::digest_of;
 use crate::error::{Error, Result};
 use crate::memories::{DiskMemories, Memories};
-use crate::metrics::{ByModel, Finals, Scoring, Tallies};
+use crate::metrics::{ByModel, Finals, Gain, Scoring, Tallies};
 use crate::model::Model;
 use crate::pack::{Arrays, Field, Pack};
 use crate::params::{Params, bytes_of};
@@ -66,6 +69,23 @@ impl std::fmt::Debug for World {
     }
 }
 
+impl World {
+    /// The same in a pass of a choice: with a part of everybody's training rows put aside, or
+    /// with all of them.
+    pub fn in_pass(mut self, choosing: &Choosing, pass: Pass) -> Self {
+        if let Pass::HeldOut(part) = pass {
+            let aside = Aside {
+                seed: self.seed,
+                folds: choosing.folds,
+                part,
+                share: choosing.aside,
+            };
+            self.dataset = put_aside(self.dataset, aside);
+        }
+        self
+    }
+}
+
 /// A client's answer to a round.
 #[derive(Debug)]
 pub struct Reply<U> {
@@ -73,6 +93,10 @@ pub struct Reply<U> {
     pub update: U,
     /// Scores of (localized, personal), where they were asked for.
     pub tallies: Option<(Tallies, Tallies)>,
+    /// Where the client has several models to choose from and scores were asked for: each
+    /// one's scores, and its loss summed over the held-out rows. Which of them is personal,
+    /// all clients decide together.
+    pub candidates: Vec<(f64, Tallies)>,
     /// αᵢ after the round.
     pub mixing: Option<f32>,
     /// Local steps it took.
@@ -98,6 +122,10 @@ pub struct Delivered {
     pub majority: Option<f64>,
     /// What its final scores are made of.
     pub finals: ByModel<Finals>,
+    /// The same of training alone, where the client did that too.
+    pub alone: Option<Finals>,
+    /// What joining gave it then.
+    pub gain: Option<Gain>,
     /// Its models, where they are to be handed over.
     pub models: Option<ClientModels>,
 }
@@ -118,6 +146,8 @@ pub struct ClientModels {
     pub localized: Params,
     /// vᵢ where there is one, else the localized model.
     pub local: Params,
+    /// What it trained alone, where it did.
+    pub alone: Option<Params>,
 }
 
 /// What becomes of the models that delivery makes.
@@ -140,6 +170,8 @@ pub struct ModelFiles {
     pub localized: Slots,
     /// Their own.
     pub local: Slots,
+    /// What they trained alone, where they did.
+    pub alone: Option<Slots>,
 }
 
 impl ModelFiles {
@@ -147,14 +179,19 @@ impl ModelFiles {
         let place = place as u64;
         self.personal.write(place, &bytes_of(&models.personal))?;
         self.localized.write(place, &bytes_of(&models.localized))?;
-        self.local.write(place, &bytes_of(&models.local))
+        self.local.write(place, &bytes_of(&models.local))?;
+        match (&self.alone, &models.alone) {
+            (Some(slots), Some(alone)) => slots.write(place, &bytes_of(alone)),
+            _ => Ok(()),
+        }
     }
 
     /// Makes what was written durable.
     pub fn sync(&self) -> Result<()> {
         self.personal.sync()?;
         self.localized.sync()?;
-        self.local.sync()
+        self.local.sync()?;
+        self.alone.as_ref().map_or(Ok(()), Slots::sync)
     }
 }
 
@@ -177,7 +214,9 @@ pub struct Clients<A: Algorithm> {
     world: World,
     algorithm: Arc<A>,
     shards: Vec<OnceLock<Arc<Shard>>>,
+    asides: Vec<OnceLock<Option<Arc<Examples>>>>,
     memories: Memories<A::Memory>,
+    choices: RwLock<BTreeMap<usize, Candidate>>,
 }
 
 impl<A: Algorithm> std::fmt::Debug for Clients<A> {
@@ -209,7 +248,9 @@ impl<A: Algorithm> Clients<A> {
             world,
             algorithm,
             shards: (0..cached).map(|_| OnceLock::new()).collect(),
+            asides: (0..cached).map(|_| OnceLock::new()).collect(),
             memories,
+            choices: RwLock::default(),
         })
     }
 
@@ -227,6 +268,29 @@ impl<A: Algorithm> Clients<A> {
         }
         let shard = self.world.dataset.shard(client)?;
         Ok(place.get_or_init(|| shard).clone())
+    }
+
+    /// Tells clients what they have chosen to serve.
+    pub fn choose(&self, choices: &[(usize, Candidate)]) {
+        let mut all = self.choices.write().unwrap_or_else(PoisonError::into_inner);
+        all.extend(choices.iter().copied());
+    }
+
+    fn choice(&self, client: usize) -> Option<Candidate> {
+        let all = self.choices.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(&client).copied()
+    }
+
+    /// A client's training rows that are held out.
+    fn aside(&self, client: usize) -> Result<Option<Arc<Examples>>> {
+        let Some(place) = self.asides.get(client) else {
+            return self.world.dataset.held_out(client);
+        };
+        if let Some(aside) = place.get() {
+            return Ok(aside.clone());
+        }
+        let aside = self.world.dataset.held_out(client)?;
+        Ok(place.get_or_init(|| aside).clone())
     }
 
     /// A client's data for once: kept only if it is kept already.
@@ -250,7 +314,9 @@ impl<A: Algorithm> Clients<A> {
         } = &self.world;
         let rng = stream(*seed, purpose, round, client as u64);
         let changes = stream(*seed, Purpose::Augmentation, round, client as u64);
-        Site::new(&**model, train, *pace, round, rng, scratch).augmenting(changes)
+        Site::new(&**model, train, *pace, round, rng, scratch)
+            .augmenting(changes)
+            .choosing(self.choice(client))
     }
 
     fn checked(&self, site: &Site<'_>, name: &str, when: String) -> Result<()> {
@@ -302,28 +368,76 @@ impl<A: Algorithm> Clients<A> {
             None => self.algorithm.join(&self.world.w0),
         };
         let mut site = self.site(&shard.train, Purpose::Batches, round, client, scratch);
-        let steps = site.steps();
         let update = self.algorithm.local_round(sent, &mut local, &mut site);
+        let steps = site.steps();
         self.checked(&site, &shard.name, format!("in round {round}"))?;
+        let mut candidates = Vec::new();
         let tallies = if score {
             let place = format!("after the local steps of round {round}");
-            let personal = self.algorithm.personal(&local, &update, &mut site);
+            let list = self.algorithm.candidates(&local, sent, &update);
+            let personal = self.algorithm.serves(&local, sent, &update, &mut site);
             let localized = Predictor::At(self.algorithm.localized(&local, &update));
-            Some((
-                self.tallies(&localized, &shard, &place, scratch)?,
-                self.tallies(&personal, &shard, &place, scratch)?,
-            ))
+            let localized = self.tallies(&localized, &shard, &place, scratch)?;
+            let held_out = match list.is_empty() {
+                true => None,
+                false => self.aside(client)?,
+            };
+            for (candidate, model) in &list {
+                let loss = self.loss_on(model, held_out.as_deref(), &shard, &place, scratch)?;
+                let tallies = match candidate {
+                    Candidate::Mixing(0.0) => localized,
+                    _ => self.tallies(model, &shard, &place, scratch)?,
+                };
+                candidates.push((loss, tallies));
+            }
+            let personal = match list.is_empty() {
+                true => self.tallies(&personal, &shard, &place, scratch)?,
+                false => Tallies::default(),
+            };
+            Some((localized, personal))
         } else {
             None
         };
-        let mixing = self.algorithm.mixing(&local);
+        let mixing = self.mixing(client, &local);
         self.memories.put(client, local)?;
         Ok(Reply {
             update,
             tallies,
+            candidates,
             mixing,
             steps,
         })
+    }
+
+    /// αᵢ: what the client chose, or what it remembers.
+    fn mixing(&self, client: usize, local: &A::Memory) -> Option<f32> {
+        match self.choice(client) {
+            Some(choice) => choice.mixing(),
+            None => self.algorithm.mixing(local),
+        }
+    }
+
+    /// The loss of a model, summed over some rows; 0 where there are none.
+    fn loss_on(
+        &self,
+        predictor: &Predictor<'_>,
+        rows: Option<&Examples>,
+        shard: &Shard,
+        place: &str,
+        scratch: &mut Scratch,
+    ) -> Result<f64> {
+        let Some(rows) = rows else {
+            return Ok(0.0);
+        };
+        let loss = scratch.tally(&*self.world.model, predictor, rows).loss;
+        match loss.is_finite() {
+            true => Ok(loss),
+            false => Err(Error::NonFinite {
+                client: shard.name.clone(),
+                place: place.into(),
+                loss,
+            }),
+        }
     }
 
     fn tallies(
@@ -388,12 +502,63 @@ impl<A: Algorithm> Clients<A> {
         scratch: &mut Scratch,
     ) -> Result<Tallies> {
         let place = format!("when the shared model of round {round} was scored");
-        self.tallies(
-            &Predictor::At(shared),
-            &*self.shard(client)?,
-            &place,
-            scratch,
-        )
+        let algorithm = &*self.algorithm;
+        let own = self.memories.look(client, |m| algorithm.cluster(m))?;
+        let shared = Predictor::At(self.of_cluster(shared, own.unwrap_or(0)));
+        self.tallies(&shared, &*self.shard(client)?, &place, scratch)
+    }
+
+    /// One of several shared models that lie one after the other; mostly there is one.
+    fn of_cluster<'a>(&self, shared: &'a [f32], number: usize) -> &'a [f32] {
+        let len = self.world.w0.len();
+        &shared[number * len..][..len]
+    }
+
+    /// The losses of all models that a client may choose from, on its held-out rows, after a
+    /// local round as in delivery, on a copy of its memory. `None` as in [`Clients::train`].
+    pub fn hold_out(
+        &self,
+        client: usize,
+        round: u64,
+        sent: &A::Broadcast,
+        scratch: &mut Scratch,
+    ) -> Result<Option<HeldOut>> {
+        match self.held_out(client, round, sent, scratch) {
+            Err(Error::NonFinite { .. }) if self.world.skip_nonfinite => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    fn held_out(
+        &self,
+        client: usize,
+        round: u64,
+        sent: &A::Broadcast,
+        scratch: &mut Scratch,
+    ) -> Result<HeldOut> {
+        let shard = self.shard_for_once(client)?;
+        let rows = self.aside(client)?;
+        let mut local = self.copy_of(client)?;
+        let mut site = self.site(&shard.train, Purpose::Delivery, round, client, scratch);
+        let update = self.algorithm.local_round(sent, &mut local, &mut site);
+        let when = "in the local round before its choice".to_string();
+        self.checked(&site, &shard.name, when)?;
+        let list = self.algorithm.candidates(&local, sent, &update);
+        let rows = rows.as_deref();
+        let place = "on its held-out rows";
+        let losses = list
+            .iter()
+            .map(|(_, model)| self.loss_on(model, rows, &shard, place, scratch));
+        Ok(HeldOut {
+            sums: losses.collect::<Result<_>>()?,
+            rows: rows.map_or(0, |rows| rows.len() as u64),
+        })
+    }
+
+    /// A copy of a client's memory.
+    fn copy_of(&self, client: usize) -> Result<A::Memory> {
+        let local = self.memories.look(client, Clone::clone)?;
+        Ok(local.unwrap_or_else(|| self.algorithm.join(&self.world.w0)))
     }
 
     /// The last local round, on a copy of the client's memory; the client stands at
@@ -432,10 +597,7 @@ impl<A: Algorithm> Clients<A> {
     ) -> Result<Delivered> {
         let shard = self.shard_for_once(client)?;
         let algorithm = &*self.algorithm;
-        let mut local = match self.memories.look(client, Clone::clone)? {
-            Some(local) => local,
-            None => algorithm.join(&self.world.w0),
-        };
+        let mut local = self.copy_of(client)?;
         let mut site = self.site(&shard.train, Purpose::Delivery, round, client, scratch);
         let concluded = algorithm.conclude(&local, shared, &site);
         let update = algorithm.local_round(sent, &mut local, &mut site);
@@ -443,14 +605,29 @@ impl<A: Algorithm> Clients<A> {
         self.checked(&site, &shard.name, when)?;
         let personal = match concluded {
             Some(personal) => Predictor::Own(personal),
-            None => algorithm.personal(&local, &update, &mut site),
+            None => algorithm.serves(&local, sent, &update, &mut site),
         };
         let localized = Predictor::At(algorithm.localized(&local, &update));
+        let shared = Predictor::At(self.of_cluster(shared, algorithm.cluster(&local)));
         let finals = ByModel {
-            shared: self.finals(&Predictor::At(shared), &shard, scratch)?,
+            shared: self.finals(&shared, &shard, scratch)?,
             localized: self.finals(&localized, &shard, scratch)?,
             personal: self.finals(&personal, &shard, scratch)?,
         };
+        let (mut alone, mut gain) = (None, None);
+        if let Some(own) = algorithm.alone(&local) {
+            let own = Predictor::At(own);
+            alone = Some(self.finals(&own, &shard, scratch)?);
+            let tested = self.world.scoring().tested;
+            let (model, rows) = (&*self.world.model, measuring_rows(&shard, tested));
+            let mut differences = scratch.losses(model, &own, rows);
+            let served = scratch.losses(model, &personal, rows);
+            differences
+                .iter_mut()
+                .zip(served)
+                .for_each(|(d, s)| *d -= s);
+            gain = Some(Gain::of(&differences));
+        }
         let classes = shard
             .train
             .class_counts(self.world.dataset.schema().task.classes());
@@ -459,6 +636,7 @@ impl<A: Algorithm> Clients<A> {
             personal: personal.flat(),
             localized: algorithm.localized(&local, &update).to_vec(),
             local: algorithm.own(&local, &update).to_vec(),
+            alone: algorithm.alone(&local).map(<[f32]>::to_vec),
         });
         Ok(Delivered {
             client,
@@ -466,9 +644,11 @@ impl<A: Algorithm> Clients<A> {
             examples: (shard.train.len(), shard.valid.len()),
             test_examples: shard.test.len(),
             classes,
-            mixing: algorithm.mixing(&local),
+            mixing: self.mixing(client, &local),
             majority,
             finals,
+            alone,
+            gain,
             models,
         })
     }
@@ -521,6 +701,15 @@ impl<A: Algorithm> Clients<A> {
             return Err(wrong("its arrays are not those of this run".into()));
         }
         self.memories.put(client, local)
+    }
+}
+
+/// The rows on which the gain of joining is measured, by which nothing was chosen: of the
+/// test part, where the federation has one.
+fn measuring_rows(shard: &Shard, tested: bool) -> &Examples {
+    match tested {
+        true => &shard.test,
+        false => &shard.valid,
     }
 }
 

@@ -158,6 +158,7 @@ fn sharpest(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream)
         batch: None,
         learning_rate: 0.0,
         schedule: Schedule::Constant,
+        momentum: 0.0,
     };
     let mut scratch = Scratch::default();
     let start = direction(w.len(), &mut rng);

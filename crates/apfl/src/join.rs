@@ -7,7 +7,9 @@
 use serde::Serialize;
 
 use crate::algorithm::apfl::Mixing;
+use crate::choice::{Candidate, Choice, Choosing, HeldOut, choose};
 use crate::data::Shard;
+use crate::data::aside::Aside;
 use crate::error::{Error, Result};
 use crate::metrics::{Scores, Tallies};
 use crate::model::Model;
@@ -81,18 +83,8 @@ pub fn join(
     joining: &Joining,
     regression: bool,
 ) -> Result<Joined> {
-    let pace = Pace {
-        work: LocalWork::Epochs(1),
-        ..joining.pace
-    };
-    let (Mixing::Fixed(mut alpha) | Mixing::Adaptive(mut alpha)) = joining.mixing;
-    let adaptive = matches!(joining.mixing, Mixing::Adaptive(_));
-    let mut u = shared.to_vec();
-    let mut v = shared.to_vec();
-    let mut v_bar = shared.to_vec();
-    let mut g = shared.to_vec();
     let mut scratch = Scratch::default();
-    let score = |scratch: &mut Scratch, at: &[f32], epoch: u64| {
+    let mut score = |at: &[f32], epoch: u64| {
         let predictor = Predictor::At(at);
         let mut tallies = Tallies {
             train: scratch.tally(model, &predictor, &shard.train),
@@ -106,7 +98,8 @@ pub fn join(
             Some(loss) => Err(non_finite(shard, epoch, loss)),
         }
     };
-    let first = score(&mut scratch, shared, 0)?;
+    let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = joining.mixing;
+    let first = score(shared, 0)?;
     let mut epochs = vec![Epoch {
         epoch: 0,
         shared: first,
@@ -114,39 +107,151 @@ pub fn join(
         personal: first,
         mixing: f64::from(alpha),
     }];
+    let trained = train(model, shared, shard, joining, &mut |epoch, now| {
+        epochs.push(Epoch {
+            epoch,
+            shared: first,
+            fine_tuned: score(&now.fine_tuned, epoch)?,
+            personal: score(&now.personal, epoch)?,
+            mixing: f64::from(now.alpha),
+        });
+        Ok(())
+    })?;
+    Ok(Joined {
+        epochs,
+        personal: trained.personal,
+        local: trained.local,
+        fine_tuned: trained.fine_tuned,
+    })
+}
+
+/// A newcomer's models after some epochs.
+struct Newcomer {
+    alpha: f32,
+    personal: Params,
+    local: Params,
+    fine_tuned: Params,
+}
+
+/// The steps of [`join`]; `each` sees the models after every epoch.
+fn train(
+    model: &dyn Model,
+    shared: &[f32],
+    shard: &Shard,
+    joining: &Joining,
+    each: &mut dyn FnMut(u64, &Newcomer) -> Result<()>,
+) -> Result<Newcomer> {
+    let pace = Pace {
+        work: LocalWork::Epochs(1),
+        ..joining.pace
+    };
+    let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = joining.mixing;
+    let adaptive = matches!(joining.mixing, Mixing::Adaptive(_));
+    let mut now = Newcomer {
+        alpha,
+        personal: shared.to_vec(),
+        local: shared.to_vec(),
+        fine_tuned: shared.to_vec(),
+    };
+    let mut g = shared.to_vec();
+    let mut scratch = Scratch::default();
     for epoch in 1..=joining.epochs {
         let rng = stream(joining.seed, Purpose::Join, epoch, joining.number);
         let mut site = Site::new(model, &shard.train, pace, epoch, rng, &mut scratch);
+        let Newcomer {
+            alpha,
+            personal: v_bar,
+            local: v,
+            fine_tuned: u,
+        } = &mut now;
         for s in 0..site.steps() {
             let eta = site.rate(s);
             site.next_batch();
-            site.gradient(&v_bar, &mut g);
+            site.gradient(v_bar, &mut g);
             let w = if joining.running { &u[..] } else { shared };
-            let slope = dot_difference(&v, w, &g);
-            axpy(&mut v, -eta * alpha, &g);
-            site.descend(&mut u, eta);
+            let slope = dot_difference(v, w, &g);
+            axpy(v, -eta * *alpha, &g);
+            site.descend(u, eta);
             if adaptive && s == 0 {
-                alpha = (f64::from(alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
+                *alpha = (f64::from(*alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
             }
             let w = if joining.running { &u[..] } else { shared };
-            mix(&mut v_bar, alpha, &v, w);
+            mix(v_bar, *alpha, v, w);
         }
         if let Some(trouble) = site.trouble() {
             return Err(non_finite(shard, epoch, trouble.loss));
         }
-        epochs.push(Epoch {
-            epoch,
-            shared: first,
-            fine_tuned: score(&mut scratch, &u, epoch)?,
-            personal: score(&mut scratch, &v_bar, epoch)?,
-            mixing: f64::from(alpha),
+        each(epoch, &now)?;
+    }
+    Ok(now)
+}
+
+/// How a newcomer chooses: as the clients of the run did, with their losses as its prior.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChoosingNewcomer {
+    /// From what, and how.
+    pub choosing: Choosing,
+    /// ℓ̄ of the run for every candidate, in the order of [`Choosing::list`].
+    pub curve: Vec<f64>,
+}
+
+/// What a newcomer chose, and what it saw on its held-out rows.
+pub fn choose_mixing(
+    model: &dyn Model,
+    shared: &[f32],
+    shard: &Shard,
+    joining: &Joining,
+    how: &ChoosingNewcomer,
+) -> Result<Choice> {
+    let list = how.choosing.list();
+    let mut all = HeldOut {
+        rows: 0,
+        sums: vec![0.0; list.len()],
+    };
+    let mut scratch = Scratch::default();
+    for part in 1..=how.choosing.folds {
+        let aside = Aside {
+            seed: joining.seed,
+            folds: how.choosing.folds,
+            part,
+            share: how.choosing.aside,
+        };
+        let (rest, held_out) = aside.split(joining.number as usize, shard.train.len());
+        if held_out.is_empty() {
+            continue;
+        }
+        let held_out = shard.train.gathered(&held_out);
+        let mut less = shard.clone();
+        less.train = shard.train.gathered(&rest);
+        let mut sums = Vec::with_capacity(list.len());
+        for candidate in &list {
+            let model_of = match candidate {
+                Candidate::Shared => shared.to_vec(),
+                Candidate::Mixing(alpha) => {
+                    let joining = Joining {
+                        mixing: Mixing::Fixed(*alpha),
+                        ..*joining
+                    };
+                    train(model, shared, &less, &joining, &mut |_, _| Ok(()))?.personal
+                }
+            };
+            let loss = scratch
+                .tally(model, &Predictor::At(&model_of), &held_out)
+                .loss;
+            if !loss.is_finite() {
+                return Err(non_finite(shard, joining.epochs, loss));
+            }
+            sums.push(loss);
+        }
+        all.add(&HeldOut {
+            rows: held_out.len() as u64,
+            sums,
         });
     }
-    Ok(Joined {
-        epochs,
-        personal: v_bar,
-        local: v,
-        fine_tuned: u,
+    let place = choose(&all, &how.curve, how.choosing.prior);
+    Ok(Choice {
+        candidate: list[place],
+        held_out: all,
     })
 }
 
@@ -185,6 +290,7 @@ mod tests {
                 batch: Some(3),
                 learning_rate: 0.2,
                 schedule: Schedule::Constant,
+                momentum: 0.0,
             },
             seed: 5,
             number: 0,
@@ -242,6 +348,41 @@ mod tests {
         let (first, last) = (joined.epochs[0], joined.epochs[6]);
         assert_eq!(first.shared, last.shared);
         assert!(last.personal.train.loss < first.personal.train.loss);
+    }
+
+    /// A newcomer without enough rows follows the run's prior; with κ = 0 its own rows decide,
+    /// and a shared model that answers the opposite is not chosen.
+    #[test]
+    fn a_newcomer_chooses_by_its_rows_and_the_prior() {
+        let model = Mlp::new(2, &[], 3, Loss::Softmax, 0.0);
+        let x: Vec<f32> = (0..80)
+            .map(|k| ((k * 37 % 41) as f32 - 20.0) / 10.0)
+            .collect();
+        let y: Vec<u32> = x.chunks(2).map(|row| u32::from(row[0] > 0.0)).collect();
+        let all = Examples::new(2, Features::Floats(x), Targets::Classes(y));
+        let shard = Shard {
+            name: "k".into(),
+            test: all.empty_like(),
+            train: all.clone(),
+            valid: all,
+        };
+        // Weights of x₀ towards the wrong class.
+        let shared = vec![3.0, -3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+        let chosen = |prior: f64| {
+            let mut how = ChoosingNewcomer {
+                choosing: Choosing::from([0.0, 0.5, 1.0]),
+                curve: vec![0.5, 0.4, 0.45, 0.6],
+            };
+            how.choosing.prior = prior;
+            let joining = joining(Mixing::Fixed(0.0), false);
+            choose_mixing(&model, &shared, &shard, &joining, &how).unwrap()
+        };
+        let own = chosen(0.0);
+        assert_eq!(own.held_out.rows, 40, "every row once");
+        assert_eq!(own.candidate, Candidate::Mixing(1.0));
+        // α = 0 with w frozen is the shared model.
+        assert_eq!(own.held_out.sums[0], own.held_out.sums[1]);
+        assert_eq!(chosen(1e12).candidate, Candidate::Mixing(0.0));
     }
 
     /// v = w at the start: the slope along α is 0 in the first step, so α moves from the

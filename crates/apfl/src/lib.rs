@@ -68,12 +68,15 @@
 //! | [`spec`] | what was written → what can run |
 //! | [`store`] | run directory, models on disk |
 //! | [`join`] | a client that was never in training |
+//! | [`choice`] [`advise`] | which model a client serves, chosen on held-out rows; whether joining is worth it |
 //! | [`theory`] | ζᵢ, Δᵢ, σ², L, μ, κ, αᵢ*, the bound: measured on a run |
 //! | [`params`] [`pack`] [`rng`] [`schedule`] [`metrics`] | vectors, named arrays, addressed randomness, η_t, scores |
 
+pub mod advise;
 pub mod aggregation;
 pub mod algorithm;
 pub mod attack;
+pub mod choice;
 #[doc(hidden)] // for the program and the tests
 pub mod clients;
 #[doc(hidden)] // for the program and the tests

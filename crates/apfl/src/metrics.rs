@@ -123,6 +123,56 @@ pub struct Scores {
     pub valid: Score,
 }
 
+/// What joining gives a client: over some rows, the loss of training alone minus that of the
+/// model it serves.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    /// Rows.
+    pub n: u64,
+    /// Their mean; null where there are none.
+    pub mean: Option<f64>,
+    /// Their standard deviation (n − 1); null where there are fewer than two.
+    pub sd: Option<f64>,
+}
+
+impl Gain {
+    /// Of the differences row by row.
+    pub fn of(differences: &[f64]) -> Self {
+        let n = differences.len() as f64;
+        let mean = (n > 0.0).then(|| differences.iter().sum::<f64>() / n);
+        let squares = |mean: f64| -> f64 { differences.iter().map(|d| (d - mean).powi(2)).sum() };
+        Self {
+            n: differences.len() as u64,
+            mean,
+            sd: mean
+                .filter(|_| n > 1.0)
+                .map(|mean| (squares(mean) / (n - 1.0)).sqrt()),
+        }
+    }
+
+    /// All rows of several clients together.
+    pub fn pooled<'a>(clients: impl Iterator<Item = &'a Gain> + Clone) -> Self {
+        let n: u64 = clients.clone().map(|gain| gain.n).sum();
+        let sums = clients.clone().map(|g| g.n as f64 * g.mean.unwrap_or(0.0));
+        let mean = (n > 0).then(|| sums.sum::<f64>() / n as f64);
+        // Σ (d − m)² = Σᵢ [(nᵢ − 1)sᵢ² + nᵢ(mᵢ − m)²]
+        let squares = |mean: f64| -> f64 {
+            let of = |g: &Gain| {
+                let within = (g.n as f64 - 1.0) * g.sd.unwrap_or(0.0).powi(2);
+                within + g.n as f64 * (g.mean.unwrap_or(mean) - mean).powi(2)
+            };
+            clients.clone().filter(|g| g.n > 0).map(of).sum()
+        };
+        Self {
+            n,
+            mean,
+            sd: mean
+                .filter(|_| n > 1)
+                .map(|mean| (squares(mean) / (n as f64 - 1.0)).sqrt()),
+        }
+    }
+}
+
 /// The three models of the paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ByModel<T> {
@@ -198,6 +248,22 @@ mod tests {
         assert_eq!((s.min, s.q50, s.max, s.mean), (1.0, 3.0, 5.0, 3.0));
         assert!((s.q10 - 1.4).abs() < 1e-12 && (s.q90 - 4.6).abs() < 1e-12);
         assert_eq!(Spread::of(&[]), None);
+    }
+
+    /// 1, 2, 3: mean 2, deviation 1. With a client of 4 and 6 (mean 5, deviation √2) the five
+    /// numbers have mean 3.2 and squares 4.84 + 1.44 + .04 + .64 + 7.84 = 14.8, over 4.
+    #[test]
+    fn a_gain_and_its_pool_by_hand() {
+        let three = Gain::of(&[1.0, 2.0, 3.0]);
+        assert_eq!((three.n, three.mean, three.sd), (3, Some(2.0), Some(1.0)));
+        let two = Gain::of(&[4.0, 6.0]);
+        let none = Gain::of(&[]);
+        assert_eq!((none.n, none.mean, none.sd), (0, None, None));
+        assert_eq!(Gain::of(&[7.0]).sd, None);
+        let pool = Gain::pooled([three, none, two].iter());
+        assert_eq!(pool.n, 5);
+        assert!((pool.mean.unwrap() - 3.2).abs() < 1e-12);
+        assert!((pool.sd.unwrap() - (14.8f64 / 4.0).sqrt()).abs() < 1e-12);
     }
 
     #[test]

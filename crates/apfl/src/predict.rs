@@ -27,6 +27,8 @@ pub enum WhichModel {
     Local,
     /// The model a client serves: v̄ᵢ in APFL.
     Personal,
+    /// What a client trained on its own rows alone, where it did beside the others.
+    Alone,
 }
 
 impl WhichModel {
@@ -37,6 +39,7 @@ impl WhichModel {
             WhichModel::Localized => "localized.safetensors",
             WhichModel::Local => "local.safetensors",
             WhichModel::Personal => "personal.safetensors",
+            WhichModel::Alone => "alone.safetensors",
         }
     }
 }

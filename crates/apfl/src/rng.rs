@@ -40,6 +40,12 @@ pub enum Purpose {
     Attack = 11,
     /// Points, directions and noise of the theory's measurements.
     Theory = 12,
+    /// Which training rows are held out for a choice.
+    Aside = 13,
+    /// L2GD's coin: the local steps of a round.
+    Coin = 21,
+    /// The first models of HypCluster's clusters.
+    Clusters = 22,
 }
 
 /// The stream of that name.

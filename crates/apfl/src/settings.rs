@@ -105,6 +105,12 @@ impl<'a> Section<'a> {
         self.given.contains_key(key)
     }
 
+    /// Whether the key was written as a table that has that key.
+    pub fn holds(&self, key: &str, inner: &str) -> bool {
+        let table = self.given.get(key).and_then(Value::as_table);
+        table.is_some_and(|table| table.contains_key(inner))
+    }
+
     /// Whether the key was written as a text.
     pub fn is_text(&self, key: &str) -> bool {
         self.given.get(key).is_some_and(Value::is_str)
@@ -119,6 +125,11 @@ impl<'a> Section<'a> {
     /// Writes a value into the resolved table.
     pub fn resolve(&mut self, key: &str, value: impl Into<Value>) {
         self.resolved.insert(key.into(), value.into());
+    }
+
+    /// Leaves a key out of the resolved table: one that is not used.
+    pub fn forget(&mut self, key: &str) {
+        self.resolved.remove(key);
     }
 
     fn wrong(&mut self, key: &str, found: &Value, allowed: &str) {
@@ -196,8 +207,12 @@ impl<'a> Section<'a> {
                 self.resolve(key, x as i64);
                 Some(x)
             }
-            _ => {
+            _ if found.is_integer() => {
                 self.wrong(key, &found, allowed);
+                None
+            }
+            _ => {
+                self.wrong(key, &found, &format!("a whole number, {allowed}"));
                 None
             }
         }
@@ -282,6 +297,13 @@ impl<'a> Section<'a> {
         }
         self.resolve(key, chosen.0);
         chosen.1
+    }
+
+    /// Reads an old word of a key as the one that took its place.
+    pub fn renamed(&mut self, key: &str, old: &str, new: &str) {
+        if self.given.get(key).and_then(Value::as_str) == Some(old) {
+            self.given.insert(key.into(), new.into());
+        }
     }
 
     /// Turns `key = "word"` into `key = { kind = "word" }`.

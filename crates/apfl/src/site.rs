@@ -3,6 +3,7 @@
 //! A [`Site`] gives batches, gradients and rates. It knows no names, no files, no clock
 //! and no other client.
 
+use crate::choice::Candidate;
 use crate::data::augment::Augmentation;
 use crate::data::{Batch, Examples, Features, Targets};
 use crate::metrics::assessment::{Answer, Values};
@@ -15,9 +16,11 @@ use crate::schedule::{Clock, Schedule};
 
 mod predictor;
 mod sampler;
+mod sgd;
 
 pub use predictor::Predictor;
 use sampler::Sampler;
+pub use sgd::Sgd;
 
 /// How much a client works in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub struct Pace {
     pub learning_rate: f64,
     /// How it changes.
     pub schedule: Schedule,
+    /// β of local momentum: [`Sgd`] takes it into account.
+    pub momentum: f64,
 }
 
 impl Pace {
@@ -91,6 +96,23 @@ impl Default for Scratch {
 const EVALUATION_ROWS: usize = 256;
 
 impl Scratch {
+    /// The loss of every one of those examples.
+    pub fn losses(
+        &mut self,
+        model: &dyn Model,
+        predictor: &Predictor<'_>,
+        examples: &Examples,
+    ) -> Vec<f64> {
+        let mut losses = Vec::with_capacity(examples.len());
+        for start in (0..examples.len()).step_by(EVALUATION_ROWS) {
+            let batch = examples.batch(start, EVALUATION_ROWS);
+            let outputs = predictor.outputs(model, &batch, &mut self.workspace);
+            let rows = outputs.chunks_exact(model.outputs()).enumerate();
+            losses.extend(rows.map(|(k, z)| model.tally(&examples.batch(start + k, 1), z).loss));
+        }
+        losses
+    }
+
     /// Loss and hits of `predictor` on all of those examples.
     pub fn tally(
         &mut self,
@@ -190,6 +212,7 @@ pub struct Site<'a> {
     pace: Pace,
     round: u64,
     steps: u64,
+    steps_before: u64,
     rng: Stream,
     scratch: &'a mut Scratch,
     /// Whether the batch is all examples as they lie, so that none was gathered.
@@ -197,6 +220,7 @@ pub struct Site<'a> {
     batches: u64,
     trouble: Option<Trouble>,
     augmentation: Option<Augmentation>,
+    choice: Option<Candidate>,
 }
 
 impl std::fmt::Debug for Site<'_> {
@@ -223,19 +247,33 @@ impl<'a> Site<'a> {
         scratch.rest.clear();
         scratch.aside.clear();
         scratch.drawn += 1;
+        let steps = pace.steps(train.len());
         Self {
             model,
             train,
             pace,
             round,
-            steps: pace.steps(train.len()),
+            steps,
+            steps_before: (round - 1) * steps,
             rng,
             scratch,
             whole: false,
             batches: 0,
             trouble: None,
             augmentation: None,
+            choice: None,
         }
+    }
+
+    /// The same at a client that has chosen what it serves.
+    pub fn choosing(mut self, choice: Option<Candidate>) -> Self {
+        self.choice = choice;
+        self
+    }
+
+    /// What this client has chosen to serve, where it has.
+    pub fn choice(&self) -> Option<Candidate> {
+        self.choice
     }
 
     /// The same, with `rng` for flips and crops where the model trains on such images.
@@ -251,11 +289,27 @@ impl<'a> Site<'a> {
         self.steps
     }
 
+    /// For an algorithm whose rounds have numbers of steps of their own: this one has
+    /// `steps`, all rounds before it had `before`.
+    pub fn take_steps(&mut self, steps: u64, before: u64) {
+        (self.steps, self.steps_before) = (steps, before);
+    }
+
     /// η_t of local step `s` = 0, 1, … of this round.
     pub fn rate(&self, s: u64) -> f32 {
+        self.rate_in(self.round, self.steps_before + s)
+    }
+
+    /// η_t at the end of the round before, when all its local steps were done; in round 1
+    /// that of its first step.
+    pub fn rate_before(&self) -> f32 {
+        self.rate_in((self.round - 1).max(1), self.steps_before)
+    }
+
+    fn rate_in(&self, round: u64, step: u64) -> f32 {
         let clock = Clock {
-            round: self.round,
-            step: self.steps_before() + s,
+            round,
+            step,
             steps_per_epoch: self.pace.steps_per_epoch(self.train.len()),
         };
         self.pace.schedule.rate(self.pace.learning_rate, clock) as f32
@@ -263,7 +317,12 @@ impl<'a> Site<'a> {
 
     /// The local steps before this round of a client that took part in all of them.
     pub fn steps_before(&self) -> u64 {
-        (self.round - 1) * self.steps
+        self.steps_before
+    }
+
+    /// `training.momentum`.
+    pub fn momentum(&self) -> f32 {
+        self.pace.momentum as f32
     }
 
     /// a of a theory schedule, where there is one.
@@ -404,6 +463,15 @@ impl<'a> Site<'a> {
         self.watch(tally.loss / tally.examples as f64 + self.model.penalty(at))
     }
 
+    /// The mean loss of `at` over the examples that [`Site::set_aside`] put aside, without
+    /// the ℓ2 term.
+    pub fn loss_aside(&mut self, at: &[f32]) -> f64 {
+        let rows = self.train.gathered(self.scratch.aside.rows());
+        assert!(!rows.is_empty(), "set_aside comes first");
+        let tally = self.scratch.tally(self.model, &Predictor::At(at), &rows);
+        self.watch(tally.loss / tally.examples as f64)
+    }
+
     /// grad ← ∇fᵢ(at) over all training examples, whatever the batch.
     pub fn full_gradient(&mut self, at: &[f32], grad: &mut [f32]) {
         let m = self.train.len();
@@ -432,6 +500,13 @@ impl<'a> Site<'a> {
             self.on_batch(|model, batch, ws| model.descend_both(alpha, (v, w), rates, batch, ws));
         self.watch(mixed);
         self.watch(own);
+    }
+
+    /// [`Site::descend_both`] for several fixed α with a v each, and w once:
+    /// v ← v − ηα·∇f(αv + (1−α)w; ξ), w ← w − η·∇f(w; ξ).
+    pub fn descend_all(&mut self, models: &mut [(f32, &mut Params)], w: &mut [f32], eta: f32) {
+        let sum = self.on_batch(|model, batch, ws| model.descend_all(models, w, eta, batch, ws));
+        self.watch(sum);
     }
 
     /// The first loss of this round that was not finite.

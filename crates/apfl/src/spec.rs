@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use crate::aggregation::Aggregation;
+use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::AlgorithmSpec;
 use crate::attack::Attack;
 use crate::data::Source;
@@ -17,12 +17,14 @@ use crate::training::{DeliverTo, Weights};
 
 mod checks;
 mod differences;
+mod fits;
 mod kinds;
 mod plan;
 mod robust;
 mod theory;
 
-pub use differences::differences;
+pub use differences::{differences, prolonged};
+pub(crate) use fits::objections;
 pub use kinds::{Registry, registries};
 pub use plan::{Plan, PlannedEngine, PlannedPace, PlannedSchedule, Resources};
 
@@ -78,9 +80,12 @@ impl Spec {
             let inner = table
                 .entry((*part).to_string())
                 .or_insert_with(|| Value::Table(Table::new()));
-            // { fixed = … } and { adaptive = … } exclude each other: the new one replaces.
-            let replaces = *part == "mixing" && depth + 1 == parents.len();
-            let short = matches!(*part, "schedule" | "attack");
+            // { fixed = … }, { adaptive = … } and { chosen = … } exclude each other: a new one
+            // replaces, but for settings of a choice that is there.
+            let chosen = inner.as_table().is_some_and(|t| t.contains_key("chosen"));
+            let of_choice = chosen && !matches!(*last, "fixed" | "adaptive");
+            let replaces = *part == "mixing" && depth + 1 == parents.len() && !of_choice;
+            let short = matches!(*part, "schedule" | "attack" | "server");
             if let (true, Value::String(kind)) = (short, &*inner) {
                 *inner = Table::from_iter([("kind".to_string(), kind.clone().into())]).into();
             }
@@ -176,7 +181,7 @@ impl Spec {
             self.forgive("algorithm", s);
             AlgorithmSpec::read(s)
         });
-        let (participation, weights, aggregation, attack) = s.section("federation", |s| {
+        let (participation, weights, aggregation, attack, server) = s.section("federation", |s| {
             // Another rule drops what the old one had, as another kind does.
             if self.set.iter().any(|key| key == "federation.aggregation") {
                 s.forgive_unknown(self.set_within("federation"));
@@ -191,12 +196,14 @@ impl Spec {
                 s.choice("weights", "uniform", &weights),
                 Aggregation::read(s),
                 self.read_attack(s),
+                self.read_server(s),
             )
         });
+        let mut notes = Vec::new();
         let (rounds, pace, skip_nonfinite, class_weights) = s.section("training", |s| {
             let weights = [("none", false), ("balanced", true)];
             let rounds = s.integer("rounds", 100, 1..=most, "at least 1");
-            let pace = self.read_pace(s, &algorithm);
+            let pace = self.read_pace(s, &algorithm, &mut notes);
             let skip = [("stop", false), ("skip", true)];
             (
                 rounds,
@@ -248,6 +255,7 @@ impl Spec {
             participation,
             weights,
             aggregation,
+            server,
             attack,
             rounds,
             pace,
@@ -258,9 +266,11 @@ impl Spec {
             keep_models,
             checkpoint_every,
             engine,
+            notes,
         };
         theory::check(&plan, s);
         robust::check(&plan, s);
+        fits::check(&plan, s);
         if plan.algorithm.agnostic() && plan.weights == Weights::Examples {
             s.problem(
                 "federation.weights",
@@ -280,7 +290,38 @@ impl Spec {
         s.section("attack", Attack::read)
     }
 
-    fn read_pace(&self, s: &mut Section<'_>, algorithm: &AlgorithmSpec) -> PlannedPace {
+    fn read_server(&self, s: &mut Section<'_>) -> ServerOptimizer {
+        // `server = "mean"` is short for `server = { kind = "mean" }`.
+        s.expand_kind("server");
+        let within = "federation.server";
+        if self.rekinded.contains_key(within) {
+            s.forgive_unknown_within("server", self.set_within(within));
+        }
+        s.section("server", ServerOptimizer::read)
+    }
+
+    /// Reads how clients train. Keys that the algorithm does not use are checked like all
+    /// others, named in `notes` where they were written, and left out of the resolved spec.
+    fn read_pace(
+        &self,
+        s: &mut Section<'_>,
+        algorithm: &AlgorithmSpec,
+        notes: &mut Vec<String>,
+    ) -> PlannedPace {
+        let unused = fits::unused(algorithm);
+        for key in unused.iter().filter(|key| s.has(key)) {
+            notes.push(format!(
+                "training.{key} is not used by {}, which has {}",
+                algorithm.kind(),
+                fits::instead(algorithm)
+            ));
+        }
+        let pace = self.read_used_pace(s, algorithm);
+        unused.iter().for_each(|key| s.forget(key));
+        pace
+    }
+
+    fn read_used_pace(&self, s: &mut Section<'_>, algorithm: &AlgorithmSpec) -> PlannedPace {
         let most = 1u64 << 40;
         let work = if s.has("local_epochs") {
             if s.has("local_steps") {
@@ -302,6 +343,7 @@ impl Spec {
             batch,
             learning_rate,
             schedule: self.read_schedule(s, algorithm.usual_decay()),
+            momentum: s.float("momentum", 0.0, 0.0..1.0, "0 to below 1"),
         }
     }
 

@@ -27,7 +27,8 @@ fn threads_change_nothing() {
             let mut delivered = Vec::new();
             training
                 .deliver(&training.receivers(), &mut |d| {
-                    delivered.push((d.name.clone(), d.tallies(), d.models.unwrap().personal));
+                    let tallies = d.tallies();
+                    delivered.push((d.name, tallies, d.models.unwrap().personal));
                     Ok(())
                 })
                 .unwrap();
@@ -64,7 +65,9 @@ fn comes_back<T: Pack>(value: &T) -> T {
     for name in arrays.0.keys() {
         let mut fewer = Arrays(arrays.0.clone());
         fewer.0.remove(name);
-        let error = T::unpack(&mut fewer).err().expect("one array is missing");
+        let error = T::unpack(&mut fewer).err();
+        let error =
+            error.unwrap_or_else(|| panic!("{} without {name}", std::any::type_name::<T>()));
         assert_eq!(&error.name, name);
     }
     again

@@ -5,6 +5,8 @@ use apfl::error::{Error, Result};
 use apfl::spec::Spec;
 use apfl::training::{RoundRecord, Training};
 
+use crate::small;
+
 /// A spec for that table; `more` are further lines of `[data]`.
 fn spec(table: &std::path::Path, more: &str) -> Spec {
     let text = format!(
@@ -284,22 +286,29 @@ fn a_rate_that_blows_up_names_the_client() {
         std::fs::write(&path, table).unwrap();
         let mut spec = spec(&path, "");
         spec.set(&format!("algorithm={algorithm}")).unwrap();
-        spec.set("training.learning_rate=1e12").unwrap();
-        let plan = spec.plan().unwrap();
+        if ["projection", "fedper", "fedrep", "lgfedavg"]
+            .iter()
+            .any(|a| algorithm.contains(a))
+        {
+            // A small ball keeps the loss finite; a step beyond all numbers does not end in it.
+            spec.set("training.learning_rate=1e12").unwrap();
+        }
+        let plan = small::fitting(spec).plan().unwrap();
         let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
-        let error = training
-            .next_round()
-            .expect_err("a loss that is not finite");
+        // L2GD's first round may have no local step.
+        let error = (0..3)
+            .find_map(|_| training.next_round().err())
+            .unwrap_or_else(|| panic!("{algorithm}: a loss that is not finite"));
         assert!(!error.is_request());
         let message = error.to_string();
         match error {
             Error::NonFinite { client, loss, .. } => {
-                assert_eq!(client, "wild", "{message}");
+                assert_eq!(client, "wild", "{algorithm}: {message}");
                 assert!(!loss.is_finite());
             }
             other => panic!("{algorithm}: {other}"),
         }
-        for word in ["client 'wild'", "round 1", "learning_rate"] {
+        for word in ["client 'wild'", "round ", "learning_rate"] {
             assert!(message.contains(word), "no {word:?} in: {message}");
         }
     }

@@ -318,6 +318,7 @@ fn training_images_are_changed_and_others_are_not() {
         batch: None,
         learning_rate: 0.1,
         schedule: Schedule::Constant,
+        momentum: 0.0,
     };
     let mut scratch = Scratch::default();
     let mut loss = |augmenting: Option<u64>| {

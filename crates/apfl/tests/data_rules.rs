@@ -164,6 +164,7 @@ fn an_epoch_sees_every_example_once_and_keeps_the_short_batch() {
         batch: Some(3),
         learning_rate: 0.1,
         schedule: Schedule::Constant,
+        momentum: 0.0,
     };
     let mut scratch = Scratch::default();
     let rng = stream(5, Purpose::Batches, 1, 0);

@@ -103,7 +103,7 @@ fn safetensors(widths: &[usize], params: &[f64]) -> Vec<u8> {
     bytes
 }
 
-fn problem(hidden: &[usize]) -> Problem {
+pub fn problem(hidden: &[usize]) -> Problem {
     let clients = clients();
     let widths = [&[FEATURES], hidden, &[CLASSES.len()]].concat();
     let count: usize = widths.windows(2).map(|w| w[0] * w[1] + w[1]).sum();
@@ -125,7 +125,7 @@ fn problem(hidden: &[usize]) -> Problem {
 }
 
 /// Trains with the library and compares with `expected`.
-fn agree(problem: &Problem, algorithm: &str, weights: &str, expected: Vec<Round>) {
+pub fn agree(problem: &Problem, algorithm: &str, weights: &str, expected: Vec<Round>) {
     let dir = tempfile::tempdir().unwrap();
     let (table, start) = (
         dir.path().join("table.csv"),

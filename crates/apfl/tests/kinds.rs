@@ -10,6 +10,8 @@ use toml::{Table, Value};
 fn base(registry: &Registry) -> Spec {
     let data = match registry.table {
         "data.partition" => "data.kind = 'mnist'",
+        // Of two layers some can be shared.
+        "algorithm" => "model.kind = 'mlp'",
         _ => "",
     };
     Spec::parse(data).unwrap()

@@ -35,6 +35,7 @@ fn at_client<T>(
         batch: None,
         learning_rate: rate,
         schedule: Schedule::Constant,
+        momentum: 0.0,
     };
     let rng = stream(1, Purpose::Batches, round, 0);
     let mut scratch = Scratch::default();

@@ -12,6 +12,8 @@ use apfl::store::checkpoint::Found;
 use apfl::training::Training;
 use rand::RngExt;
 
+use crate::small::fitting;
+
 fn plan(algorithm: &str, participation: f64) -> Plan {
     let mut spec = Spec::parse(
         "[data]\nclients = 9\nfeatures = 5\nclasses = 3\n[training]\nrounds = 8\nlocal_steps = 3",
@@ -20,7 +22,7 @@ fn plan(algorithm: &str, participation: f64) -> Plan {
     spec.set(&format!("algorithm={algorithm}")).unwrap();
     spec.set(&format!("federation.participation={participation}"))
         .unwrap();
-    spec.plan().unwrap()
+    fitting(spec).plan().unwrap()
 }
 
 fn training(plan: &Plan, home: MemoryHome) -> Training {
@@ -52,7 +54,7 @@ fn participations(algorithm: &str) -> Vec<f64> {
         let mut spec = Spec::parse("").unwrap();
         spec.set(&format!("algorithm={algorithm}")).unwrap();
         spec.set("federation.participation=0.4").unwrap();
-        spec.plan().is_ok()
+        fitting(spec).plan().unwrap().participation < 1.0
     };
     if sampled { vec![0.4, 1.0] } else { vec![1.0] }
 }

@@ -1,5 +1,6 @@
 //! Specs: every problem at once, what overrides do, and that a resolved spec is the run.
 
+use crate::small::fitting;
 use apfl::algorithm::every_algorithm;
 use apfl::error::Error;
 use apfl::settings::Problem;
@@ -283,8 +284,8 @@ fn a_resolved_spec_is_the_same_run() {
                 let plain = text
                     .replace("local_epochs", "local_steps")
                     .replace(", weights = 'examples'", "");
-                let plan = parsed(&text).plan();
-                let plan = plan.unwrap_or_else(|_| parsed(&plain).plan().unwrap());
+                let plan = fitting(parsed(&text)).plan();
+                let plan = plan.unwrap_or_else(|_| fitting(parsed(&plain)).plan().unwrap());
                 let again = parsed(&plan.to_toml()).plan().unwrap();
                 assert_eq!(again.to_toml(), plan.to_toml());
                 assert_eq!(

@@ -1,5 +1,6 @@
 //! What was typed: a file for each command, or for a few that belong together.
 
+mod advise;
 mod bench;
 mod data;
 mod models;
@@ -13,6 +14,7 @@ mod theory;
 use apfl::error::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
+pub use advise::Advise;
 pub use bench::Bench;
 pub use data::{Data, Get, Inspect, List};
 pub use models::{Evaluate, Export, Join, Predict, Which};
@@ -68,6 +70,8 @@ pub enum Command {
     Evaluate(Evaluate),
     /// Personalize a trained shared model for a client that was never in training
     Join(Join),
+    /// Say whether joining is worth it, for whom, and which model should serve each client
+    Advise(Advise),
     /// Make one HTML page of one run's pictures and numbers, or of several side by side
     Report(Report),
     /// Measure the paper's quantities on a run, or check its theorems

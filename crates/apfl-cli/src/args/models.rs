@@ -15,6 +15,8 @@ pub enum Which {
     Local,
     /// The model the client serves
     Personal,
+    /// What the client trained on its own rows alone (with mixing = { chosen = [… 1] })
+    Alone,
 }
 
 impl From<Which> for apfl::WhichModel {
@@ -24,6 +26,7 @@ impl From<Which> for apfl::WhichModel {
             Which::Localized => apfl::WhichModel::Localized,
             Which::Local => apfl::WhichModel::Local,
             Which::Personal => apfl::WhichModel::Personal,
+            Which::Alone => apfl::WhichModel::Alone,
         }
     }
 }
@@ -122,7 +125,8 @@ pub struct Join {
     /// A CSV or Parquet file with the newcomer's data, or synthetic:K
     #[arg(long, value_name = "FILE")]
     pub data: String,
-    /// α: a number from 0 to 1, adaptive, or adaptive:0.1 [default: the run's own]
+    /// α: a number from 0 to 1, adaptive, adaptive:0.1, or chosen: on held-out rows, with the
+    /// run's losses as a prior [default: the run's own]
     #[arg(long, value_name = "A")]
     pub mixing: Option<String>,
     /// Passes over its training examples

@@ -33,8 +33,9 @@ pub struct Run {
     /// Continue the run in --out from its last checkpoint
     #[arg(long, requires = "out")]
     pub resume: bool,
-    /// With --resume: go on although the run was begun by another version of the program
-    #[arg(long, requires = "resume")]
+    /// Train although it should need more memory than this machine has; with --resume, also
+    /// where another version of the program began the run
+    #[arg(long)]
     pub force: bool,
     /// No progress and no table; errors are still told
     #[arg(long, short)]

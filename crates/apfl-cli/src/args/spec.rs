@@ -19,11 +19,7 @@ pub struct Overrides {
 pub fn read_spec(path: Option<&PathBuf>, overrides: &Overrides) -> Result<Spec> {
     let text = match path {
         None => String::new(),
-        Some(path) => std::fs::read_to_string(path).map_err(|source| Error::File {
-            path: path.clone(),
-            action: "read",
-            source,
-        })?,
+        Some(path) => text_of(path)?,
     };
     let mut spec = Spec::parse(&text).map_err(|e| match (e, path) {
         (Error::Request(message), Some(path)) => {
@@ -34,6 +30,23 @@ pub fn read_spec(path: Option<&PathBuf>, overrides: &Overrides) -> Result<Spec> 
     let pairs = &overrides.set;
     pairs.iter().try_for_each(|pair| set(&mut spec, pair))?;
     Ok(spec)
+}
+
+/// A spec's text. TOML is UTF-8: anything else is not one.
+fn text_of(path: &PathBuf) -> Result<String> {
+    let bytes = std::fs::read(path).map_err(|source| Error::File {
+        path: path.clone(),
+        action: "read",
+        source,
+    })?;
+    let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    String::from_utf8(bytes).map_err(|_| {
+        let what = match utf16 {
+            true => "is UTF-16 text; save it as UTF-8",
+            false => "is not UTF-8 text, as a spec in TOML must be",
+        };
+        Error::Request(format!("{}: {what}", path.display()))
+    })
 }
 
 /// Applies a `--set`.
@@ -75,6 +88,9 @@ pub struct Check {
     pub spec: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
+    /// Try it although it should need more memory than this machine has
+    #[arg(long)]
+    pub force: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

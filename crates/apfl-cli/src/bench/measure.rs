@@ -86,12 +86,12 @@ pub fn measure_with(
             let mut training = Training::new(setup, algorithm)?;
             training.next_round()?;
             let (started, before) = (Instant::now(), cpu_seconds());
-            let mut rounds = 0;
-            while rounds == 0 || started.elapsed().as_secs_f64() < seconds {
+            let first = training.step();
+            // An algorithm may draw the steps of a round, and draw none.
+            while training.step() == first || started.elapsed().as_secs_f64() < seconds {
                 training.next_round()?;
-                rounds += 1;
             }
-            let steps = (rounds * work.steps()) as f64;
+            let steps = ((training.step() - first) * work.clients()) as f64;
             let spent = cpu_seconds().zip(before).map(|(now, before)| now - before);
             let rate = steps / started.elapsed().as_secs_f64();
             // Of other ranks nothing is known.

@@ -37,13 +37,15 @@ pub struct Work {
 }
 
 impl Work {
-    /// Everything there is to measure: every algorithm with every model, and steps.
+    /// Everything there is to measure: every algorithm with every model that it takes, and
+    /// steps.
     fn all() -> Vec<Self> {
         let kinds = AlgorithmSpec::KINDS.iter().map(|kind| Some(kind.name));
         let algorithms = || kinds.clone().chain([None]);
         let with = |model| algorithms().map(move |algorithm| Self { algorithm, model });
         let models = Shape::KINDS.iter().map(|kind| kind.name);
-        models.flat_map(with).collect()
+        let fits = |work: &Self| work.spec(1, 1).is_ok_and(|spec| spec.plan().is_ok());
+        models.flat_map(with).filter(fits).collect()
     }
 
     /// What is measured where nothing is asked for: everything but clients alone, who take
@@ -75,6 +77,11 @@ impl Work {
     /// Whether it is steps of a model alone.
     pub fn is_step(&self) -> bool {
         self.algorithm.is_none()
+    }
+
+    /// Clients of a round.
+    pub fn clients(&self) -> u64 {
+        scale(self.model).0 as u64
     }
 
     /// Client-steps of one round.

@@ -83,7 +83,7 @@ fn everyone(run: &Run) -> String {
             words(&c.client),
             words(c.examples.train.to_string()),
             words(rows.to_string()),
-            figure(c.mixing),
+            figure(c.alpha()),
         ];
         for model in &MODELS {
             let scores = (model.last)(&c.scores);
@@ -219,7 +219,7 @@ fn told(client: &ClientRecord) -> String {
         };
         text.push_str(&format!("\n{} {value}", model.name));
     }
-    if let Some(alpha) = client.mixing {
+    if let Some(alpha) = client.alpha() {
         text.push_str(&format!("\nα {alpha:.3}"));
     }
     let n = &client.examples;
@@ -275,7 +275,7 @@ fn worst(run: &Run) -> String {
             words(c.examples.train.to_string()),
             words(c.examples.valid.to_string()),
             words(c.rounds.to_string()),
-            figure(c.mixing),
+            figure(c.alpha()),
         ];
         row.extend(
             MODELS

@@ -1,19 +1,22 @@
 //! Several runs side by side.
 
-use apfl::metrics::{Score, Scores};
+use apfl::metrics::{ByModel, OverClients, Score, Scores};
+use apfl::training::RoundRecord;
 use toml::{Table, Value};
 
-use super::curves::{logarithmic_where_wide, measure_axis, points};
-use super::html::{Cell, charts, figure, link, remark, table, words};
+use super::curves::{logarithmic_where_wide, measure_axis};
+use super::group::{Curve, Group, cell as over_seeds};
+use super::html::{Cell, charts, link, remark, table, words};
 use super::page::anchor;
 use super::read::Run;
-use super::scores::{MODELS, cell, measure, measured};
+use super::scores::{MODELS, measure, measured};
 use crate::chart::{Axis, Chart, Series, shortened, style};
 use crate::output::duration;
 
 /// The table of all runs and their curves over each other.
-pub fn compare(runs: &[Run]) -> String {
-    let keys = differing(runs);
+pub fn compare(groups: &[Group]) -> String {
+    let keys = differing(groups);
+    let seeds = groups.iter().any(|group| group.runs.len() > 1);
     let mut html = String::from("<section><h2>Comparison</h2>\n");
     html.push_str(&remark(&match keys.is_empty() {
         true => "The runs have one spec.".to_string(),
@@ -21,57 +24,81 @@ pub fn compare(runs: &[Run]) -> String {
     }));
     let mut head = vec!["run".to_string()];
     head.extend(keys.iter().cloned());
+    if seeds {
+        head.push("seeds".into());
+    }
     head.push("rounds".into());
     head.extend(MODELS.iter().map(|m| format!("{} valid", m.name)));
     let last = ["worst decile", "personal train loss", "mean α", "time"];
     head.extend(last.map(String::from));
-    let rows = runs.iter().enumerate();
-    let rows = rows.map(|(k, run)| row(k, run, &keys)).collect();
+    let rows = groups.iter().enumerate();
+    let rows = rows.map(|(k, group)| row(k, group, &keys, seeds)).collect();
     html.push_str(&table(&head, rows));
     html.push_str(&remark(
         "Scores are the final ones, pooled over the clients that delivery reached; the worst \
          decile is of the personal models' validation; – where a run is not finished or has none.",
     ));
-    html.push_str(&charts(&overlays(runs)));
+    if seeds {
+        html.push_str(&remark(
+            "Over several seeds: mean ± standard deviation, in the charts the mean within the \
+             range of all seeds. Below, the first seed of each line in detail.",
+        ));
+    }
+    html.push_str(&charts(&overlays(groups)));
     html.push_str("</section>\n");
     html
 }
 
-fn row(k: usize, run: &Run, keys: &[String]) -> Vec<Cell> {
-    let mut row = vec![link(&run.name, &anchor(k))];
+fn row(k: usize, group: &Group, keys: &[String], seeds: bool) -> Vec<Cell> {
+    let first = group.first();
+    let mut row = vec![link(&group.name, &anchor(k))];
     for key in keys {
         row.push(words(
-            run.key(key).map_or("–".into(), |v| shortened(&v, 60)),
+            first.key(key).map_or("–".into(), |v| shortened(&v, 60)),
         ));
     }
-    let done = run.rounds.last().map_or(0, |r| r.round);
-    row.push(words(match &run.summary {
+    if seeds {
+        row.push(words(group.runs.len().to_string()));
+    }
+    let done = first.rounds.last().map_or(0, |r| r.round);
+    row.push(words(match &first.summary {
         Some(_) => done.to_string(),
         None => format!("{done}, unfinished"),
     }));
-    match run.summary.as_ref().and_then(|s| s.models.as_ref()) {
-        Some(models) => {
-            row.extend((MODELS.iter()).map(|m| cell(&(m.over)(models).pooled.valid)));
-            row.push(cell(&models.personal.worst_decile.valid));
-            row.push(figure(Some(models.personal.pooled.train.loss)));
-        }
-        None => row.extend((0..5).map(|_| words("–"))),
+    let share = measured(first) == "accuracy";
+    for m in &MODELS {
+        let score = group.sample(|run| measure(&(m.over)(models(run)?).pooled.valid));
+        row.push(over_seeds(score, share));
     }
-    let mixing = run.summary.as_ref().and_then(|s| s.mixing);
-    row.push(figure(mixing.map(|m| m.mean)));
-    row.push(words(duration(run.rounds.iter().map(|r| r.seconds).sum())));
+    let worst = group.sample(|run| measure(&models(run)?.personal.worst_decile.valid));
+    row.push(over_seeds(worst, share));
+    let loss = group.sample(|run| Some(models(run)?.personal.pooled.train.loss));
+    row.push(over_seeds(loss, false));
+    let mixing = group.sample(|run| Some(run.summary.as_ref()?.mixing?.mean));
+    row.push(over_seeds(mixing, false));
+    let rounds = group.runs.iter().flat_map(|run| &run.rounds);
+    row.push(words(duration(rounds.map(|r| r.seconds).sum())));
     row
 }
 
-fn overlays(runs: &[Run]) -> Vec<Chart> {
+/// A run's final numbers.
+fn models(run: &Run) -> Option<&ByModel<OverClients>> {
+    run.summary.as_ref()?.models.as_ref()
+}
+
+fn overlays(groups: &[Group]) -> Vec<Chart> {
     type Split = fn(&Scores) -> Score;
     let (train, valid): (Split, Split) = (|s| s.train, |s| s.valid);
     let mut shown = Vec::new();
-    let lines = |of: &dyn Fn(&Run) -> Vec<(f64, f64)>| -> Vec<Series> {
-        let each = runs.iter().enumerate().map(|(k, run)| {
-            let series = Series::line(&run.name, colour(k), of(run));
+    let lines = |of: &dyn Fn(&Group) -> Option<Curve>| -> Vec<Series> {
+        let each = groups.iter().enumerate().filter_map(|(k, group)| {
+            let curve = of(group)?;
+            let mut series = Series::line(&group.name, colour(k), curve.points);
+            if let Some(band) = curve.band {
+                series = series.with_band(band);
+            }
             let second = k / (style::COLOURS - 1) % 2 == 1;
-            if second { series.dashed() } else { series }
+            Some(if second { series.dashed() } else { series })
         });
         each.filter(|series| !series.points.is_empty()).collect()
     };
@@ -84,9 +111,9 @@ fn overlays(runs: &[Run]) -> Vec<Chart> {
                 title: format!("{name} model, validation {what}"),
                 x: Axis::new("round"),
                 y: measure_axis(what),
-                series: lines(&|run| match measured(run) == what {
-                    true => points(&run.rounds, |r| measure(&valid(&of(r.scores.as_ref()?)))),
-                    false => Vec::new(),
+                series: lines(&|group| {
+                    let pick = |r: &RoundRecord| measure(&valid(&of(r.scores.as_ref()?)));
+                    (measured(group.first()) == what).then(|| group.curve(pick))
                 }),
             });
         }
@@ -95,17 +122,15 @@ fn overlays(runs: &[Run]) -> Vec<Chart> {
         title: "personal model, training loss".into(),
         x: Axis::new("round"),
         y: Axis::new("loss"),
-        series: lines(&|run| {
-            points(&run.rounds, |r| {
-                Some(train(&r.scores.as_ref()?.personal).loss)
-            })
+        series: lines(&|group| {
+            Some(group.curve(|r| Some(train(&r.scores.as_ref()?.personal).loss)))
         }),
     }));
     shown.push(Chart {
         title: "mean α of the cohort".into(),
         x: Axis::new("round"),
         y: Axis::new("α"),
-        series: lines(&|run| points(&run.rounds, |r| Some(r.mixing.as_ref()?.mean))),
+        series: lines(&|group| Some(group.curve(|r| Some(r.mixing.as_ref()?.mean)))),
     });
     shown.retain(|chart| !chart.series.is_empty());
     shown
@@ -117,13 +142,14 @@ fn colour(k: usize) -> usize {
 }
 
 /// The keys in which the specs differ, but for those that never change a result.
-fn differing(runs: &[Run]) -> Vec<String> {
+fn differing(groups: &[Group]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
+    let runs: Vec<&Run> = groups.iter().map(Group::first).collect();
     let of_many_kinds = |table: &str| {
         let kind = |run: &Run| run.key(&format!("{table}.kind"));
-        runs.iter().any(|run| kind(run) != kind(&runs[0]))
+        runs.iter().any(|run| kind(run) != kind(runs[0]))
     };
-    for run in runs {
+    for run in &runs {
         collect("", &run.spec, &mut keys);
     }
     let differs = |key: &String| {

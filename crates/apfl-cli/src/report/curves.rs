@@ -112,7 +112,7 @@ fn same_heights(four: &mut [Chart]) {
 pub fn mixing(run: &Run) -> String {
     let spread = |pick: fn(&Spread) -> f64| points(&run.rounds, |r| r.mixing.as_ref().map(pick));
     let median = spread(|m| m.q50);
-    let alphas: Vec<f64> = run.clients.iter().filter_map(|c| c.mixing).collect();
+    let alphas: Vec<f64> = run.clients.iter().filter_map(|c| c.alpha()).collect();
     if median.is_empty() && alphas.is_empty() {
         return String::new();
     }

@@ -1,8 +1,10 @@
 //! `apfl report`: one self-contained HTML page about one or more runs.
 
+mod advice;
 mod clients;
 mod compare;
 mod curves;
+mod group;
 mod html;
 mod mix;
 mod page;
@@ -15,6 +17,7 @@ use apfl::error::Result;
 use apfl::store::atomic::write_atomically;
 
 use crate::output::print;
+use group::Group;
 use read::Run;
 
 /// Writes the report, by default into the first run's directory, and prints where it is.
@@ -34,5 +37,16 @@ pub fn write(directories: &[PathBuf], file: &Path) -> Result<()> {
         .map(|directory| Run::open(directory))
         .collect::<Result<_>>()?;
     read::tell_apart(&mut runs);
-    write_atomically(file, page::page(&runs))
+    let groups: Vec<Group> = runs.into_iter().map(Group::of_one).collect();
+    write_atomically(file, page::page(&groups))
+}
+
+/// The same for runs that differ in their seeds alone, group by group: the page shows means
+/// and spreads.
+pub fn write_groups(groups: &[(String, Vec<PathBuf>)], file: &Path) -> Result<()> {
+    let groups: Vec<Group> = groups
+        .iter()
+        .map(|(name, directories)| Group::open(name, directories))
+        .collect::<Result<_>>()?;
+    write_atomically(file, page::page(&groups))
 }

@@ -1,8 +1,9 @@
 //! The page: no script or picture from elsewhere, light or dark as the reader likes it.
 
+use super::group::Group;
 use super::html::{folded, remark};
 use super::read::Run;
-use super::{clients, compare, curves, mix, scores};
+use super::{advice, clients, compare, curves, mix, scores};
 use crate::chart::{escaped, style};
 use crate::output::counted;
 
@@ -10,10 +11,11 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The whole page.
-pub fn page(runs: &[Run]) -> String {
-    let title = match runs {
-        [run] => run.name.clone(),
-        runs => counted(runs.len(), "run"),
+pub fn page(groups: &[Group]) -> String {
+    let several = groups.iter().any(|group| group.runs.len() > 1);
+    let title = match groups {
+        [group] if !several => group.name.clone(),
+        groups => counted(groups.iter().map(|g| g.runs.len()).sum(), "run"),
     };
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
@@ -26,11 +28,12 @@ pub fn page(runs: &[Run]) -> String {
         escaped(&title),
         style::for_page()
     );
-    if runs.len() > 1 {
-        html.push_str(&compare::compare(runs));
+    if groups.len() > 1 || several {
+        html.push_str(&compare::compare(groups));
     }
-    for (k, run) in runs.iter().enumerate() {
-        html.push_str(&section(k, run));
+    // Of a group's runs the first is shown in detail.
+    for (k, group) in groups.iter().enumerate() {
+        html.push_str(&section(k, group.first()));
     }
     html.push_str(&format!(
         "<footer>made by apfl {}</footer>\n</main><div id=\"tip\" hidden></div>\n\
@@ -65,6 +68,7 @@ fn section(k: usize, run: &Run) -> String {
     html.push_str(&curves::curves(run));
     html.push_str(&curves::mixing(run));
     html.push_str(&clients::clients(run));
+    html.push_str(&advice::advice(run));
     html.push_str(&mix::mix(run));
     html.push_str(&curves::costs(run));
     html.push_str("<h3>Spec and environment</h3>\n");
@@ -99,6 +103,8 @@ fn facts(run: &Run) -> String {
         facts.insert(1, format!("α learned from {mixing}"));
     } else if let Some(mixing) = run.key("algorithm.mixing.fixed") {
         facts.insert(1, format!("α = {mixing}"));
+    } else if let Some(mixing) = run.key("algorithm.mixing.chosen") {
+        facts.insert(1, format!("α chosen from {mixing}"));
     }
     if let Some(summary) = &run.summary {
         facts.push(counted(summary.rounds as usize, "round"));

@@ -42,7 +42,7 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
     let stop = stop_on_signal()?;
     let mut plans = Vec::new();
     for item in items {
-        keep_whole(&item, args)?;
+        keep_whole(&item, args, seeds)?;
         let cells = cells(&item, args, seeds, None)?;
         plans.push((item, cells));
     }
@@ -120,14 +120,24 @@ fn out(item: &Item, args: &args::Reproduce) -> PathBuf {
     args.out.join(item.name)
 }
 
-/// A quick verdict does not take the place of a whole one.
-fn keep_whole(item: &Item, args: &args::Reproduce) -> Result<()> {
+/// A quick verdict does not take the place of a whole one, nor one of few seeds that of many.
+fn keep_whole(item: &Item, args: &args::Reproduce, seeds: u64) -> Result<()> {
     let verdict = out(item, args).join("verdict.md");
-    match std::fs::read_to_string(&verdict) {
-        Ok(text) if args.quick && !text.contains("quick: ") => Err(Error::Request(format!(
-            "{}: is not of a quick run and would be written over; give another --out",
-            verdict.display()
-        ))),
+    let Ok(text) = std::fs::read_to_string(&verdict) else {
+        return Ok(());
+    };
+    let refused = |why: String| {
+        let there = verdict.display();
+        Err(Error::Request(format!(
+            "{there}: {why} and would be written over; give another --out"
+        )))
+    };
+    let quick = text.contains("quick: ");
+    match page::seeds_of(&text) {
+        _ if args.quick && !quick => refused("is not of a quick run".into()),
+        Some(there) if there > seeds && quick == args.quick => {
+            refused(format!("is of {}", counted(there as usize, "seed")))
+        }
         _ => Ok(()),
     }
 }
@@ -248,13 +258,7 @@ fn one(
     stop: &AtomicBool,
 ) -> Result<(Vec<Claim>, String)> {
     let out = out(item, args);
-    let grid = Grid {
-        out: &out,
-        threads: args.threads,
-        quiet: args.quiet,
-        stop,
-        checksums: Default::default(),
-    };
+    let grid = Grid::new(&out, args.threads, args.quiet, stop)?;
     let mut results = Results::default();
     let names = item.runs.iter().map(|run| &run.0);
     collect(&mut results, &grid, names, cells, seeds)?;

@@ -57,6 +57,13 @@ pub fn write(
     Ok(tables)
 }
 
+/// How many seeds a page that was written is of.
+pub fn seeds_of(page: &str) -> Option<u64> {
+    let line = page.lines().find(|line| line.starts_with("apfl "))?;
+    let words = line.rsplit(", ").next()?;
+    words.split(' ').next()?.parse().ok()
+}
+
 fn verdicts(claims: &[Claim]) -> String {
     let heads = ["claim", "paper", "ours", "verdict"];
     let mut rows = vec![heads.map(String::from).to_vec()];

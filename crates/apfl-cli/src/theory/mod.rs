@@ -4,15 +4,17 @@ mod convergence;
 mod picture;
 mod table;
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
+use apfl::choice::Candidate;
 use apfl::error::{Error, Result};
 use apfl::spec::Plan;
-use apfl::store::run_dir::FinishedRun;
+use apfl::store::run_dir::{ClientRecord, FinishedRun, read_clients};
 use apfl::store::write_atomically;
 use apfl::theory::bound::Constants;
 use apfl::theory::convergence::Effort;
-use apfl::theory::{Inputs, measure};
+use apfl::theory::{Inputs, measure_chosen};
 use serde::Deserialize;
 
 use crate::args::{self, read_spec};
@@ -31,7 +33,11 @@ pub fn run(args: &args::Theory) -> Result<()> {
         ..Inputs::default()
     };
     let progress = Progress::stages(args.quiet);
-    let report = measure(&plan, &inputs, &mut |what, done, of| {
+    let chosen = match &directory {
+        Some(directory) => chosen(directory)?,
+        None => BTreeMap::new(),
+    };
+    let report = measure_chosen(&plan, &chosen, &inputs, &mut |what, done, of| {
         progress.stage(what, done, of)
     })?;
     progress.clear();
@@ -56,6 +62,16 @@ pub fn run(args: &args::Theory) -> Result<()> {
     print(&text)
 }
 
+/// What the clients of a run have chosen, by name; nothing where they did not.
+fn chosen(run: &Path) -> Result<BTreeMap<String, Candidate>> {
+    let clients = read_clients(run)?.into_iter();
+    let choice = |client: ClientRecord| {
+        let name = client.chosen?.alpha.name();
+        Some((client.client, Candidate::named(&name)?))
+    };
+    Ok(clients.filter_map(choice).collect())
+}
+
 /// The plan of a run directory or of a spec file, and the directory where it is one.
 fn plan(args: &args::Theory) -> Result<(Plan, Option<PathBuf>)> {
     let target = args
@@ -75,7 +91,7 @@ fn plan(args: &args::Theory) -> Result<(Plan, Option<PathBuf>)> {
 }
 
 /// A replay that ends elsewhere (another program, another kind of CPU, other data) is said.
-fn check_replay(directory: &std::path::Path, replayed: &str) -> Result<()> {
+fn check_replay(directory: &Path, replayed: &str) -> Result<()> {
     #[derive(Deserialize)]
     struct Summary {
         fingerprint: String,

@@ -29,22 +29,40 @@ pub fn draw(report: &Report, file: &Path) -> Result<Vec<u8>> {
     }
 }
 
+/// An α of a client, by name.
+type Alpha = (&'static str, fn(&ClientTheory) -> Option<f64>);
+
 fn against(report: &Report, x: Axis, of: fn(&ClientTheory) -> Option<f64>) -> Chart {
-    let (mut points, mut tips) = (Vec::new(), Vec::new());
-    for client in &report.clients {
-        if let (Some(at), Some(alpha)) = (of(client), client.mixing) {
-            points.push((at, alpha));
-            tips.push(format!(
-                "{}: α = {alpha:.3} at {}",
-                client.client,
-                number(at)
-            ));
+    let chosen = report.clients.iter().any(|c| c.chosen.is_some());
+    let alphas: &[Alpha] = match chosen {
+        false => &[("", |c| c.learned)],
+        true => &[
+            ("learned", |c| c.learned),
+            ("chosen", |c| c.chosen),
+            ("line search", |c| c.line_search),
+        ],
+    };
+    let mut series = Vec::new();
+    for (colour, (name, alpha_of)) in alphas.iter().enumerate() {
+        let (mut points, mut tips) = (Vec::new(), Vec::new());
+        for client in &report.clients {
+            if let (Some(at), Some(alpha)) = (of(client), alpha_of(client)) {
+                points.push((at, alpha));
+                tips.push(format!(
+                    "{}: {name}{}α = {alpha:.3} at {}",
+                    client.client,
+                    if name.is_empty() { "" } else { " " },
+                    number(at)
+                ));
+            }
         }
+        series.push(Series::dots(name, colour, points).with_tips(tips));
     }
+    let empty = series.iter().all(|series| series.points.is_empty());
     Chart {
-        title: if points.is_empty() { "not defined" } else { "" }.into(),
+        title: if empty { "not defined" } else { "" }.into(),
         x,
-        y: Axis::new("learned α").within(-0.04, 1.04),
-        series: vec![Series::dots("", 0, points).with_tips(tips)],
+        y: Axis::new(if chosen { "α" } else { "learned α" }).within(-0.04, 1.04),
+        series,
     }
 }

@@ -111,9 +111,10 @@ fn totals(r: &Report) -> String {
 /// A quantity of a client, where it has one.
 type Quantity = (&'static str, fn(&ClientTheory) -> Option<f64>);
 
-const QUANTITIES: [Quantity; 14] = [
+const QUANTITIES: [Quantity; 15] = [
     ("examples mᵢ", |c| Some(c.examples as f64)),
-    ("α learned", |c| c.mixing),
+    ("α learned", |c| c.learned),
+    ("α chosen", |c| c.chosen),
     ("α by line search", |c| c.line_search),
     ("α* of the bound", |c| Some(c.bound?.alpha)),
     ("ζᵢ", |c| Some(c.zeta)),
@@ -141,8 +142,9 @@ fn spreads(r: &Report) -> String {
             .to_vec(),
     ];
     for (name, of) in QUANTITIES {
-        let values: Option<Vec<f64>> = r.clients.iter().map(of).collect();
-        if let Some(s) = values.and_then(|values| Spread::of(&values)) {
+        // A client that chose the shared model has no α; all else is there for all or nobody.
+        let values: Vec<f64> = r.clients.iter().filter_map(of).collect();
+        if let Some(s) = Spread::of(&values) {
             let mut row = vec![name.to_string()];
             row.extend([s.mean, s.min, s.q10, s.q50, s.q90, s.max].map(number));
             rows.push(row);
@@ -160,7 +162,7 @@ fn clients(r: &Report) -> String {
             .map(|k| order[last * k / (LISTED - 1)])
             .collect();
     }
-    let shown = [0, 1, 2, 3, 4, 6, 7, 8, 9].map(|k| QUANTITIES[k]);
+    let shown = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10].map(|k| QUANTITIES[k]);
     let present: Vec<Quantity> = shown
         .into_iter()
         .filter(|(_, of)| r.clients.iter().any(|c| of(c).is_some()))
@@ -204,7 +206,7 @@ fn clients(r: &Report) -> String {
 
 /// How the learned α goes with what the theory says it should go with.
 fn correlations(r: &Report) -> Option<String> {
-    let learned: Vec<f64> = r.clients.iter().map(|c| c.mixing).collect::<Option<_>>()?;
+    let learned: Vec<f64> = r.clients.iter().map(|c| c.learned).collect::<Option<_>>()?;
     let with = |name: &str, of: fn(&ClientTheory) -> Option<f64>| {
         let other: Vec<f64> = r.clients.iter().map(of).collect::<Option<_>>()?;
         rank_correlation(&learned, &other).map(|rho| format!("{name} {rho:+.2}"))

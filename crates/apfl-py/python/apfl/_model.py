@@ -38,7 +38,7 @@ class Model:
         self.client = client
         """The client whose it is; None for the shared one."""
         self.which = which
-        """`personal`, `shared`, `localized` or `local`."""
+        """`personal`, `shared`, `localized`, `local` or `alone`."""
 
     @property
     def features(self) -> list[str]:

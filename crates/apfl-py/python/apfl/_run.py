@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ._apfl import RunError, report, require_run
+from ._apfl import RunError, advise, report, require_run
 from ._model import Model
 from ._records import Records, read
 
@@ -97,8 +97,8 @@ class Run:
         return [line[2:] for line in lines if line.startswith("# ")]
 
     def model(self, client: object = None, which: str = "personal") -> Model:
-        """One of its models: a client's `personal`, `localized` or `local` one, or the `shared`
-        one, which needs no client."""
+        """One of its models: a client's `personal`, `localized` or `local` one, that of training
+        `alone` where it did that too, or the `shared` one, which needs no client."""
         self._require_finished()
         if which == "shared":
             client = None
@@ -107,6 +107,17 @@ class Run:
                 'client is missing: each client has a model of its own (or use which="shared")'
             )
         return Model(self, None if client is None else str(client), which)
+
+    def advise(self) -> dict[str, Any]:
+        """Is joining worth it, for whom, and which model should serve each client?
+
+        A dict of `part` (the rows that measured), `clients` (for each its rows, α, the model to
+        serve, the gain with its 95% interval and the verdict: helps, harms or undecided) and
+        `total`. The run must have chosen its mixing with 1 among the candidates:
+        `"mixing": {"chosen": [0, 0.25, 0.5, 0.75, 1]}`."""
+        self._require_finished()
+        advice: dict[str, Any] = json.loads(advise(os.fspath(self.directory)))
+        return advice
 
     def report(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Writes one page with the run's curves, clients and scores, which opens offline, and

@@ -3,6 +3,7 @@
 //! agnostic federated learning".
 
 use super::{Algorithm, Properties, Sender};
+use crate::choice::{Candidate, Choosing, Pass};
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
 use crate::params::project_onto_simplex;
 use crate::settings::{Section, shown};
@@ -160,6 +161,10 @@ impl<A: Algorithm<Broadcast = ModelOnly>> Algorithm for Agnostic<A> {
         self.inner.shared(&server.inner)
     }
 
+    fn aggregated_mut<'a>(&self, server: &'a mut Self::Server) -> Option<&'a mut [f32]> {
+        self.inner.aggregated_mut(&mut server.inner)
+    }
+
     fn localized<'a>(&self, local: &'a A::Memory, update: &'a Self::Update) -> &'a [f32] {
         self.inner.localized(local, &update.inner)
     }
@@ -171,6 +176,38 @@ impl<A: Algorithm<Broadcast = ModelOnly>> Algorithm for Agnostic<A> {
         site: &mut Site<'_>,
     ) -> Predictor<'a> {
         self.inner.personal(local, &update.inner, site)
+    }
+
+    fn serves<'a>(
+        &self,
+        local: &'a A::Memory,
+        sent: &'a ModelOnly,
+        update: &'a Self::Update,
+        site: &mut Site<'_>,
+    ) -> Predictor<'a> {
+        self.inner.serves(local, sent, &update.inner, site)
+    }
+
+    fn choosing(&self) -> Option<&Choosing> {
+        self.inner.choosing()
+    }
+
+    fn in_pass(&self, pass: Pass) -> Option<Self> {
+        let step = self.step;
+        self.inner.in_pass(pass).map(|inner| Self { inner, step })
+    }
+
+    fn candidates<'a>(
+        &self,
+        local: &'a A::Memory,
+        sent: &'a ModelOnly,
+        update: &'a Self::Update,
+    ) -> Vec<(Candidate, Predictor<'a>)> {
+        self.inner.candidates(local, sent, &update.inner)
+    }
+
+    fn alone<'a>(&self, local: &'a A::Memory) -> Option<&'a [f32]> {
+        self.inner.alone(local)
     }
 
     fn own<'a>(&self, local: &'a A::Memory, update: &'a Self::Update) -> &'a [f32] {

@@ -1,10 +1,10 @@
 //! Federated averaging (McMahan et al., 2017), as the paper compares with it.
 
-use super::{Agnostic, Algorithm, AlgorithmKind, AlgorithmSpec, Sender, agnostic};
+use super::{Agnostic, Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender, agnostic};
 use crate::pack::ModelOnly;
 use crate::params::Mean;
 use crate::settings::Kind;
-use crate::site::{Predictor, Site};
+use crate::site::{Predictor, Sgd, Site};
 
 /// τ local steps from w, then the mean.
 ///
@@ -53,10 +53,12 @@ impl Algorithm for FedAvg {
 
     fn local_round(&self, sent: &ModelOnly, _: &mut (), site: &mut Site<'_>) -> ModelOnly {
         let mut w = sent.model.clone();
+        let mut sgd = Sgd::new(site);
         for s in 0..site.steps() {
             site.next_batch();
-            site.descend(&mut w, site.rate(s));
+            sgd.step(&mut w, site.rate(s), site);
         }
+        sgd.end(site);
         ModelOnly { model: w }
     }
 
@@ -74,11 +76,22 @@ impl Algorithm for FedAvg {
         &server.model
     }
 
+    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
+    }
+
     fn localized<'a>(&self, _: &'a (), update: &'a ModelOnly) -> &'a [f32] {
         &update.model
     }
 
     fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
         Predictor::At(&update.model)
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            momentum: true,
+            ..Properties::default()
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
 use crate::pack::ModelOnly;
 use crate::settings::Kind;
-use crate::site::{Predictor, Site};
+use crate::site::{Predictor, Sgd, Site};
 
 /// Local SGD without communication.
 ///
@@ -39,10 +39,12 @@ impl Algorithm for LocalOnly {
     }
 
     fn local_round(&self, _: &(), local: &mut ModelOnly, site: &mut Site<'_>) {
+        let mut sgd = Sgd::new(site);
         for s in 0..site.steps() {
             site.next_batch();
-            site.descend(&mut local.model, site.rate(s));
+            sgd.step(&mut local.model, site.rate(s), site);
         }
+        sgd.end(site);
     }
 
     fn fold(&self, _: &ModelOnly, _: &mut (), _: Sender, _: ()) {}
@@ -64,6 +66,8 @@ impl Algorithm for LocalOnly {
     fn properties(&self) -> Properties {
         Properties {
             beyond_rules: Some("algorithm \"local\" sends no model"),
+            beyond_optimizers: Some("algorithm \"local\" has no shared model to move"),
+            momentum: true,
             ..Properties::default()
         }
     }

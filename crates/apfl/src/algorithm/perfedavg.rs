@@ -170,6 +170,10 @@ impl Algorithm for PerFedAvg {
         &server.model
     }
 
+    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
+    }
+
     fn localized<'a>(&self, _: &'a (), update: &'a ModelOnly) -> &'a [f32] {
         &update.model
     }
@@ -185,6 +189,7 @@ impl Algorithm for PerFedAvg {
     fn properties(&self) -> Properties {
         Properties {
             own_rates: true,
+            rate_key: "algorithm.outer_rate",
             gradients: match self.variant {
                 Variant::FirstOrder | Variant::Sequential => 2,
                 Variant::HessianFree => 4,

@@ -201,6 +201,10 @@ impl Algorithm for PFedMe {
         &server.model
     }
 
+    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
+    }
+
     fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
         &update.model
     }
@@ -217,6 +221,9 @@ impl Algorithm for PFedMe {
     fn properties(&self) -> Properties {
         Properties {
             own_rates: true,
+            rate_key: "algorithm.rate",
+            beyond_optimizers: (self.server != 1.0)
+                .then_some("algorithm.server is such an optimizer already; use server = 1"),
             gradients: match self.variant {
                 Variant::Reference => self.inner_steps,
                 Variant::FedTorch => 1,

@@ -1,6 +1,7 @@
 //! The registry of algorithms: what follows from the list in `mod.rs`.
 
 use super::{Algorithm, AlgorithmSpec, Apfl, Properties};
+use crate::choice::Choosing;
 use crate::settings::{Kind, Section};
 
 /// One kind of algorithm: what reads `[algorithm]`, and what is shown.
@@ -60,6 +61,15 @@ impl AlgorithmSpec {
             AlgorithmSpec::Apfl(apfl) => Some(apfl),
             AlgorithmSpec::Averaged(averaged) => Some(&averaged.apfl),
             AlgorithmSpec::AgnosticApfl(agnostic) => Some(&agnostic.inner),
+            _ => None,
+        }
+    }
+
+    /// How it chooses among several mixings, where it does.
+    pub fn choosing(&self) -> Option<&Choosing> {
+        match self {
+            AlgorithmSpec::Chosen(chosen) => Some(&chosen.choosing),
+            AlgorithmSpec::AgnosticChosen(agnostic) => Some(&agnostic.inner.choosing),
             _ => None,
         }
     }

@@ -221,6 +221,10 @@ impl Algorithm for Scaffold {
         &server.sent.model
     }
 
+    fn aggregated_mut<'a>(&self, server: &'a mut Server) -> Option<&'a mut [f32]> {
+        Some(&mut server.sent.model)
+    }
+
     fn localized<'a>(&self, _: &'a Memory, update: &'a Controlled) -> &'a [f32] {
         &update.model
     }

@@ -6,11 +6,13 @@
 //! numbers `x` and labels `y`. The numbers are used as they are: in LEAF's FEMNIST 1 is
 //! white paper and 0 is ink. Where all of them are n/255, as there, they are kept as bytes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::{
     Common, Examples, Features, InMemory, Normalization, Scaling, Schema, Source, SourceFile,
@@ -21,6 +23,9 @@ use crate::settings::{Kind, Section};
 
 /// The most classes that labels are taken for.
 const MOST_CLASSES: u64 = 65_536;
+
+/// Labels that no example has are believed in up to that many, and as many as there are others.
+const MOST_ABSENT: usize = 100;
 
 /// The most that a gzipped file may unpack to: a shard of LEAF has some hundred megabytes.
 const MOST_UNPACKED: u64 = 2 << 30;
@@ -53,7 +58,39 @@ pub struct User {
 struct File {
     users: Vec<String>,
     num_samples: Vec<u64>,
-    user_data: HashMap<String, UserData>,
+    user_data: Users,
+}
+
+/// `user_data`: a name that is there twice is an error, and not the last of the two.
+struct Users(HashMap<String, UserData>);
+
+impl<'de> Deserialize<'de> for Users {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Users;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of users")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(
+                self,
+                mut map: M,
+            ) -> std::result::Result<Users, M::Error> {
+                let mut users = HashMap::new();
+                while let Some((name, data)) = map.next_entry::<String, UserData>()? {
+                    if users.contains_key(&name) {
+                        let twice = format!("the user '{name}' is twice in user_data");
+                        return Err(M::Error::custom(twice));
+                    }
+                    users.insert(name, data);
+                }
+                Ok(Users(users))
+            }
+        }
+        from.deserialize_map(Each)
+    }
 }
 
 #[derive(Deserialize)]
@@ -75,20 +112,23 @@ pub fn parse(bytes: &[u8]) -> std::result::Result<Vec<User>, String> {
     let mut file: File = serde_json::from_slice(bytes).map_err(|e| {
         format!("is not a LEAF file with rows of numbers and whole numbers as labels: {e}")
     })?;
-    if file.users.len() != file.num_samples.len() || file.users.len() != file.user_data.len() {
+    if file.users.len() != file.num_samples.len() || file.users.len() != file.user_data.0.len() {
         return Err(format!(
             "has {} users, {} entries in num_samples and {} in user_data",
             file.users.len(),
             file.num_samples.len(),
-            file.user_data.len()
+            file.user_data.0.len()
         ));
     }
     let mut users = Vec::with_capacity(file.users.len());
     for (name, samples) in file.users.into_iter().zip(file.num_samples) {
-        let data = file
-            .user_data
-            .remove(&name)
-            .ok_or_else(|| format!("the user '{name}' is not in user_data, or twice in users"))?;
+        if name.trim().is_empty() {
+            return Err(format!("user {} has no name: '{name}'", users.len()));
+        }
+        let data =
+            file.user_data.0.remove(&name).ok_or_else(|| {
+                format!("the user '{name}' is not in user_data, or twice in users")
+            })?;
         users.push(checked(name, samples, data)?);
     }
     Ok(users)
@@ -209,6 +249,7 @@ impl Leaf {
     }
 
     fn classes(&self, pool: &Pool) -> Result<usize> {
+        let different = pool.labels.iter().collect::<HashSet<_>>().len();
         let rows = || pool.labels.iter().zip(&pool.held);
         let largest = rows()
             .filter(|(_, held)| !**held)
@@ -230,6 +271,15 @@ impl Leaf {
                 }
             )));
         }
+        // One stray label would make a model of as many outputs.
+        if self.classes.is_none() && classes > 2 * different + MOST_ABSENT {
+            return Err(Error::data(format!(
+                "{}: the largest label is {}, though there are only {different} different ones; \
+                 if that is right, say data.classes = {classes}",
+                self.dir.display(),
+                classes - 1
+            )));
+        }
         Ok(classes.max(2))
     }
 }
@@ -237,6 +287,12 @@ impl Leaf {
 /// The `.json` and `.json.gz` files of a folder, by name.
 fn json_files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
+    if !dir.is_dir() {
+        return Err(folder::wrong(
+            dir,
+            "is not there; a LEAF folder has the folders train and test, and data.dir names it",
+        ));
+    }
     for entry in std::fs::read_dir(dir).map_err(at(dir, "read"))? {
         let path = entry.map_err(at(dir, "read"))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -293,7 +349,7 @@ struct Pool {
     held: Vec<bool>,
     owners: Vec<(String, Vec<u32>)>,
     index: HashMap<String, usize>,
-    seen: [std::collections::HashSet<String>; 2],
+    seen: [HashSet<String>; 2],
     files: Vec<SourceFile>,
 }
 

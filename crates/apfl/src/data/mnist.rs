@@ -56,10 +56,29 @@ impl Mnist {
         let mut files = vec![file];
         let labels = folder::find(&self.dir, "train-labels-idx1-ubyte", "mnist")?;
         let (labels, file) = read_labels(&labels, images.len(), CLASSES)?;
+        require_mnist(&labels, &self.dir)?;
         files.push(file);
         let dealt = deal::by_partition(&self.partition, &labels, CLASSES, &self.common)?;
         let scaling = Scaling::normalized(&[MOMENTS]);
         Ok(assemble(images, labels, digits(), scaling, dealt, files))
+    }
+}
+
+/// How often each digit is among MNIST's 60,000 for training.
+const DIGITS: [usize; CLASSES] = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949];
+
+/// An error where labels of MNIST's number are another data set's: files of one shape and name
+/// are those of Fashion-MNIST and KMNIST too.
+fn require_mnist(labels: &[u32], dir: &Path) -> Result<()> {
+    let mut counts = [0; CLASSES];
+    labels.iter().for_each(|label| counts[*label as usize] += 1);
+    match labels.len() == DIGITS.iter().sum::<usize>() && counts != DIGITS {
+        true => Err(folder::wrong(
+            dir,
+            "is not MNIST: the digits are not as often in it; for other data of its shape use \
+             kind = \"idx\" with images and labels",
+        )),
+        false => Ok(()),
     }
 }
 
@@ -82,4 +101,24 @@ pub(super) fn read_images(dir: &Path, part: &str, kind: &str) -> Result<(Images,
 /// The classes' names.
 pub(super) fn digits() -> Vec<String> {
     (0..CLASSES).map(|digit| digit.to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_its_shape_is_not_taken_for_mnist() {
+        let labels = |counts: [usize; CLASSES]| -> Vec<u32> {
+            let each = counts.iter().enumerate();
+            each.flat_map(|(digit, n)| vec![digit as u32; *n]).collect()
+        };
+        let dir = Path::new("somewhere");
+        require_mnist(&labels(DIGITS), dir).unwrap();
+        // Fashion-MNIST and KMNIST have 6,000 of each class.
+        let error = require_mnist(&labels([6000; CLASSES]), dir).unwrap_err();
+        assert!(error.to_string().contains("is not MNIST"), "{error}");
+        // A part of it has no counts to know it by.
+        require_mnist(&labels([10; CLASSES]), dir).unwrap();
+    }
 }

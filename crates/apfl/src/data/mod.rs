@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::digest::sha256_of;
 use crate::error::Result;
 
+#[doc(hidden)] // for the program and the tests
+pub mod aside;
 pub(crate) mod augment;
 #[doc(hidden)] // for the program and the tests
 pub mod cifar10;
@@ -27,6 +29,7 @@ pub mod images;
 mod in_memory;
 #[doc(hidden)] // for the program and the tests
 pub mod leaf;
+mod magic;
 #[doc(hidden)] // for the program and the tests
 pub mod mnist;
 #[doc(hidden)] // for the program and the tests
@@ -138,6 +141,43 @@ pub struct Schema {
 }
 
 impl Schema {
+    /// What does not agree within it, as in a file that was altered.
+    pub fn problem(&self) -> Option<String> {
+        let width = self.shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
+        let width = match width {
+            Some(width) if width > 0 && width == self.features.len() => width,
+            _ => {
+                return Some(format!(
+                    "{} features and a shape of {:?}",
+                    self.features.len(),
+                    self.shape
+                ));
+            }
+        };
+        if matches!(&self.task, Task::Classification { classes } if classes.len() < 2) {
+            return Some("fewer than two classes".into());
+        }
+        match &self.normalization {
+            Normalization::None => None,
+            Normalization::Standardized { mean, deviation } => {
+                let usable = |d: &f64| d.is_finite() && *d > 0.0;
+                let right = mean.len() == width
+                    && deviation.len() == width
+                    && mean.iter().all(|m| m.is_finite())
+                    && deviation.iter().all(usable);
+                (!right).then(|| format!("not {width} means and deviations that are numbers"))
+            }
+            Normalization::Bytes { channels } => {
+                let right = !channels.is_empty()
+                    && width.is_multiple_of(channels.len())
+                    && channels.iter().all(|c| c.0.is_finite() && c.1.is_finite());
+                (!right).then(|| "channels that do not fit its shape".into())
+            }
+            Normalization::Prepared(preparation) => (preparation.features() != self.features)
+                .then(|| "columns that do not make its features".into()),
+        }
+    }
+
     /// How the label was standardized, where it is a number and was.
     pub fn label_scale(&self) -> Option<table::Scale> {
         match &self.normalization {
@@ -197,9 +237,19 @@ pub trait Dataset: Send + Sync {
         0
     }
 
+    /// The sizes by which clients are placed on processes: the same whatever is held out.
+    fn whole_sizes(&self, client: usize) -> (usize, usize) {
+        self.sizes(client)
+    }
+
     /// A client's data. Cheap where the data is in memory, made afresh where it is
     /// synthetic.
     fn shard(&self, client: usize) -> Result<Arc<Shard>>;
+
+    /// The training rows of a client that are held out of `shard`, where some are for a choice.
+    fn held_out(&self, _client: usize) -> Result<Option<Arc<Examples>>> {
+        Ok(None)
+    }
 
     /// Whether `shard` makes the data afresh every time.
     fn is_generated(&self) -> bool {

@@ -130,6 +130,9 @@ pub fn open(path: &Path) -> Result<Box<dyn RowReader>> {
 /// The same; `header` names the columns of a CSV file whose first line does not.
 pub fn open_with(path: &Path, header: Option<&[String]>) -> Result<Box<dyn RowReader>> {
     super::folder::require_regular(path)?;
+    if let Some(what) = super::magic::no_table(path) {
+        return Err(super::folder::wrong(path, format!("is {what}")));
+    }
     let mut file = File::open(path).map_err(at(path, "read"))?;
     let mut magic = Vec::new();
     (&mut file)

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::choice::{Candidate, Pass};
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
 use crate::pack::{Field, Pack, arrays_of};
@@ -17,8 +18,12 @@ use crate::pack::{Field, Pack, arrays_of};
 /// What the leader wants done. Clients are those of all ranks; each takes its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// Get ready; memories in a file of this name and so many bytes of RAM, if any.
-    Begin { disk: Option<(PathBuf, usize)> },
+    /// Get ready for a pass of a choice, where there is one; memories in a file of this name
+    /// and so many bytes of RAM, if any.
+    Begin {
+        disk: Option<(PathBuf, usize)>,
+        pass: Option<Pass>,
+    },
     /// Train. With it comes what is sent to clients.
     Train {
         round: u64,
@@ -28,6 +33,16 @@ pub enum Order {
     },
     /// Score the model that comes with it.
     Score { round: u64, cohort: Vec<usize> },
+    /// Measure everything there is to choose from on held-out rows. With it comes what is
+    /// sent to clients.
+    HoldOut {
+        round: u64,
+        sent: Vec<Field>,
+        clients: Vec<usize>,
+    },
+    /// What clients have chosen: a number each, as every round reports it within one trust
+    /// domain.
+    Choose { choices: Vec<(usize, Candidate)> },
     /// Deliver. With it come what is sent to clients and the shared model.
     Deliver {
         round: u64,
@@ -62,8 +77,8 @@ pub enum KeepOrder {
     Nothing,
     /// They come back with the scores: for one trust domain only.
     HandOver,
-    /// They go into these files: personal, localized, local.
-    In([SlotPlace; 3]),
+    /// They go into these files: personal, localized, local, and alone where there is one.
+    In([SlotPlace; 3], Option<SlotPlace>),
 }
 
 /// Path, head and size of a slot of a file of slots.
@@ -80,6 +95,7 @@ pub struct Envelope {
 #[derive(Serialize, Deserialize)]
 pub struct ReplyTail {
     pub tallies: Option<(Tallies, Tallies)>,
+    pub candidates: Vec<(f64, Tallies)>,
     pub mixing: Option<f32>,
     pub steps: u64,
     pub update: Vec<Field>,
@@ -202,6 +218,7 @@ mod tests {
         tallies.valid.loss = 0.1 + 0.2;
         let tail = ReplyTail {
             tallies: Some((tallies, Tallies::default())),
+            candidates: vec![(0.5, tallies)],
             mixing: Some(0.3),
             steps: 7,
             update: update.fields(),
@@ -209,6 +226,7 @@ mod tests {
         let bytes = joined(update.to_bytes(), &tail);
         let (body, there): (_, ReplyTail) = split(&bytes).unwrap();
         assert_eq!(there.tallies, tail.tallies);
+        assert_eq!(there.candidates, tail.candidates);
         assert_eq!((there.mixing, there.steps), (Some(0.3), 7));
         let same: ModelOnly = unpacked(&there.update, body).unwrap();
         assert_eq!(same.to_bytes(), update.to_bytes());

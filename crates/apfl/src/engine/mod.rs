@@ -4,6 +4,7 @@
 //! the clients, so that equal results are true by construction.
 
 use crate::algorithm::Algorithm;
+use crate::choice::{Candidate, HeldOut};
 use crate::clients::{Delivered, Keep, Reply, World};
 use crate::error::Result;
 use crate::metrics::Tallies;
@@ -85,6 +86,19 @@ pub trait Engine<A: Algorithm>: Send {
         cohort: &[usize],
         each: &mut (dyn FnMut(usize, Tallies) + Send),
     ) -> Result<()>;
+
+    /// The losses of everything that some clients may choose from, on their held-out rows, in
+    /// their order, but for those that are left out.
+    fn hold_out(
+        &mut self,
+        round: u64,
+        sent: &A::Broadcast,
+        clients: &[usize],
+        each: &mut (dyn FnMut(usize, HeldOut) + Send),
+    ) -> Result<()>;
+
+    /// Tells clients what they have chosen to serve.
+    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()>;
 
     /// The last local round at some clients, in their order, but for those that are left
     /// out.

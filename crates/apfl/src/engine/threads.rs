@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::Engine;
 use crate::algorithm::Algorithm;
+use crate::choice::{Candidate, HeldOut};
 use crate::clients::{Clients, Delivered, Keep, MemoryHome, Reply, World};
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
@@ -87,6 +88,31 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
                 Ok(())
             },
         )
+    }
+
+    fn hold_out(
+        &mut self,
+        round: u64,
+        sent: &A::Broadcast,
+        clients: &[usize],
+        each: &mut (dyn FnMut(usize, HeldOut) + Send),
+    ) -> Result<()> {
+        self.pool.in_order(
+            clients.len(),
+            |k| self.name(clients[k]),
+            |k, scratch| self.clients.hold_out(clients[k], round, sent, scratch),
+            |k, held_out| {
+                if let Some(held_out) = held_out {
+                    each(clients[k], held_out);
+                }
+                Ok(())
+            },
+        )
+    }
+
+    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()> {
+        self.clients.choose(choices);
+        Ok(())
     }
 
     fn deliver(

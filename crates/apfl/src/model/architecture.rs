@@ -24,7 +24,7 @@ pub type ModelKind = Kind<ShapeReader>;
 
 registry! {
     Shape, ModelKind:
-    Logistic = mlp::LOGISTIC,
+    Linear = mlp::LINEAR,
     Mlp = mlp::KIND,
     Cnn = cnn::KIND,
 }
@@ -34,7 +34,7 @@ registry! {
 #[non_exhaustive]
 pub enum Shape {
     /// One linear layer.
-    Logistic,
+    Linear,
     /// Hidden layers of these widths.
     Mlp(Vec<usize>),
     /// Two convolutions and a hidden dense layer.
@@ -51,9 +51,18 @@ impl Shape {
     /// written.
     pub fn is_linear(&self) -> bool {
         match self {
-            Shape::Logistic => true,
+            Shape::Linear => true,
             Shape::Mlp(hidden) => hidden.is_empty(),
             Shape::Cnn { .. } => false,
+        }
+    }
+
+    /// Layers with parameters.
+    pub fn layers(&self) -> usize {
+        match self {
+            Shape::Linear => 1,
+            Shape::Mlp(hidden) => hidden.len() + 1,
+            Shape::Cnn { .. } => 4,
         }
     }
 }
@@ -77,6 +86,7 @@ const MOST_PARAMETERS: usize = 500_000_000;
 impl Architecture {
     /// Reads `[model]`.
     pub fn read(s: &mut Section<'_>) -> Self {
+        s.renamed("kind", "logistic", "linear");
         let ShapeReader { l2, init, shape } = s.pick("kind", Shape::KINDS).read;
         let losses = [
             ("auto", None),
@@ -119,7 +129,7 @@ impl Architecture {
         let outputs = loss.outputs(schema.task.classes());
         // A description: none of its parameters is there yet.
         let model: Box<dyn Model> = match &self.shape {
-            Shape::Logistic => Box::new(Mlp::new(inputs, &[], outputs, loss, self.l2)),
+            Shape::Linear => Box::new(Mlp::new(inputs, &[], outputs, loss, self.l2)),
             Shape::Mlp(hidden) => Box::new(Mlp::new(inputs, hidden, outputs, loss, self.l2)),
             &Shape::Cnn { widths, augment } => {
                 let shape = &schema.shape;

@@ -185,6 +185,15 @@ impl Model for Cnn {
         convs + self.hidden.flops() + self.last.flops()
     }
 
+    fn activations(&self) -> u64 {
+        let pooled = |c: &Conv| c.outputs * c.pooled_height() * c.pooled_width();
+        let image = |c: &Conv| c.inputs * c.height * c.width;
+        // Images as numbers; pooled outputs, their winners and their derivatives.
+        let convs = self.convs.iter().map(|c| image(c) + 3 * pooled(c));
+        let dense = 2 * (self.hidden.outputs + self.last.outputs);
+        (convs.sum::<usize>() + dense) as u64
+    }
+
     fn backward_flops(&self) -> u64 {
         2 * self.flops() - self.convs[0].flops()
     }

@@ -9,15 +9,15 @@ use super::{Layout, Loss, Model, Step, Workspace};
 use crate::data::Batch;
 use crate::settings::{Kind, Section};
 
-pub(super) const LOGISTIC: ModelKind = Kind {
-    name: "logistic",
-    about: "one linear layer",
+pub(super) const LINEAR: ModelKind = Kind {
+    name: "linear",
+    about: "one linear layer; `logistic`, its old name, is taken too",
     keys: &[],
-    examples: &["{ kind = 'logistic' }"],
+    examples: &["{ kind = 'linear' }"],
     read: ShapeReader {
         l2: 1e-4,
         init: "zeros",
-        shape: |_| Shape::Logistic,
+        shape: |_| Shape::Linear,
     },
 };
 

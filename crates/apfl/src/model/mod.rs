@@ -165,6 +165,15 @@ pub trait Model: Send + Sync {
         2 * self.layout().len() as u64
     }
 
+    /// Numbers that one example's forward and backward pass keep, for estimates of memory. By
+    /// default two for every output of a layer, of which there are as many as biases.
+    fn activations(&self) -> u64 {
+        let biases = self.layout().tensors.iter().filter(|t| t.shape.len() == 1);
+        2 * biases
+            .map(|t| t.shape.iter().product::<usize>() as u64)
+            .sum::<u64>()
+    }
+
     /// The same for one backward pass: the products of the forward pass twice, but for the
     /// derivative by the input of the first layer, which nobody needs.
     fn backward_flops(&self) -> u64 {
@@ -280,6 +289,24 @@ pub trait Model: Send + Sync {
         }
         let mixed = self.descend_mixed(alpha, v, w, rates.0, batch, ws);
         (mixed, self.descend(None, w, rates.1, batch, ws))
+    }
+
+    /// A step of APFL for several fixed α with a v each, every gradient at the values before
+    /// it: v ← v − ηα·∇f(αv + (1−α)w; batch), and w ← w − η·∇f(w; batch). Returns the sum of
+    /// all losses. Each v and w have the bits of [`Model::descend_both`] with that α alone.
+    fn descend_all(
+        &self,
+        models: &mut [(f32, &mut Params)],
+        w: &mut [f32],
+        eta: f32,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) -> f64 {
+        let mut sum = 0.0;
+        for (alpha, v) in models {
+            sum += self.descend_mixed(*alpha, v, w, eta * *alpha, batch, ws);
+        }
+        sum + self.descend(None, w, eta, batch, ws)
     }
 
     /// [`Model::descend_both`] in one pass, to the same bits, where a model has a way to do it;

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use toml::{Table, Value};
 
 use super::{Program, Run, Start, start_of};
-use crate::aggregation::Aggregation;
+use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor, Apfl, Properties};
+use crate::choice::Choosing;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::spec::{Plan, PlannedSchedule, Resources, Spec};
+use crate::spec::{Plan, PlannedSchedule, Resources, Spec, objections};
 use crate::store::run_dir::RunDir;
 use crate::training::{DeliverTo, Weights};
 
@@ -23,10 +24,11 @@ use crate::training::{DeliverTo, Weights};
 pub struct RunBuilder {
     dataset: Arc<dyn Dataset>,
     model: Arc<dyn Model>,
-    algorithm: Chosen,
+    algorithm: AnyAlgorithm,
     initial: Option<Params>,
     schedule: Option<Schedule>,
     aggregation: Aggregation,
+    server: ServerOptimizer,
     directory: Option<PathBuf>,
     resume: bool,
     force: bool,
@@ -35,21 +37,23 @@ pub struct RunBuilder {
 }
 
 /// An algorithm whose type is known no more.
-struct Chosen {
+struct AnyAlgorithm {
     words: String,
     problem: Option<String>,
     properties: Properties,
     mixes_outputs: bool,
+    choosing: Option<Choosing>,
     start: Start,
 }
 
-impl Chosen {
+impl AnyAlgorithm {
     fn new<A: Algorithm>(algorithm: A) -> Self {
         Self {
             words: format!("{algorithm:?}"),
             problem: algorithm.problem(),
             properties: algorithm.properties(),
             mixes_outputs: algorithm.mixes_outputs(),
+            choosing: algorithm.choosing().cloned(),
             start: start_of(algorithm),
         }
     }
@@ -61,10 +65,11 @@ impl Run {
         RunBuilder {
             dataset,
             model,
-            algorithm: Chosen::new(Apfl::adaptive(0.01)),
+            algorithm: AnyAlgorithm::new(Apfl::adaptive(0.01)),
             initial: None,
             schedule: None,
             aggregation: Aggregation::Mean,
+            server: ServerOptimizer::Mean,
             directory: None,
             resume: false,
             force: false,
@@ -77,7 +82,7 @@ impl Run {
 impl RunBuilder {
     /// The algorithm: one of the library's, or one's own.
     pub fn algorithm<A: Algorithm>(mut self, algorithm: A) -> Self {
-        self.algorithm = Chosen::new(algorithm);
+        self.algorithm = AnyAlgorithm::new(algorithm);
         self
     }
 
@@ -166,6 +171,17 @@ impl RunBuilder {
         self
     }
 
+    /// How the server moves its model to the cohort's. Default: there at once.
+    pub fn server(mut self, optimizer: ServerOptimizer) -> Self {
+        self.server = optimizer;
+        self
+    }
+
+    /// β of the clients' momentum, which starts anew in every round. Default: 0.
+    pub fn momentum(self, beta: f64) -> Self {
+        self.set("training.momentum", beta)
+    }
+
     /// Leaves a client whose loss is not finite out of the round, instead of ending the run.
     pub fn skip_nonfinite(self, skip: bool) -> Self {
         let word = if skip { "skip" } else { "stop" };
@@ -244,6 +260,7 @@ impl RunBuilder {
     pub fn build(self) -> Result<Run> {
         let mut plan = self.spec.plan()?;
         plan.aggregation = self.aggregation;
+        plan.server = self.server;
         if let Some(schedule) = self.schedule {
             plan.pace.schedule = PlannedSchedule::Known(schedule);
         }
@@ -263,6 +280,8 @@ impl RunBuilder {
         }
         let rule = format!("{:?}", self.aggregation);
         nested(&mut spec, "federation", "aggregation", rule);
+        let optimizer = format!("{:?}", self.server);
+        nested(&mut spec, "federation", "server", optimizer);
 
         match (&self.directory, self.resume) {
             (None, true) => {
@@ -276,10 +295,12 @@ impl RunBuilder {
             directory: self.directory.as_deref(),
             ..Resources::default()
         };
-        let setup = plan.setup_with_model(self.dataset, self.model, w0, on)?;
+        let mut setup = plan.setup_with_model(self.dataset, self.model, w0, on)?;
+        setup.pass = self.algorithm.choosing.as_ref().and_then(Choosing::single);
         Ok(Run {
             setup,
             start: self.algorithm.start,
+            choosing: self.algorithm.choosing,
             mixes_outputs: self.algorithm.mixes_outputs,
             spec,
             checkpoint_every: plan.checkpoint_every,
@@ -294,13 +315,14 @@ impl RunBuilder {
 impl RunBuilder {
     /// An error where settings do not go together: what a spec would be refused for.
     fn require_sense(&self, plan: &Plan) -> Result<()> {
-        let Chosen {
+        let AnyAlgorithm {
             problem,
             properties,
             words,
             ..
         } = &self.algorithm;
         let rule = self.aggregation != Aggregation::Mean;
+        let objections = objections(properties, "the algorithm", plan);
         let examples = plan.weights == Weights::Examples;
         let without_directory = plan.engine.memory_budget.is_some() && self.directory.is_none();
         let problem = match problem {
@@ -321,6 +343,12 @@ impl RunBuilder {
                     "{words}: it needs a shift of its own, or a theorem's schedule that has one"
                 ))
             }
+            None if !objections.is_empty() => {
+                let one = |(key, problem): &(&str, String)| format!("{key}: {problem}");
+                let all: Vec<String> = objections.iter().map(one).collect();
+                Some(all.join("; "))
+            }
+            None if self.server.problem().is_some() => self.server.problem(),
             None if without_directory => {
                 Some("memories can be on disk only in a run directory: give one".into())
             }

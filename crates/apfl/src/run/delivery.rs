@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Event, Finished, Watch};
+use crate::choice::{Choice, Choices, Choosing, HeldOut, Pass};
 use crate::clients::{ClientModels, Delivered, Keep};
 use crate::error::{Error, Result};
-use crate::metrics::{Assessment, ByModel, Gathered, Scoring, Spread};
-use crate::store::run_dir::{Baseline, ClientRecord, Counts, RunDir, Summary};
+use crate::metrics::{Assessment, ByModel, Gain, Gathered, Scoring, Spread};
+use crate::store::run_dir::{
+    Baseline, ChosenRecord, ClientRecord, Counts, HeldOutRecord, Part, Prior, RunDir, Summary,
+    TotalGain,
+};
 use crate::training::{RoundRecord, Training};
 
 /// Where a run writes what it leaves.
@@ -56,6 +60,7 @@ pub(super) fn deliver(
     output: Output,
     watch: &mut Watch<'_>,
 ) -> Result<Finished> {
+    choose(training, &output)?;
     let setup = training.setup().clone();
     let dataset = &setup.world.dataset;
     let receivers = training.receivers();
@@ -76,8 +81,11 @@ pub(super) fn deliver(
         .collect();
     let mut record = |delivered: &Delivered| {
         let attacker = setup.attackers.has(delivered.client);
-        sums.add(delivered, attacker);
-        record_of(delivered, rounds[&delivered.client], attacker, &scoring)
+        let choice = setup.choices.of.get(&delivered.client);
+        sums.add(delivered, choice, attacker);
+        let chosen = choice.map(|choice| ChosenRecord::of(choice, &setup.choices.list));
+        let rounds = rounds[&delivered.client];
+        record_of(delivered, chosen, rounds, attacker, &scoring)
     };
 
     let finished = match output {
@@ -89,7 +97,8 @@ pub(super) fn deliver(
                 false => layout.clone(),
             };
             let layouts = setup.keep_models.then_some((&personal, layout));
-            let mut files = directory.delivery(&names, layouts)?;
+            let alone = training.choosing().is_some_and(Choosing::has_alone);
+            let mut files = directory.delivery(&names, layouts, alone)?;
             let (mut lines, keep) = files.parts();
             let mut reached = 0;
             training.deliver_to(&receivers, keep, &mut |delivered| {
@@ -127,6 +136,27 @@ pub(super) fn deliver(
     Ok(finished)
 }
 
+/// Lets clients choose what they serve, where this training held rows out for it, and writes
+/// down what they saw.
+fn choose(training: &mut Training, output: &Output) -> Result<()> {
+    let choosing = match (training.setup().pass, training.choosing()) {
+        (Some(Pass::HeldOut(_)), Some(choosing)) => choosing.clone(),
+        _ => return Ok(()),
+    };
+    let held_out = training.hold_out(&training.choosers())?;
+    let setup = training.setup();
+    if let Output::Directory(directory) = output {
+        let record = |(client, own): (&usize, &HeldOut)| HeldOutRecord {
+            client: setup.world.dataset.name(*client),
+            held_out: own.clone(),
+        };
+        let records: Vec<HeldOutRecord> = held_out.iter().map(record).collect();
+        directory.write_held_out(&records)?;
+    }
+    let choices = Choices::make(&choosing, held_out, |k| !setup.attackers.has(k));
+    training.choose(choices)
+}
+
 /// Who is delivered to, and who is left out because its loss is not finite. The files of
 /// models begin with the names in them, so this must be known before.
 fn finite(training: &mut Training, receivers: Vec<usize>) -> Result<(Vec<usize>, Vec<usize>)> {
@@ -147,6 +177,9 @@ struct Sums {
     reached: usize,
     clients: usize,
     gathered: ByModel<Gathered>,
+    alone: Gathered,
+    gains: Vec<Gain>,
+    chosen: BTreeMap<String, usize>,
     mixing: Vec<f64>,
     /// Hits and validation examples of always answering the commonest training class.
     majority: Vec<(f64, f64)>,
@@ -159,12 +192,15 @@ impl Sums {
             reached: 0,
             clients: 0,
             gathered: ByModel::default(),
+            alone: Gathered::default(),
+            gains: Vec::new(),
+            chosen: BTreeMap::new(),
             mixing: Vec::new(),
             majority: Vec::new(),
         }
     }
 
-    fn add(&mut self, delivered: &Delivered, attacker: bool) {
+    fn add(&mut self, delivered: &Delivered, choice: Option<&Choice>, attacker: bool) {
         self.reached += 1;
         if attacker {
             return;
@@ -182,6 +218,13 @@ impl Sums {
         self.gathered.shared.add(shared, &self.scoring);
         self.gathered.localized.add(localized, &self.scoring);
         self.gathered.personal.add(personal, &self.scoring);
+        if let Some(alone) = &delivered.alone {
+            self.alone.add(alone, &self.scoring);
+        }
+        self.gains.extend(delivered.gain);
+        if let Some(choice) = choice {
+            *self.chosen.entry(choice.candidate.name()).or_default() += 1;
+        }
     }
 
     /// An engine that leaves a client out would leave a hole in the files of models.
@@ -211,7 +254,20 @@ impl Sums {
                 sum(|(hits, _)| *hits) / sum(|(_, valid)| *valid)
             }),
             mixing: Spread::of(&self.mixing),
-            seconds,
+            chosen: self.chosen,
+            prior: training
+                .choosing()
+                .filter(|_| !setup.choices.list.is_empty())
+                .map(|choosing| Prior::of(&setup.choices, choosing.prior)),
+            alone: over(&self.alone),
+            gain: (!self.gains.is_empty()).then(|| TotalGain {
+                part: match self.scoring.tested {
+                    true => Part::Test,
+                    false => Part::Valid,
+                },
+                gain: Gain::pooled(self.gains.iter()),
+            }),
+            seconds: seconds + setup.choices.seconds,
         })
     }
 }
@@ -228,10 +284,12 @@ fn baseline(valid: &Assessment, scoring: &Scoring) -> Option<Baseline> {
 
 fn record_of(
     delivered: &Delivered,
+    chosen: Option<ChosenRecord>,
     rounds: u64,
     attacker: bool,
     scoring: &Scoring,
 ) -> ClientRecord {
+    let mixing = delivered.mixing.map(f64::from);
     ClientRecord {
         client: delivered.name.clone(),
         examples: Counts {
@@ -242,9 +300,12 @@ fn record_of(
         classes: delivered.classes.clone(),
         rounds,
         attacker,
-        mixing: delivered.mixing.map(f64::from),
+        mixing: (mixing.is_some() || chosen.is_some()).then_some(mixing),
         majority: delivered.majority,
         baseline: baseline(&delivered.finals.shared.valid, scoring),
         scores: delivered.finals.map(|finals| scoring.scores(finals)),
+        chosen,
+        alone: delivered.alone.as_ref().map(|alone| scoring.scores(alone)),
+        gain: delivered.gain,
     }
 }

@@ -8,8 +8,7 @@ use crate::engine::threads;
 use crate::error::{Error, Result};
 use crate::model::kernels::lanes;
 use crate::params::bytes_of;
-use crate::store::Identity;
-use crate::store::manifest::FORMAT;
+use crate::store::manifest::{FORMAT, Identity};
 use crate::store::run_dir::Environment;
 use crate::training::Setup;
 

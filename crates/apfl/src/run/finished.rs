@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::choice::HeldOut;
 use crate::clients::ClientModels;
 use crate::data::Schema;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::params::Params;
 use crate::predict::{TrainedModel, WhichModel};
-use crate::store::run_dir::{ClientRecord, Summary, read_clients, read_model, read_rounds};
+use crate::store::run_dir::{
+    ClientRecord, HeldOutRecord, Summary, read_clients, read_held_out, read_model, read_rounds,
+};
 use crate::training::{RoundRecord, Setup};
 
 /// A run that is finished.
@@ -33,6 +36,7 @@ enum Left {
         rounds: Vec<RoundRecord>,
         clients: Vec<ClientRecord>,
         models: BTreeMap<String, ClientModels>,
+        held_out: BTreeMap<usize, HeldOut>,
     },
 }
 
@@ -66,7 +70,11 @@ impl Finished {
         rounds: Vec<RoundRecord>,
         (clients, models): (Vec<ClientRecord>, BTreeMap<String, ClientModels>),
     ) -> Self {
+        let of = setup.choices.of.iter();
         let left = Left::Memory {
+            held_out: of
+                .map(|(k, choice)| (*k, choice.held_out.clone()))
+                .collect(),
             shared,
             rounds,
             clients,
@@ -102,6 +110,25 @@ impl Finished {
             Left::Directory { path, .. } => read_clients(path),
             Left::Memory { clients, .. } => Ok(clients.clone()),
         }
+    }
+
+    /// What clients saw on the rows that the run held out, by their indices.
+    pub(super) fn held_out(&self, setup: &Setup) -> Result<BTreeMap<usize, HeldOut>> {
+        let path = match &self.left {
+            Left::Memory { held_out, .. } => return Ok(held_out.clone()),
+            Left::Directory { path, .. } => path,
+        };
+        let dataset = &setup.world.dataset;
+        let clients = 0..dataset.clients();
+        let places: BTreeMap<String, usize> = clients.map(|k| (dataset.name(k), k)).collect();
+        let place = |record: HeldOutRecord| match places.get(&record.client) {
+            Some(client) => Ok((*client, record.held_out)),
+            None => Err(Error::in_file(
+                path,
+                format!("held-out rows of '{}', who is no client", record.client),
+            )),
+        };
+        read_held_out(path)?.into_iter().map(place).collect()
     }
 
     /// The shared model.
@@ -144,6 +171,10 @@ impl Finished {
                     WhichModel::Localized => of(|models| &models.localized)?,
                     WhichModel::Local => of(|models| &models.local)?,
                     WhichModel::Personal => of(|models| &models.personal)?,
+                    WhichModel::Alone => {
+                        let own = models.get(client).and_then(|models| models.alone.clone());
+                        own.ok_or_else(absent)?
+                    }
                 }
             }
         };

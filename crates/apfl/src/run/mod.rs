@@ -30,10 +30,12 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::algorithm::Algorithm;
+use crate::choice::Choosing;
 use crate::error::{Error, Result};
-use crate::spec::{Plan, differences};
+use crate::spec::{Plan, differences, prolonged};
 use crate::store::checkpoint::Checkpoints;
 use crate::store::lock::DirectoryLock;
 use crate::store::private;
@@ -41,6 +43,7 @@ use crate::store::run_dir::{InterruptedRun, RunDir};
 use crate::training::{RoundRecord, Setup, Training};
 
 mod builder;
+mod choice;
 mod delivery;
 mod environment;
 mod finished;
@@ -50,12 +53,15 @@ pub use builder::RunBuilder;
 pub use environment::Program;
 pub use finished::Finished;
 
+use choice::Before;
 use delivery::Output;
 
 /// A run that is ready to begin, or to go on.
 pub struct Run {
     setup: Setup,
     start: Start,
+    /// How it chooses among mixings, where it does.
+    choosing: Option<Choosing>,
     mixes_outputs: bool,
     spec: toml::Table,
     checkpoint_every: u64,
@@ -66,10 +72,11 @@ pub struct Run {
 }
 
 /// Begins training: the algorithm's type is known here alone.
-type Start = Box<dyn FnOnce(Setup) -> Result<Training> + Send>;
+type Start = Arc<dyn Fn(Setup) -> Result<Training> + Send + Sync>;
 
 fn start_of<A: Algorithm>(algorithm: A) -> Start {
-    Box::new(move |setup| Training::with_algorithm(setup, algorithm))
+    let algorithm = Arc::new(algorithm);
+    Arc::new(move |setup| Training::of(setup, algorithm.clone()))
 }
 
 /// What a caller sees of a run.
@@ -78,6 +85,13 @@ fn start_of<A: Algorithm>(algorithm: A) -> Start {
 pub enum Event<'a> {
     /// What the checkpoints of a run that is resumed allow.
     Found(&'a Found),
+    /// A pass of a choice among mixings begins: this of so many, the last with the choice.
+    Pass {
+        /// The pass, from 1.
+        pass: u64,
+        /// How many there are.
+        of: u64,
+    },
     /// Training begins after that round.
     Begun(u64),
     /// A round is done, and written down.
@@ -109,7 +123,8 @@ impl Run {
         Self {
             setup,
             mixes_outputs: algorithm.mixes_outputs(),
-            start: Box::new(move |setup| Training::new(setup, &algorithm)),
+            choosing: algorithm.choosing().cloned(),
+            start: Arc::new(move |setup| Training::new(setup, &algorithm)),
             spec: plan.resolved.clone(),
             checkpoint_every: plan.checkpoint_every,
             directory: None,
@@ -162,8 +177,13 @@ impl Run {
     /// two clients of delivery.
     pub fn watch(self, watch: &mut Watch<'_>) -> Result<Ended> {
         let Some(path) = self.directory.clone() else {
-            let training = (self.start)(self.setup)?;
-            return carry_out(training, Output::in_memory(), None, 0, watch);
+            return match self.before(None, watch)? {
+                Before::Stopped(round) => Ok(Ended::Stopped(round)),
+                Before::Ready(setup) => {
+                    let training = (self.start)(*setup)?;
+                    carry_out(training, Output::in_memory(), None, 0, watch)
+                }
+            };
         };
         // Until it ends, in whatever way, nobody else writes here.
         private::create_directory(&path)?;
@@ -173,14 +193,18 @@ impl Run {
             false => None,
         };
         let environment = environment::of(&self.setup, &self.program);
+        let schema = self.setup.world.dataset.schema();
         let Some(begun) = begun else {
             let identity = environment::identity(&self.spec, &self.setup, &environment)?;
             let spec = toml::to_string(&self.spec).expect("a table of plain values is TOML");
-            let schema = self.setup.world.dataset.schema();
             let notes = &self.setup.notes;
             let directory = RunDir::create(&path, &spec, notes, schema, &environment)?;
             let checkpoints = Checkpoints::new(&path, identity);
-            let training = (self.start)(self.setup)?;
+            let setup = match self.before(Some(&path), watch)? {
+                Before::Stopped(round) => return Ok(Ended::Stopped(round)),
+                Before::Ready(setup) => setup,
+            };
+            let training = (self.start)(*setup)?;
             let output = Output::Directory(directory);
             return carry_out(
                 training,
@@ -190,19 +214,28 @@ impl Run {
                 watch,
             );
         };
-        same_run(&begun, &self.spec)?;
-        if let Some(summary) = begun.summary {
+        let longer = same_run(&begun, &self.spec)?;
+        if let Some(summary) = begun.summary
+            && longer.is_none()
+        {
             let mixes = self.mixes_outputs;
             let finished = Finished::in_directory(summary, &path, &self.setup, mixes);
             return Ok(Ended::Finished(Box::new(finished)));
         }
         environment::fits(begun.environment.as_ref(), &environment, &path)?;
         let identity = environment::identity(&self.spec, &self.setup, &environment)?;
-        let schema = self.setup.world.dataset.schema().clone();
-        let mut training = (self.start)(self.setup)?;
+        let setup = match self.before(Some(&path), watch)? {
+            Before::Stopped(round) => return Ok(Ended::Stopped(round)),
+            Before::Ready(setup) => setup,
+        };
+        let mut training = (self.start)(*setup)?;
         let (checkpoints, found) = Checkpoints::resume(&path, identity, self.force, &mut training)?;
         RunDir::clean(&path);
-        RunDir::describe(&path, &schema, &environment)?;
+        if longer.is_some() {
+            let spec = toml::to_string(&self.spec).expect("a table of plain values is TOML");
+            RunDir::prolong(&path, &spec, &training.setup().notes)?;
+        }
+        RunDir::describe(&path, schema, &environment)?;
         let output = Output::Directory(RunDir::reopen(&path, training.round())?);
         if watch(Event::Found(&found)).is_break() {
             return Ok(Ended::Stopped(training.round()));
@@ -251,16 +284,18 @@ fn carry_out(
     }
 }
 
-/// An error where the spec of a run that was begun is not the one that is to go on.
-fn same_run(begun: &InterruptedRun, spec: &toml::Table) -> Result<()> {
+/// An error where the spec of a run that was begun is not the one that is to go on; how many
+/// rounds it is to have where it shall have more.
+fn same_run(begun: &InterruptedRun, spec: &toml::Table) -> Result<Option<u64>> {
     // Every default spelled out, where the spec is one that a plan can be made of.
     let there = match begun.spec.plan() {
         Ok(plan) => plan.resolved,
         Err(_) => begun.spec.table().clone(),
     };
+    let longer = prolonged(&there, spec)?;
     let differences = differences(&there, spec);
-    match differences.is_empty() {
-        true => Ok(()),
+    match differences.is_empty() || longer.is_some() {
+        true => Ok(longer),
         false => Err(Error::Request(format!(
             "{}: the run that was begun there is another one; it differs in\n  {}",
             begun.path.display(),

@@ -27,6 +27,11 @@ impl Sampler {
         self.rows.extend(rows);
     }
 
+    /// The rows it draws from.
+    pub fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
     /// How many rows it draws from.
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use toml::{Table, Value};
 
+use crate::error::{Error, Result};
+
 /// The keys in which two resolved specs differ, with both values, but for those of `engine`
 /// and `checkpoint`: how a run is carried out never changes its result.
 pub fn differences(there: &Table, given: &Table) -> Vec<String> {
@@ -16,6 +18,38 @@ pub fn differences(there: &Table, given: &Table) -> Vec<String> {
     let mut differences = Vec::new();
     compare("", &result(there), &result(given), &mut differences);
     differences
+}
+
+/// Whether a resolved spec is another one with more rounds and nothing else: how many. An
+/// error where more rounds would not be those of one long run, or there are fewer.
+pub fn prolonged(there: &Table, given: &Table) -> Result<Option<u64>> {
+    let rounds = |spec: &Table| spec.get("training")?.get("rounds")?.as_integer();
+    let (Some(old), Some(new)) = (rounds(there), rounds(given)) else {
+        return Ok(None);
+    };
+    if old == new || differences(there, given).len() != 1 {
+        return Ok(None);
+    }
+    let key = |table: &str, key: &str| there.get(table).and_then(|t| t.get(key));
+    let kind = key("training", "schedule").and_then(|schedule| schedule.get("kind"));
+    let every = key("evaluation", "every").and_then(Value::as_integer);
+    let why = if new < old {
+        "a run can be made longer, not shorter".to_string()
+    } else if kind.and_then(Value::as_str) == Some("theory") {
+        "its schedule follows from the number of rounds, so that those done so far would have \
+         been others"
+            .into()
+    } else if let Some(every) = every.filter(|every| old % every != 0) {
+        format!(
+            "round {old} was evaluated as its last, which one long run with evaluation.every = \
+             {every} does not do"
+        )
+    } else {
+        return Ok(u64::try_from(new).ok());
+    };
+    Err(Error::Request(format!(
+        "training.rounds: {old} there, {new} given: {why}; begin a new run in another directory"
+    )))
 }
 
 fn compare(path: &str, there: &Table, given: &Table, differences: &mut Vec<String>) {

@@ -1,6 +1,6 @@
 //! Every table of kinds that a spec chooses from, for those who show or test them all.
 
-use crate::aggregation::Aggregation;
+use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::AlgorithmSpec;
 use crate::attack::{AttackKind, NONE};
 use crate::data::Source;
@@ -36,6 +36,7 @@ pub fn registries() -> Vec<Registry> {
         of("model", "kind", Shape::KINDS),
         of("algorithm", "kind", AlgorithmSpec::KINDS),
         of("federation", "aggregation", Aggregation::KINDS),
+        of("federation.server", "kind", ServerOptimizer::KINDS),
         attacks,
     ]
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use toml::Table;
 
 use super::{checks, theory};
-use crate::aggregation::Aggregation;
+use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::AlgorithmSpec;
 use crate::attack::{Attack, Attackers};
+use crate::choice::Choosing;
 use crate::clients::{MemoryHome, World};
 use crate::data::{Dataset, Source};
 use crate::engine::EngineKind;
@@ -21,6 +22,11 @@ use crate::schedule::{Schedule, Theory};
 use crate::site::{LocalWork, Pace};
 use crate::store::tensors;
 use crate::training::{DeliverTo, Setup, Weights};
+
+/// The longest header of a safetensors file that readers take, and what a tensor's entry has
+/// beside its name in the layout: the client's, its shape and its place.
+const MOST_HEADER: usize = 100_000_000;
+const TENSOR_ENTRY: usize = 80;
 
 /// A spec that was checked: everything a run needs but the data itself.
 #[derive(Clone, Debug)]
@@ -42,6 +48,8 @@ pub struct Plan {
     pub weights: Weights,
     /// How updates become one model.
     pub aggregation: Aggregation,
+    /// How the server moves its model.
+    pub server: ServerOptimizer,
     /// What some clients do to the shared model.
     pub attack: Option<Attack>,
     /// Rounds to train.
@@ -63,6 +71,8 @@ pub struct Plan {
     pub checkpoint_every: u64,
     /// Where clients are to live.
     pub engine: PlannedEngine,
+    /// What a user should be told of the spec, such as keys that are not used.
+    pub notes: Vec<String>,
 }
 
 /// How clients train, before the data is there.
@@ -76,6 +86,8 @@ pub struct PlannedPace {
     pub learning_rate: f64,
     /// How it changes.
     pub schedule: PlannedSchedule,
+    /// β of local momentum.
+    pub momentum: f64,
 }
 
 /// A schedule, or a theorem that makes one of the data.
@@ -94,15 +106,20 @@ impl PlannedPace {
             batch: self.batch,
             learning_rate: self.learning_rate,
             schedule,
+            momentum: self.momentum,
         }
     }
 
     /// How a client trains that comes after the run: a theorem's schedule is for the run's
-    /// own steps, so a newcomer keeps the rate.
+    /// own steps, so a newcomer keeps the rate; its steps are plain ones.
     pub fn of_newcomer(&self) -> Pace {
+        let plain = Self {
+            momentum: 0.0,
+            ..self.clone()
+        };
         match self.schedule {
-            PlannedSchedule::Known(schedule) => self.with(schedule),
-            PlannedSchedule::Theory(_) => self.with(Schedule::Constant),
+            PlannedSchedule::Known(schedule) => plain.with(schedule),
+            PlannedSchedule::Theory(_) => plain.with(Schedule::Constant),
         }
     }
 }
@@ -161,8 +178,10 @@ impl Plan {
         checks::start(&w0, model.layout().len())?;
         let attackers = Attackers::draw(self.attack, dataset.clients(), self.seed);
         let dataset = attackers.poison(dataset)?;
-        let mut notes = dataset.notes();
+        let mut notes = self.notes.clone();
+        notes.extend(dataset.notes());
         notes.extend(attackers.note(dataset.clients()));
+        notes.extend(self.too_many_tensors(&*dataset, &*model));
         let pace = match &self.pace.schedule {
             PlannedSchedule::Known(schedule) => self.pace.with(*schedule),
             PlannedSchedule::Theory(theory) => {
@@ -185,6 +204,7 @@ impl Plan {
             participation: self.participation,
             weights: self.weights,
             aggregation: self.aggregation,
+            server: self.server,
             attackers,
             evaluate_every: self.evaluate_every,
             deliver_to: self.deliver_to,
@@ -193,8 +213,33 @@ impl Plan {
             threads: on.threads.unwrap_or(self.engine.threads),
             home: self.engine.home(on.directory),
             notes,
+            pass: self.algorithm.choosing().and_then(Choosing::single),
+            choices: Default::default(),
         };
         setup.checked()
+    }
+
+    /// What a user should know before so many models are kept that their file's header is
+    /// beyond what readers of the format take.
+    fn too_many_tensors(&self, dataset: &dyn Dataset, model: &dyn Model) -> Option<String> {
+        let receivers = match self.deliver_to {
+            DeliverTo::None => 0,
+            _ => dataset.clients(),
+        };
+        let of_one = model
+            .layout()
+            .tensors
+            .iter()
+            .map(|t| t.name.len() + TENSOR_ENTRY);
+        let bytes = receivers.saturating_mul(of_one.sum());
+        (self.keep_models && bytes > MOST_HEADER).then(|| {
+            format!(
+                "{receivers} clients' models make a header of about {} MB in models/*.safetensors; \
+                 other readers of the format stop at 100 MB: delivery.keep = false, or \
+                 delivery.clients = \"drawn\" or \"none\", keeps fewer",
+                bytes / 1_000_000
+            )
+        })
     }
 
     /// w⁰ of a model: as `model.init` says.

@@ -93,11 +93,17 @@ fn check_schedule(plan: &Plan, theory: &Theory, s: &mut Section<'_>) {
             "is missing: Theorem 4 needs bounded gradients, so use apfl and give a radius",
         );
     }
-    if plan.algorithm.properties().own_rates {
+    let properties = plan.algorithm.properties();
+    if properties.own_rates || properties.own_steps {
         let kind = plan.algorithm.kind();
+        let what = if properties.own_rates {
+            "rates"
+        } else {
+            "steps"
+        };
         s.problem(
             "training.schedule",
-            format!("does not apply to {kind}, which has rates of its own"),
+            format!("does not apply to {kind}, which has {what} of its own"),
         );
     }
     if plan.weights != Weights::Uniform {

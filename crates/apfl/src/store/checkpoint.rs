@@ -276,7 +276,7 @@ impl Checkpoints {
             let lost = training.drawn().into_iter().find(|k| !home.contains_key(k));
             if let Some(client) = lost {
                 return Err(Error::Checkpoint(format!(
-                    "client '{}' took part before round {} and the checkpoint has no memory of it",
+                    "client '{}' took part by round {} and the checkpoint has no memory of it",
                     training.setup().world.dataset.name(client),
                     manifest.round
                 )));

@@ -11,7 +11,7 @@ use super::archive::Written;
 use super::atomic::write_privately;
 use crate::digest::{hex, sha256_of_file};
 use crate::error::{Error, Result, at};
-use crate::spec::differences;
+use crate::spec::{differences, prolonged};
 
 /// The format of checkpoints and of the run directory around them.
 pub const FORMAT: u32 = 2;
@@ -20,6 +20,7 @@ pub const FORMAT: u32 = 2;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// The resolved spec.
+    #[serde(with = "as_toml")]
     pub spec: Table,
     /// A digest of the data.
     pub data: String,
@@ -35,7 +36,10 @@ impl Identity {
     /// An error that names what differs where this is another run's. `force` lets another
     /// program and another width of vectors pass: they differ in the last bits alone.
     pub fn require(&self, now: &Identity, force: bool) -> Result<()> {
-        let mut differs = differences(&self.spec, &now.spec);
+        let mut differs = match prolonged(&self.spec, &now.spec)? {
+            Some(_) => Vec::new(),
+            None => differences(&self.spec, &now.spec),
+        };
         for (what, then, now) in [
             ("the data", &self.data, &now.data),
             ("the initial model", &self.start, &now.start),
@@ -62,6 +66,21 @@ impl Identity {
                 now: program(now),
             }),
         }
+    }
+}
+
+/// A spec as its own text: numbers come back to the bit.
+mod as_toml {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use toml::Table;
+
+    pub fn serialize<S: Serializer>(spec: &Table, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&toml::to_string(spec).expect("a table of plain values is TOML"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Table, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map_err(D::Error::custom)
     }
 }
 
@@ -195,5 +214,36 @@ mod tests {
         for (name, round) in names {
             assert_eq!(round_of(name), round, "{name}");
         }
+    }
+
+    #[test]
+    fn another_width_of_vectors_and_another_program_pass_by_force_alone() {
+        let here = Identity {
+            program: "1".into(),
+            lanes: 8,
+            ..Identity::default()
+        };
+        let wide = Identity {
+            lanes: 16,
+            ..here.clone()
+        };
+        let error = here.require(&wide, false).unwrap_err().to_string();
+        assert!(
+            error.contains("vectors of 8") && error.contains("16"),
+            "{error}"
+        );
+        here.require(&wide, true).unwrap();
+        let newer = Identity {
+            program: "2".into(),
+            ..here.clone()
+        };
+        assert!(here.require(&newer, false).is_err());
+        here.require(&newer, true).unwrap();
+        // Other data is another run, by force too.
+        let other = Identity {
+            data: "x".into(),
+            ..here.clone()
+        };
+        assert!(here.require(&other, true).is_err());
     }
 }

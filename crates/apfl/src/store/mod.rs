@@ -14,6 +14,7 @@ pub mod run_dir;
 pub(crate) mod slots;
 #[doc(hidden)] // for the program and the tests
 pub mod tensors;
+mod time;
 
 #[doc(hidden)]
 pub use atomic::{AtomicFile, write_atomically};
@@ -24,3 +25,5 @@ pub use lock::DirectoryLock;
 #[doc(hidden)]
 pub use manifest::Identity;
 pub use run_dir::RunDir;
+#[doc(hidden)]
+pub use time::UtcTime;

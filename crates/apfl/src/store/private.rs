@@ -13,7 +13,7 @@ pub fn create_directory(path: &Path) -> Result<()> {
     {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(at(parent, "create"))?;
+            fs::create_dir_all(parent).map_err(at(path, "create"))?;
         }
         let made = fs::DirBuilder::new().mode(0o700).create(path);
         match made {

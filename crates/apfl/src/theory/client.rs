@@ -19,7 +19,13 @@ pub struct ClientTheory {
     pub examples: usize,
     /// αᵢ as training left it.
     pub mixing: Option<f64>,
-    /// `argmin_{α∈[0,1]} fᵢ(αvᵢ + (1−α)w)` with the final vᵢ and w.
+    /// αᵢ as the paper's rule learns it: the run's own, or beside a chosen one.
+    pub learned: Option<f64>,
+    /// αᵢ as it was chosen on held-out rows; absent where that is the shared model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<f64>,
+    /// `argmin_{α∈[0,1]} fᵢ(αvᵢ + (1−α)w)` with the final vᵢ and w; vᵢ is what the client
+    /// trained alone, where it did beside a chosen αᵢ.
     pub line_search: Option<f64>,
     /// Lᵢ; absent where it was not estimated.
     pub l: Option<f64>,
@@ -115,7 +121,10 @@ pub(super) fn look(
     Ok(Look {
         examples: train.len(),
         mixing,
-        line_search: mixing.map(|_| line_search(federation, client, &v, w)),
+        line_search: match &models.alone {
+            Some(alone) => Some(line_search(federation, client, &widened(alone), w)),
+            None => mixing.map(|_| line_search(federation, client, &v, w)),
+        },
         mean_norm: mean_norm(train),
         optimum,
     })

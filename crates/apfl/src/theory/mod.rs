@@ -5,11 +5,17 @@
 //! points and called so. Optima exist for strongly convex objectives (a linear model with
 //! an ℓ2 term); for others they are not defined, and absent.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::Serialize;
 
+use crate::algorithm::Apfl;
+use crate::choice::{Candidate, Choice, Choices, Choosing, HeldOut, Pass};
+use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::spec::Plan;
-use crate::training::{DeliverTo, Training};
+use crate::training::{DeliverTo, Setup, Training};
 
 pub mod bound;
 mod client;
@@ -101,8 +107,30 @@ pub fn measure(
     inputs: &Inputs,
     progress: &mut (dyn FnMut(&str, u64, u64) + Send),
 ) -> Result<Report> {
+    measure_chosen(plan, &BTreeMap::new(), inputs, progress)
+}
+
+/// The same of a run whose clients, by name, have chosen what they serve.
+pub fn measure_chosen(
+    plan: &Plan,
+    chosen: &BTreeMap<String, Candidate>,
+    inputs: &Inputs,
+    progress: &mut (dyn FnMut(&str, u64, u64) + Send),
+) -> Result<Report> {
     inputs.check()?;
     let mut setup = plan.setup()?;
+    let choosing = plan.algorithm.choosing().filter(|c| c.single().is_none());
+    if let Some(choosing) = choosing {
+        if chosen.is_empty() {
+            return Err(Error::Request(
+                "algorithm.mixing: found { chosen = … }, whose α is known when the run is done; \
+                 run it, then give its directory"
+                    .into(),
+            ));
+        }
+        setup.pass = Some(Pass::Last);
+        setup.choices = Arc::new(choices_of(choosing, chosen, &*setup.world.dataset));
+    }
     setup.deliver_to = DeliverTo::All;
     setup.keep_models = true;
     setup.evaluate_every = setup.rounds;
@@ -119,6 +147,10 @@ pub fn measure(
         progress("replaying the run", record.round, setup.rounds);
     }
     let fingerprint = training.fingerprint()?;
+    let learned = match choosing {
+        None => Vec::new(),
+        Some(_) => learned(&setup, progress)?,
+    };
 
     let federation = Federation::new(&*world.dataset, &*world.model, linear, setup.threads)?;
     let n = federation.clients();
@@ -196,6 +228,47 @@ pub fn measure(
             diversity,
             optimum,
             looks,
+            learned,
+            chosen: choosing.is_some(),
         },
     ))
+}
+
+/// Choices as a training needs them, without what they were made by.
+fn choices_of(
+    choosing: &Choosing,
+    chosen: &BTreeMap<String, Candidate>,
+    dataset: &dyn Dataset,
+) -> Choices {
+    let of = (0..dataset.clients()).filter_map(|client| {
+        let choice = Choice {
+            candidate: *chosen.get(&dataset.name(client))?,
+            held_out: HeldOut::default(),
+        };
+        Some((client, choice))
+    });
+    Choices {
+        list: choosing.list(),
+        of: of.collect(),
+        ..Choices::default()
+    }
+}
+
+/// The α that the paper's rule learns from 0.01 on the same run: w's path is the same.
+fn learned(
+    setup: &Setup,
+    progress: &mut (dyn FnMut(&str, u64, u64) + Send),
+) -> Result<Vec<Option<f64>>> {
+    let mut setup = setup.clone();
+    (setup.pass, setup.choices, setup.keep_models) = (None, Default::default(), false);
+    let mut training = Training::with_algorithm(setup.clone(), Apfl::adaptive(0.01))?;
+    while let Some(record) = training.next_round()? {
+        progress("the learned α, on the same run", record.round, setup.rounds);
+    }
+    let mut learned = Vec::new();
+    training.deliver(&training.receivers(), &mut |one| {
+        learned.push(one.mixing.map(f64::from));
+        Ok(())
+    })?;
+    Ok(learned)
 }

@@ -97,6 +97,10 @@ pub(super) struct Found {
     pub diversity: Diversity,
     pub optimum: Option<Optimum>,
     pub looks: Vec<Look>,
+    /// αᵢ that the paper's rule learns, where the run's own is chosen.
+    pub learned: Vec<Option<f64>>,
+    /// Whether it is.
+    pub chosen: bool,
 }
 
 /// Puts the report together.
@@ -161,6 +165,11 @@ pub(super) fn assemble(
                 client: federation.shard(client).name.clone(),
                 examples: look.examples,
                 mixing: look.mixing,
+                learned: match found.chosen {
+                    true => found.learned.get(client).copied().flatten(),
+                    false => look.mixing,
+                },
+                chosen: look.mixing.filter(|_| found.chosen),
                 line_search: look.line_search,
                 l: (found.l_i[client] > 0.0).then_some(found.l_i[client]),
                 zeta: diversity.zeta_i[client],

@@ -61,7 +61,7 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
             }
         };
         if forged {
-            let w = self.algorithm.shared(self.server);
+            let w = self.algorithm.aggregated(self.server);
             let attackers = &self.setup.attackers;
             attackers.forge(client, self.round, w, &mut update.model);
         }

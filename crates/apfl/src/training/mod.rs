@@ -3,15 +3,16 @@
 //! [`Training`] is a run with its algorithm's type erased once. The caller owns the
 //! `while`: progress, storage and stopping early are statements there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
+use crate::choice::{Choices, Choosing, HeldOut};
 #[cfg(feature = "mpi")]
 use crate::engine::Mpi;
 use crate::engine::{Engine, EngineKind, Threads};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field};
 use crate::params::Params;
 use crate::store::archive::{MemoryArchive, Written};
@@ -57,7 +58,28 @@ impl Training {
 
     /// A run of any algorithm.
     pub fn with_algorithm<A: Algorithm>(setup: Setup, algorithm: A) -> Result<Self> {
-        let algorithm = Arc::new(algorithm);
+        let algorithm = fitted(algorithm, &setup)?;
+        Self::of(setup, Arc::new(algorithm))
+    }
+
+    /// The same with an algorithm that others have too. With [`Setup::pass`] it is one pass of
+    /// a choice: rows are put aside, or choices that were made are told to the clients.
+    pub(crate) fn of<A: Algorithm>(mut setup: Setup, mut algorithm: Arc<A>) -> Result<Self> {
+        if let Some((pass, choosing)) = setup.pass.zip(algorithm.choosing().cloned()) {
+            setup.world = setup.world.in_pass(&choosing, pass);
+            if let Some(in_pass) = algorithm.in_pass(pass) {
+                algorithm = Arc::new(in_pass);
+            }
+        }
+        let choices = setup.choices.candidates();
+        let mut training = Self::on_engine(setup, algorithm)?;
+        if !choices.is_empty() {
+            training.rounds.choose(&choices)?;
+        }
+        Ok(training)
+    }
+
+    fn on_engine<A: Algorithm>(setup: Setup, algorithm: Arc<A>) -> Result<Self> {
         let (world, own) = (setup.world.clone(), algorithm.clone());
         match setup.engine {
             EngineKind::Threads => {
@@ -66,7 +88,7 @@ impl Training {
             }
             #[cfg(feature = "mpi")]
             EngineKind::Mpi(cluster) => {
-                let engine = Mpi::new(cluster, world, own, setup.threads, &setup.home)?;
+                let engine = Mpi::new(cluster, world, own, setup.threads, &setup.home, setup.pass)?;
                 Self::with_engine(engine, setup, algorithm)
             }
         }
@@ -78,7 +100,7 @@ impl Training {
         algorithm: Arc<A>,
     ) -> Result<Self> {
         let setup = Arc::new(setup);
-        let rounds = Typed::new(setup.clone(), algorithm, engine);
+        let rounds = Typed::new(setup.clone(), algorithm, engine)?;
         Ok(Self {
             setup,
             rounds: Box::new(rounds),
@@ -97,6 +119,35 @@ impl Training {
             DeliverTo::Drawn => self.drawn(),
             DeliverTo::None => Vec::new(),
         }
+    }
+
+    /// The clients that choose, where there is a choice: those that delivery is for; where it
+    /// is for nobody, those that were drawn.
+    pub fn choosers(&self) -> Vec<usize> {
+        match self.setup.deliver_to {
+            DeliverTo::None => self.drawn(),
+            _ => self.receivers(),
+        }
+    }
+
+    /// The losses of everything that some clients may choose from, on rows that this training
+    /// held out; clients whose loss is not finite are missing where they may be.
+    pub fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>> {
+        self.rounds.hold_out(clients)
+    }
+
+    /// Tells clients what they have chosen: delivery then hands it to them.
+    pub fn choose(&mut self, choices: Choices) -> Result<()> {
+        self.rounds.choose(&choices.candidates())?;
+        let mut setup = (*self.setup).clone();
+        setup.choices = Arc::new(choices);
+        self.setup = Arc::new(setup);
+        Ok(())
+    }
+
+    /// How its algorithm chooses among several mixings, where it does.
+    pub fn choosing(&self) -> Option<&Choosing> {
+        self.rounds.choosing()
     }
 
     /// Hands those clients their models; the run itself does not change. `each` sees
@@ -218,6 +269,13 @@ impl Training {
     }
 }
 
+/// The algorithm for a run of that model and seed.
+fn fitted<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<A> {
+    let World { model, seed, .. } = &setup.world;
+    let fitted = algorithm.for_run(model.layout(), *seed);
+    fitted.map_err(|problem| Error::Request(format!("algorithm: {problem}")))
+}
+
 /// Carries out the orders of a job's leader until there are no more; for ranks that do not
 /// lead.
 #[cfg(feature = "mpi")]
@@ -230,8 +288,9 @@ pub fn serve(
     impl AlgorithmVisitor for Serve {
         type Out = Result<()>;
         fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
+            let algorithm = Arc::new(fitted(algorithm, &self.1)?);
             let Setup { world, threads, .. } = self.1;
-            crate::engine::mpi::serve(self.0, world, Arc::new(algorithm), threads)
+            crate::engine::mpi::serve(self.0, world, algorithm, threads)
         }
     }
     algorithm.clone().accept(Serve(cluster, setup))

@@ -1,11 +1,15 @@
 //! The rounds of one algorithm on one engine.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::aggregator::Aggregator;
 use super::{RoundRecord, Setup};
+use crate::aggregation::optimizer::Moments;
 use crate::algorithm::Algorithm;
+use crate::choice::{Candidate, Choosing, HeldOut};
 use crate::clients::{Delivered, Keep};
 use crate::digest::{digest_of, digest_of_pieces, hex};
 use crate::engine::Engine;
@@ -28,6 +32,9 @@ pub(super) trait Rounds: Send {
         keep: Keep<'_>,
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()>;
+    fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>>;
+    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()>;
+    fn choosing(&self) -> Option<&Choosing>;
     fn shared(&self) -> Params;
     fn output(&self) -> Params;
     fn mixes_outputs(&self) -> bool;
@@ -54,6 +61,8 @@ pub(super) struct Typed<A: Algorithm, E> {
     algorithm: Arc<A>,
     engine: E,
     server: A::Server,
+    /// What the server's optimizer remembers, where there is one.
+    moments: Option<Moments>,
     round: u64,
     step: u64,
     rounds_of: Vec<u32>,
@@ -75,16 +84,39 @@ struct Trained {
 }
 
 impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
-    pub(super) fn new(setup: Arc<Setup>, algorithm: Arc<A>, engine: E) -> Self {
+    pub(super) fn new(setup: Arc<Setup>, algorithm: Arc<A>, engine: E) -> Result<Self> {
         let clients = setup.world.dataset.clients();
-        Self {
-            server: algorithm.start(&setup.world.w0, clients),
+        let mut server = algorithm.start(&setup.world.w0, clients);
+        let moments = setup.server.start(algorithm.aggregated(&server).len());
+        if moments.is_some() && algorithm.aggregated_mut(&mut server).is_none() {
+            return Err(Error::Request(format!(
+                "federation.server: found \"{}\", but the algorithm has no shared model that \
+                 an optimizer could move; use mean",
+                setup.server.kind()
+            )));
+        }
+        Ok(Self {
+            server,
+            moments,
             setup,
             algorithm,
             engine,
             round: 0,
             step: 0,
             rounds_of: vec![0; clients],
+        })
+    }
+
+    /// Ends a round: the algorithm takes the sum of the updates, the optimizer the rest.
+    fn finish(&mut self, fold: A::Fold) {
+        let (algorithm, server) = (&*self.algorithm, &mut self.server);
+        let Some(moments) = &mut self.moments else {
+            return algorithm.finish(server, fold);
+        };
+        let before = algorithm.aggregated(server).to_vec();
+        algorithm.finish(server, fold);
+        if let Some(w) = algorithm.aggregated_mut(server) {
+            self.setup.server.step(moments, &before, w);
         }
     }
 
@@ -94,6 +126,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         let mut cohort = setup.cohort(round);
         let score = setup.evaluates(round);
         let (mut localized, mut personal) = (Pool::default(), Pool::default());
+        let mut candidates: Vec<(f64, Pool)> = Vec::new();
         let (mut mixing, mut skipped) = (Vec::new(), Vec::new());
         let (mut steps, mut bytes_up) = (0, 0);
         let mut updates = Aggregator::new(setup, &*self.algorithm, &self.server, round);
@@ -107,6 +140,14 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
                     if let Some((l, p)) = &reply.tallies {
                         localized.add(l);
                         personal.add(p);
+                    }
+                    candidates.resize(
+                        reply.candidates.len().max(candidates.len()),
+                        Default::default(),
+                    );
+                    for (all, (loss, tallies)) in candidates.iter_mut().zip(&reply.candidates) {
+                        all.0 += loss;
+                        all.1.add(tallies);
                     }
                     mixing.extend(reply.mixing.map(f64::from));
                 }
@@ -122,6 +163,12 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             });
         }
         let fold = updates.finish()?;
+        // Where there are several: the one with the least loss on the cohort's held-out rows.
+        let best = candidates.iter().copied();
+        let best = best.reduce(|best, next| if next.0 < best.0 { next } else { best });
+        if let Some((_, pool)) = best {
+            personal = pool;
+        }
         cohort.retain(|client| skipped.binary_search(client).is_err());
         let honest = |client: &usize| !setup.attackers.has(*client);
         let trained = Trained {
@@ -144,7 +191,9 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             return Ok(None);
         }
         let mut shared = Pool::default();
-        let model = self.algorithm.shared(&self.server);
+        let algorithm = &*self.algorithm;
+        let one = || algorithm.shared(&self.server);
+        let model = algorithm.clusters(&self.server).unwrap_or_else(one);
         self.engine
             .score(round, model, clients, &mut |_, tallies| {
                 shared.add(&tallies)
@@ -213,7 +262,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         let started = Instant::now();
         let sent = self.algorithm.broadcast(&self.server);
         let (fold, trained) = self.train(round, &sent)?;
-        self.algorithm.finish(&mut self.server, fold);
+        self.finish(fold);
         let shared = self.score(round, &trained.honest)?;
         self.round = round;
         self.step += trained.steps;
@@ -229,11 +278,33 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()> {
         let sent = self.algorithm.broadcast(&self.server);
-        let shared = &*self.algorithm.output(&self.server);
+        let shared = match self.algorithm.clusters(&self.server) {
+            Some(several) => Cow::Borrowed(several),
+            None => self.algorithm.output(&self.server),
+        };
         // The round after the last: its rate, with a random stream of its own.
         let round = self.round + 1;
         self.engine
-            .deliver(round, &sent, shared, clients, keep, each)
+            .deliver(round, &sent, &shared, clients, keep, each)
+    }
+
+    fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>> {
+        let sent = self.algorithm.broadcast(&self.server);
+        let mut held_out = BTreeMap::new();
+        let round = self.round + 1; // as in delivery
+        self.engine
+            .hold_out(round, &sent, clients, &mut |client, own| {
+                held_out.insert(client, own);
+            })?;
+        Ok(held_out)
+    }
+
+    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()> {
+        self.engine.choose(choices)
+    }
+
+    fn choosing(&self) -> Option<&Choosing> {
+        self.algorithm.choosing()
     }
 
     fn shared(&self) -> Params {
@@ -249,7 +320,12 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
     }
 
     fn server_bytes(&self) -> (Vec<Field>, Vec<u8>) {
-        (self.server.fields(), self.server.to_bytes())
+        let (mut fields, mut bytes) = (self.server.fields(), self.server.to_bytes());
+        if let Some(moments) = &self.moments {
+            fields.extend(moments.fields());
+            bytes.extend(moments.to_bytes());
+        }
+        (fields, bytes)
     }
 
     fn client_fields(&self) -> Vec<Field> {
@@ -266,8 +342,11 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
     }
 
     fn restore_server(&mut self, round: u64, step: u64, mut server: Arrays) -> Result<()> {
-        self.server = A::Server::unpack(&mut server)
-            .map_err(|e| Error::Checkpoint(format!("what the server remembers: {e}")))?;
+        let wrong = |e| Error::Checkpoint(format!("what the server remembers: {e}"));
+        self.server = A::Server::unpack(&mut server).map_err(wrong)?;
+        if self.moments.is_some() {
+            self.moments = Some(Moments::unpack(&mut server).map_err(wrong)?);
+        }
         (self.round, self.step) = (round, step);
         self.rounds_of.fill(0);
         self.count(1..=round);
@@ -291,6 +370,8 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         let mut pieces: Vec<&[u8]> = vec![&shared];
         let server = digest_of(&self.server);
         pieces.push(&server);
+        let moments = self.moments.as_ref().map(digest_of);
+        pieces.extend(moments.as_ref().map(|digest| &digest[..]));
         for (index, memory) in indices.iter().zip(&memories) {
             pieces.push(index);
             pieces.push(memory);

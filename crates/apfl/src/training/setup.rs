@@ -1,7 +1,10 @@
 //! What a run is, apart from its algorithm.
 
-use crate::aggregation::Aggregation;
+use std::sync::Arc;
+
+use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::attack::Attackers;
+use crate::choice::{Choices, Pass};
 use crate::clients::{MemoryHome, World};
 use crate::engine::EngineKind;
 use crate::error::Result;
@@ -40,6 +43,8 @@ pub struct Setup {
     pub weights: Weights,
     /// How updates become one model.
     pub aggregation: Aggregation,
+    /// How the server moves its model.
+    pub server: ServerOptimizer,
     /// Who attacks.
     pub attackers: Attackers,
     /// Rounds between evaluations.
@@ -56,6 +61,10 @@ pub struct Setup {
     pub notes: Vec<String>,
     /// Where the clients' memories live.
     pub home: MemoryHome,
+    /// Which training of a choice among mixings it is, where it is one.
+    pub pass: Option<Pass>,
+    /// What clients have chosen before it, where they have.
+    pub choices: Arc<Choices>,
 }
 
 impl Setup {

@@ -109,6 +109,7 @@ fn site_pace(learning_rate: f64, steps: u64) -> Pace {
         batch: Some(10),
         learning_rate,
         schedule: Schedule::Constant,
+        momentum: 0.0,
     }
 }
 

@@ -69,7 +69,11 @@ fn i14_new_names_change_nothing_but_the_names() {
 #[test]
 fn i14_another_order_of_the_clients_permutes_the_results() {
     let ordered = |order| table_of(order, |k| format!("client-{k}"));
-    for algorithm in every_algorithm() {
+    // Which rows a client puts aside for its choice is drawn by its number.
+    for algorithm in every_algorithm()
+        .into_iter()
+        .filter(|a| !a.contains("chosen"))
+    {
         let (_, shared, clients) = trained_on(ordered([0, 1, 2, 3, 4]), algorithm);
         let (_, also_shared, others) = trained_on(ordered([3, 0, 4, 2, 1]), algorithm);
         // Not to the bit: the mean adds in another order.

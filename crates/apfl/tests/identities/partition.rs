@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::small::fitting;
 use apfl::algorithm::every_algorithm;
 use apfl::data::{Dataset, Examples, Features, Shard};
 use apfl::spec::Spec;
@@ -44,7 +45,7 @@ fn i13_a_partition_is_disjoint_and_whole_and_depends_on_the_datas_seed_alone() {
                 .map(|s| format!("seed = {s}"))
                 .unwrap_or_default()
         );
-        let plan = Spec::parse(&text).unwrap().plan().unwrap();
+        let plan = fitting(Spec::parse(&text).unwrap()).plan().unwrap();
         rows_of(&*plan.setup().unwrap().world.dataset)
     };
     let parts = load("1", "{ kind = 'fedavg' }");

@@ -75,7 +75,7 @@ fn leaf_keeps_its_users_its_split_and_its_bytes() {
         &train.replace("[0.4, 0.6]", "[0.4]"),
         "row 1 has 1 numbers, the first has 2",
     );
-    refuse(&train.replace("0.6", "1e39"), "row 1 has inf in it");
+    refuse(&train.replace("0.6", "1e39"), "number out of range");
     refuse(
         &train.replace("\"u\", \"v\"", "\"u\", \"w\""),
         "the user 'w' is not in user_data",
@@ -91,6 +91,13 @@ fn leaf_keeps_its_users_its_split_and_its_bytes() {
     error(
         at,
         "kind = 'leaf'\ndir = 'DIR/none'",
-        "none/train: cannot read",
+        "none/train: is not there",
     );
+    // One stray label does not make a model of 65,536 outputs.
+    fs::remove_file(at.join("train/b.json")).unwrap();
+    let stray = train.replace("[0, 2]", "[0, 65535]");
+    assert_ne!(stray, train);
+    fs::write(at.join("train/a.json"), &stray).unwrap();
+    error(at, spec, "the largest label is 65535");
+    load(at, &format!("{spec}\nclasses = 65536")).unwrap();
 }

@@ -1,6 +1,8 @@
 //! The equations of FedAvg, APFL and local training, evaluated slowly in float64 with
 //! full batches: plain loops over plain vectors, and nothing from the library.
 
+pub mod family;
+
 /// One example: features and class.
 pub type Example = (Vec<f64>, usize);
 

@@ -17,10 +17,14 @@ fn every_algorithm_with_every_rule_has_one_result_or_is_refused() {
         for rule in rules.clone() {
             let rule = format!("federation.aggregation={rule}");
             let attack = "federation.attack.kind=sign-flip";
-            let settings = [algorithm.as_str(), &rule, attack];
+            let mut settings = vec![algorithm.as_str(), &rule, attack];
+            if algorithm.contains("l2gd") {
+                settings.push("federation.participation=1");
+            }
             if spec(&settings).plan().is_err() {
                 let message = problems(&settings);
-                let parts = ["\"local\" sends no model", "averaged", "agnostic"];
+                let several = "several shared models";
+                let parts = ["\"local\" sends no model", "averaged", "agnostic", several];
                 assert!(parts.iter().any(|p| message.contains(p)), "{message}");
                 refused += 1;
                 continue;
@@ -33,9 +37,10 @@ fn every_algorithm_with_every_rule_has_one_result_or_is_refused() {
             assert!(seen.insert(one.1), "{settings:?}: each rule has its own");
         }
     }
-    // Averaged outputs (2) and `local` with every rule, agnostic (2) with all but the mean.
+    // Averaged outputs (2), `local` and `hypcluster` with every rule, agnostic (3) with all but
+    // the mean.
     let count = rules.len();
-    assert_eq!(refused, 3 * count + 2 * (count - 1));
+    assert_eq!(refused, 4 * count + 3 * (count - 1));
 }
 
 /// A new rule belongs in `RULES`, whose invariances are tested.

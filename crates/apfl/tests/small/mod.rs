@@ -23,12 +23,12 @@ pub struct Small {
     pub schema: Schema,
 }
 
-fn shard(name: usize, width: usize, x: Vec<f32>, targets: Targets) -> Arc<Shard> {
+pub fn shard(name: usize, width: usize, x: Vec<f32>, targets: Targets) -> Arc<Shard> {
     let all = Examples::new(width, Features::Floats(x), targets);
     Arc::new(Shard::new(name.to_string(), all.clone(), all))
 }
 
-fn schema(task: Task, width: usize) -> Schema {
+pub fn schema(task: Task, width: usize) -> Schema {
     Schema {
         task,
         features: (0..width).map(|j| format!("x{j}")).collect(),
@@ -80,6 +80,7 @@ pub fn full(tau: u64, rate: f64) -> Pace {
         batch: None,
         learning_rate: rate,
         schedule: Schedule::Constant,
+        momentum: 0.0,
     }
 }
 
@@ -112,6 +113,7 @@ impl Small {
             participation,
             weights: Weights::Uniform,
             aggregation: Default::default(),
+            server: Default::default(),
             attackers: Default::default(),
             evaluate_every: 1,
             deliver_to: DeliverTo::All,
@@ -120,6 +122,8 @@ impl Small {
             threads: 1,
             home: MemoryHome::Ram,
             notes: Vec::new(),
+            pass: None,
+            choices: Default::default(),
         }
     }
 }
@@ -144,6 +148,8 @@ impl<A: Algorithm> Hand<A> {
     pub fn new(algorithm: A, setup: Setup) -> Self {
         let w0 = setup.world.w0.clone();
         let n = setup.world.dataset.clients();
+        let layout = setup.world.model.layout();
+        let algorithm = algorithm.for_run(layout, setup.world.seed).unwrap();
         Self {
             server: algorithm.start(&w0, n),
             locals: (0..n).map(|_| algorithm.join(&w0)).collect(),
@@ -310,5 +316,23 @@ pub fn synthetic(algorithm: &str, more: &str) -> apfl::spec::Plan {
          data = {{ kind = 'synthetic', clients = 7, features = 6, classes = 3, max_examples = 90 }}
          {more}"
     );
-    Spec::parse(&text).unwrap().plan().unwrap()
+    fitting(Spec::parse(&text).unwrap()).plan().unwrap()
+}
+
+/// The spec with what its algorithm asks of it, where it is refused without: every client in
+/// every round, all alike, and a model of which a part can be shared.
+pub fn fitting(mut spec: Spec) -> Spec {
+    for (key, remedy) in [
+        ("model.kind", "model={ kind = 'mlp', hidden = [5] }"),
+        ("federation.participation", "federation.participation=1"),
+        ("federation.weights", "federation.weights=uniform"),
+        ("training.learning_rate", "algorithm.pull=0"),
+    ] {
+        if let Err(apfl::Error::Spec(problems)) = spec.plan()
+            && problems.0.iter().any(|problem| problem.key == key)
+        {
+            spec.set(remedy).unwrap();
+        }
+    }
+    spec
 }

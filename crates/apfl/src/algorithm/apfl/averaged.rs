@@ -263,6 +263,11 @@ impl Algorithm for Averaged {
                 "algorithm.output = \"averaged\" sends the mean of every client's path besides, \
                  which it would not reach; use output = \"last\"",
             ),
+            beyond_optimizers: Some(
+                "algorithm.output = \"averaged\" averages the path of the mean; use output = \
+                 \"last\"",
+            ),
+            momentum: false,
             needs_theory: self.shift.is_none(),
             ..self.apfl.properties()
         }

@@ -4,22 +4,23 @@
 //! The paper's own round is in this file. Departures from it are [`options`], and their
 //! round is in `variant.rs`.
 
-use toml::{Table, Value};
-
 pub mod averaged;
+pub mod chosen;
 mod kind;
+mod momentum;
 pub mod options;
 mod variant;
 
 pub use averaged::Averaged;
+pub use chosen::{AgnosticChosen, Chosen};
 pub(super) use kind::KIND;
 pub use options::Options;
 
 use self::options::{Mix, Preset};
 use super::{Agnostic, Algorithm, Properties, Sender};
+use crate::choice::Choosing;
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
 use crate::params::{Mean, Params, axpy, dot_difference, mix};
-use crate::settings::Section;
 use crate::site::{Predictor, Site};
 
 /// The mixing weight αᵢ of every client.
@@ -93,12 +94,9 @@ impl Apfl {
         Self::paper(Mixing::Adaptive(alpha))
     }
 
-    /// Reads `[algorithm]`.
-    pub fn read(s: &mut Section<'_>) -> Self {
-        Self {
-            mixing: read_mixing(s),
-            options: Options::read(s),
-        }
+    /// The paper's, with αᵢ chosen from a list on rows that are held out.
+    pub fn chosen(candidates: impl Into<Vec<f32>>) -> Chosen {
+        Chosen::new(Choosing::from(candidates), Options::PAPER)
     }
 
     fn learns(&self) -> bool {
@@ -114,6 +112,7 @@ impl Apfl {
         after: impl FnMut(&[f32], &[f32]),
     ) {
         match self.options {
+            Options::PAPER if site.momentum() > 0.0 => momentum::round(self, w, local, site),
             Options::PAPER => self.paper_round(w, local, site, after),
             _ => variant::round(self, w, local, site, after),
         }
@@ -161,48 +160,6 @@ impl Apfl {
     }
 }
 
-/// `mixing = { fixed = 0.5 }` or `{ adaptive = 0.01 }`
-fn read_mixing(s: &mut Section<'_>) -> Mixing {
-    const ALLOWED: &str = "{ fixed = α } or { adaptive = α⁰ } with 0 ≤ α ≤ 1";
-    let mut mixing = Mixing::Adaptive(0.01);
-    if let Some(found) = s.take("mixing") {
-        let pair = found.as_table().and_then(|t| match t.len() {
-            1 => t.iter().next(),
-            _ => None,
-        });
-        let value = pair.and_then(|(key, value)| {
-            let alpha = value.as_float().or(value.as_integer().map(|x| x as f64))?;
-            let alpha = (0.0..=1.0).contains(&alpha).then_some(alpha as f32)?;
-            match key.as_str() {
-                "fixed" => Some(Mixing::Fixed(alpha)),
-                "adaptive" => Some(Mixing::Adaptive(alpha)),
-                _ => None,
-            }
-        });
-        match value {
-            Some(value) => mixing = value,
-            None => s.problem(
-                "mixing",
-                format!(
-                    "found {}, allowed is {ALLOWED}",
-                    crate::settings::shown(&found)
-                ),
-            ),
-        }
-    }
-    let (key, alpha) = match mixing {
-        Mixing::Fixed(alpha) => ("fixed", alpha),
-        Mixing::Adaptive(alpha) => ("adaptive", alpha),
-    };
-    // The shortest decimal of the f32, so that 0.1 is written as 0.1.
-    let alpha: f64 = alpha.to_string().parse().expect("a number's own digits");
-    s.resolve(
-        "mixing",
-        Table::from_iter([(key.to_string(), Value::from(alpha))]),
-    );
-    mixing
-}
-
 impl Algorithm for Apfl {
     type Server = ModelOnly;
     type Broadcast = ModelOnly;
@@ -248,6 +205,10 @@ impl Algorithm for Apfl {
         &server.model
     }
 
+    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
+    }
+
     fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
         &update.model
     }
@@ -284,6 +245,7 @@ impl Algorithm for Apfl {
     fn properties(&self) -> Properties {
         let plain = Properties {
             gradients: 2,
+            momentum: self.options == Options::PAPER,
             ..Properties::default()
         };
         match self.options.preset {

@@ -3,7 +3,7 @@
 use super::options::{AlphaGradient, Every, Mix, Options, Order, Rate};
 use super::{Apfl, Memory};
 use crate::model::Step;
-use crate::params::{axpy, dot_difference, mix, project};
+use crate::params::{Params, axpy, dot_difference, mix, project};
 use crate::site::Site;
 
 impl Rate {
@@ -25,6 +25,18 @@ impl Options {
         }
     }
 
+    /// v ← Π(v − η_v ∂ᵥf), with ∂ᵥf = αg, and + λv where the ℓ2 term acts on v itself.
+    fn move_v(&self, (alpha, v): (f32, &mut [f32]), g: &[f32], eta_v: f32, lambda: f32) {
+        if self.l2_on_v {
+            let decay = eta_v * lambda;
+            v.iter_mut().for_each(|v| *v -= decay * *v);
+        }
+        axpy(v, -eta_v * alpha, g);
+        if let Some(radius) = self.projection {
+            project(v, radius);
+        }
+    }
+
     /// g ← ∂ᵥ of the mixed loss, but for its factor α, and δ ← ∂(mean loss)/∂outputs:
     ///
     /// ```text
@@ -35,7 +47,7 @@ impl Options {
     /// with J = ∂z/∂parameters, and + λv̄ where the ℓ2 term goes through v̄.
     fn mixed_gradient(
         &self,
-        Memory { v, alpha }: &Memory,
+        (alpha, v): (f32, &[f32]),
         w: &[f32],
         v_bar: &[f32],
         g: &mut [f32],
@@ -58,7 +70,7 @@ impl Options {
                     let of_w = ws.outputs.clone();
                     model.forward(v, batch, ws);
                     let of_v = ws.outputs.clone();
-                    mix(&mut ws.outputs, *alpha, &of_v, &of_w);
+                    mix(&mut ws.outputs, alpha, &of_v, &of_w);
                     v
                 }
             };
@@ -184,7 +196,8 @@ pub(super) fn round(
             options.move_w(w, eta, site);
         }
         mix(&mut v_bar, local.alpha, &local.v, w);
-        options.mixed_gradient(local, w, &v_bar, &mut g, &mut delta, site);
+        let own = (local.alpha, &local.v[..]);
+        options.mixed_gradient(own, w, &v_bar, &mut g, &mut delta, site);
         if learns && options.alpha_gradient == AlphaGradient::Blended {
             options.blend(local, w, &v_bar, &g, &delta, &mut h, site);
         }
@@ -193,14 +206,7 @@ pub(super) fn round(
             slope = options.slope(&local.v, w, &v_bar, &g, &delta, &h, site);
         }
 
-        if options.l2_on_v {
-            let decay = eta_v * lambda;
-            local.v.iter_mut().for_each(|v| *v -= decay * *v);
-        }
-        axpy(&mut local.v, -eta_v * local.alpha, &g);
-        if let Some(radius) = options.projection {
-            project(&mut local.v, radius);
-        }
+        options.move_v((local.alpha, &mut local.v), &g, eta_v, lambda);
         if !sequential {
             options.move_w(w, eta, site);
         }
@@ -218,4 +224,36 @@ pub(super) fn round(
     site.give_back(v_bar);
     site.give_back(g);
     site.give_back(h);
+}
+
+/// The same for several fixed α with a v each, on the same batches: w and every v move as with
+/// that α alone.
+pub(super) fn rounds(
+    options: &Options,
+    w: &mut [f32],
+    models: &mut [(f32, &mut Params)],
+    site: &mut Site<'_>,
+) {
+    let sequential = options.order == Order::Sequential;
+    let lambda = site.model().l2();
+    let (mut v_bar, mut g) = (site.borrow(), site.borrow());
+    let mut delta = Vec::new();
+    for s in 0..site.steps() {
+        let eta = site.rate(s);
+        let eta_v = options.v_rate.at(eta, site);
+        site.next_batch();
+        if sequential {
+            options.move_w(w, eta, site);
+        }
+        for (alpha, v) in models.iter_mut() {
+            mix(&mut v_bar, *alpha, v, w);
+            options.mixed_gradient((*alpha, v), w, &v_bar, &mut g, &mut delta, site);
+            options.move_v((*alpha, v), &g, eta_v, lambda);
+        }
+        if !sequential {
+            options.move_w(w, eta, site);
+        }
+    }
+    site.give_back(v_bar);
+    site.give_back(g);
 }

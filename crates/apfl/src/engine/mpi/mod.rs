@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::threads::WorkerPool;
 use crate::algorithm::Algorithm;
+use crate::choice::{Candidate, HeldOut, Pass};
 use crate::clients::{Clients, Delivered, Keep, MemoryHome, Reply, World};
 use crate::data::roster::keep_own;
 use crate::error::{Error, Result};
@@ -64,13 +65,14 @@ impl<A: Algorithm> std::fmt::Debug for Mpi<A> {
 
 impl<A: Algorithm> Mpi<A> {
     /// All clients of the world on the ranks of a cluster, with that many threads on each; 0:
-    /// one per core.
+    /// one per core. The world is that of the pass, where there is one.
     pub fn new(
         cluster: Cluster,
         world: World,
         algorithm: Arc<A>,
         threads: usize,
         home: &MemoryHome,
+        pass: Option<Pass>,
     ) -> Result<Self> {
         let disk = match home {
             MemoryHome::Ram => None,
@@ -80,7 +82,7 @@ impl<A: Algorithm> Mpi<A> {
         let pool = WorkerPool::new(threads, 4 * world.w0.len())?;
         rank_files::clear(home);
         let mut mailbox = Mailbox::new(cluster);
-        mailbox.order(Order::Begin { disk }, Vec::new());
+        mailbox.order(Order::Begin { disk, pass }, Vec::new());
         let clients = Clients::new(world, algorithm, &rank_files::home_of(home, cluster));
         let ready = mailbox.finish();
         Ok(Self {
@@ -151,6 +153,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
                     Ok(Reply {
                         update: unpacked(&tail.update, body)?,
                         tallies: tail.tallies,
+                        candidates: tail.candidates,
                         mixing: tail.mixing,
                         steps: tail.steps,
                     })
@@ -187,6 +190,39 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
         )
     }
 
+    fn hold_out(
+        &mut self,
+        round: u64,
+        sent: &A::Broadcast,
+        list: &[usize],
+        each: &mut (dyn FnMut(usize, HeldOut) + Send),
+    ) -> Result<()> {
+        let order = Order::HoldOut {
+            round,
+            sent: sent.fields(),
+            clients: list.to_vec(),
+        };
+        self.in_order(
+            (order, sent.to_bytes()),
+            list,
+            |clients, k, scratch| clients.hold_out(list[k], round, sent, scratch),
+            decode,
+            |k, held_out: Option<HeldOut>| {
+                if let Some(held_out) = held_out {
+                    each(list[k], held_out);
+                }
+                Ok(())
+            },
+        )
+    }
+
+    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()> {
+        self.clients.choose(choices);
+        let choices = choices.to_vec();
+        self.mailbox.order(Order::Choose { choices }, Vec::new());
+        self.mailbox.finish()
+    }
+
     fn deliver(
         &mut self,
         round: u64,
@@ -207,9 +243,10 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             keep: match keep {
                 Keep::Nothing => KeepOrder::Nothing,
                 Keep::HandOver => KeepOrder::HandOver,
-                Keep::In(files) => {
-                    KeepOrder::In([&files.personal, &files.localized, &files.local].map(place))
-                }
+                Keep::In(files) => KeepOrder::In(
+                    [&files.personal, &files.localized, &files.local].map(place),
+                    files.alone.as_ref().map(place),
+                ),
             },
         };
         let mut bytes = sent.to_bytes();

@@ -18,7 +18,7 @@ impl Placement {
     /// of its examples once more for scoring. The same on every rank.
     pub fn new(dataset: &dyn Dataset, pace: &Pace, ranks: usize) -> Self {
         let labour = |client| {
-            let (train, valid) = dataset.sizes(client);
+            let (train, valid) = dataset.whole_sizes(client);
             let batch = pace.batch.map_or(train, |batch| batch.min(train));
             pace.steps(train)
                 .saturating_mul(batch as u64)

@@ -7,6 +7,7 @@ use super::cluster::Cluster;
 use super::placement::Placement;
 use super::rank_files::{home_of, restore, save};
 use crate::algorithm::Algorithm;
+use crate::choice::Pass;
 use crate::clients::{Clients, Keep, MemoryHome, ModelFiles, World};
 use crate::engine::message::{
     Envelope, Failure, KeepOrder, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined,
@@ -41,7 +42,8 @@ pub fn serve<A: Algorithm>(
         match order {
             Order::End => return Ok(()),
             Order::Leave => {} // it was done already
-            Order::Begin { disk } => {
+            Order::Begin { disk, pass } => {
+                let (world, algorithm) = in_pass(&world, &algorithm, pass);
                 let home = match disk {
                     None => MemoryHome::Ram,
                     Some((file, budget)) => MemoryHome::Disk { file, budget },
@@ -49,7 +51,7 @@ pub fn serve<A: Algorithm>(
                 let made = WorkerPool::new(threads, 4 * params).and_then(|made| {
                     pool = Some(made);
                     let home = home_of(&home, cluster);
-                    clients = Some(Clients::new(world.clone(), algorithm.clone(), &home)?);
+                    clients = Some(Clients::new(world, algorithm, &home)?);
                     Ok(())
                 });
                 conclude(cluster, Vec::new(), made.err());
@@ -70,6 +72,15 @@ pub fn serve<A: Algorithm>(
     }
 }
 
+/// World and algorithm of a pass of a choice; as they are where there is none.
+fn in_pass<A: Algorithm>(world: &World, algorithm: &Arc<A>, pass: Option<Pass>) -> (World, Arc<A>) {
+    let of_pass = pass.and_then(|pass| {
+        let world = world.clone().in_pass(algorithm.choosing()?, pass);
+        Some((world, Arc::new(algorithm.in_pass(pass)?)))
+    });
+    of_pass.unwrap_or_else(|| (world.clone(), algorithm.clone()))
+}
+
 /// What a rank works with.
 struct Here<'a, A: Algorithm> {
     cluster: Cluster,
@@ -81,7 +92,6 @@ struct Here<'a, A: Algorithm> {
 impl<A: Algorithm> Here<'_, A> {
     /// Carries out an order and says its last word; an error is one that was not told yet.
     fn carry_out(&self, order: Order, payload: &[u8]) -> Result<()> {
-        let params = self.clients.world().w0.len();
         match order {
             Order::Begin { .. } | Order::Leave | Order::End => unreachable!("seen to before"),
             Order::Train {
@@ -100,6 +110,7 @@ impl<A: Algorithm> Here<'_, A> {
                         Some(reply) => {
                             let tail = ReplyTail {
                                 tallies: reply.tallies,
+                                candidates: reply.candidates,
                                 mixing: reply.mixing,
                                 steps: reply.steps,
                                 update: reply.update.fields(),
@@ -110,11 +121,26 @@ impl<A: Algorithm> Here<'_, A> {
                 });
             }
             Order::Score { round, cohort } => {
-                let shared = params_of(params, payload)?;
+                let shared = params_of(payload)?;
                 self.each(&cohort, |k, scratch| {
                     let tallies = self.clients.score(cohort[k], &shared, round, scratch)?;
                     Ok(encode(&tallies))
                 });
+            }
+            Order::HoldOut {
+                round,
+                sent,
+                clients,
+            } => {
+                let sent: A::Broadcast = unpacked(&sent, payload)?;
+                self.each(&clients, |k, scratch| {
+                    let held_out = self.clients.hold_out(clients[k], round, &sent, scratch)?;
+                    Ok(encode(&held_out))
+                });
+            }
+            Order::Choose { choices } => {
+                self.clients.choose(&choices);
+                conclude(self.cluster, Vec::new(), None);
             }
             Order::Deliver {
                 round,
@@ -122,14 +148,14 @@ impl<A: Algorithm> Here<'_, A> {
                 clients,
                 keep,
             } => {
-                let length = payload.len().saturating_sub(4 * params);
-                let (broadcast, shared) = payload.split_at(length);
+                let length: usize = sent.iter().map(Field::bytes).sum();
+                let (broadcast, shared) = payload.split_at(length.min(payload.len()));
                 let sent: A::Broadcast = unpacked(&sent, broadcast)?;
-                let shared = params_of(params, shared)?;
+                let shared = params_of(shared)?;
                 let (hand_over, files) = match keep {
                     KeepOrder::Nothing => (Keep::Nothing, None),
                     KeepOrder::HandOver => (Keep::HandOver, None),
-                    KeepOrder::In(places) => (Keep::Nothing, Some(open(places)?)),
+                    KeepOrder::In(places, alone) => (Keep::Nothing, Some(open(places, alone)?)),
                 };
                 let keep = files.as_ref().map_or(hand_over, Keep::In);
                 let synced = || files.as_ref().map_or(Ok(()), ModelFiles::sync);
@@ -260,20 +286,25 @@ fn conclude(cluster: Cluster, item: Vec<u8>, error: Option<Error>) {
     cluster.send(0, &joined(parcel.body, &parcel.tail));
 }
 
-fn open([personal, localized, local]: [SlotPlace; 3]) -> Result<ModelFiles> {
+fn open(
+    [personal, localized, local]: [SlotPlace; 3],
+    alone: Option<SlotPlace>,
+) -> Result<ModelFiles> {
     let open = |(path, start, bytes): SlotPlace| Slots::open(&path, start, bytes);
     Ok(ModelFiles {
         personal: open(personal)?,
         localized: open(localized)?,
         local: open(local)?,
+        alone: alone.map(open).transpose()?,
     })
 }
 
-fn params_of(length: usize, bytes: &[u8]) -> Result<Params> {
+/// A model, or several one after the other.
+fn params_of(bytes: &[u8]) -> Result<Params> {
     let field = Field {
         name: "model".into(),
         kind: NumberType::F32,
-        len: length,
+        len: bytes.len() / 4,
     };
     let one: crate::pack::ModelOnly = unpacked(&[field], bytes)?;
     Ok(one.model)

@@ -1,15 +1,22 @@
 //! The run directory: what a run leaves behind.
 
+mod chosen;
 mod read;
 mod write;
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::data::SourceFile;
-use crate::metrics::{ByModel, FinalScores, OverClients, Spread};
+use crate::metrics::{ByModel, FinalScores, Gain, OverClients, Spread};
 
+/// The file of what clients saw on held-out rows.
+const HELD_OUT: &str = "held-out.jsonl";
+
+pub use chosen::{Alpha, ChosenRecord, HeldOutRecord, Part, Prior, TotalGain};
 pub(crate) use read::read_model;
-pub use read::{FinishedRun, InterruptedRun, read_clients, read_rounds};
+pub use read::{FinishedRun, InterruptedRun, read_clients, read_held_out, read_rounds};
 pub use write::{ClientLines, DeliveryFiles, RunDir};
 
 /// `environment.json`: where and by what a run was made.
@@ -58,9 +65,13 @@ pub struct ClientRecord {
     /// Whether it attacks the shared model.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub attacker: bool,
-    /// αᵢ
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mixing: Option<f64>,
+    /// αᵢ; `Some(None)`, written as null: it serves the shared model, which has none.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        default,
+        deserialize_with = "present"
+    )]
+    pub mixing: Option<Option<f64>>,
     /// Validation accuracy of always answering its commonest training class.
     pub majority: Option<f64>,
     /// Validation errors of always answering the mean of its training examples.
@@ -69,6 +80,23 @@ pub struct ClientRecord {
     /// The scores.
     #[serde(flatten)]
     pub scores: ByModel<FinalScores>,
+    /// What it chose and by which losses, where it did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub chosen: Option<ChosenRecord>,
+    /// Scores of training alone, where it did that too.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub alone: Option<FinalScores>,
+    /// The loss of training alone minus that of the personal model, on test rows (validation
+    /// where there are none).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gain: Option<Gain>,
+}
+
+impl ClientRecord {
+    /// αᵢ, where the client has one.
+    pub fn alpha(&self) -> Option<f64> {
+        self.mixing.flatten()
+    }
 }
 
 /// Training and validation examples.
@@ -120,6 +148,18 @@ pub struct Summary {
     /// αᵢ over those clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,
+    /// How many of them chose what, where they did.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub chosen: BTreeMap<String, usize>,
+    /// The federation's losses on held-out rows, which a newcomer chooses by.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prior: Option<Prior>,
+    /// Training alone over those clients, where they did that too.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub alone: Option<OverClients>,
+    /// The loss of training alone minus that of the personal models, over all their rows.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gain: Option<TotalGain>,
     /// Wall time of the rounds.
     pub seconds: f64,
 }
@@ -127,6 +167,11 @@ pub struct Summary {
 /// Directories that do not say their format are of the first.
 fn first_format() -> u32 {
     1
+}
+
+/// What is written is there, be it null.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 fn is_zero(count: &usize) -> bool {

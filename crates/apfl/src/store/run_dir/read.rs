@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{ClientRecord, Environment, Summary};
+use super::{ClientRecord, Environment, HELD_OUT, HeldOutRecord, Summary};
 use crate::data::Schema;
 use crate::error::{Error, Result, at};
 use crate::model::{Layout, Model};
@@ -82,15 +82,25 @@ impl FinishedRun {
             fs::read_to_string(&file).map_err(|source| match source.kind() {
                 std::io::ErrorKind::NotFound if path.is_dir() => Error::in_file(
                     path,
-                    format!("there is no {name} in it; is it the directory of a finished run?"),
+                    match (name, path.join("spec.toml").exists()) {
+                        ("spec.toml", _) | (_, false) => {
+                            format!("there is no {name} in it; is it the directory of a run?")
+                        }
+                        _ => "the run is not finished; apfl run --resume --out with this \
+                              directory finishes it"
+                            .into(),
+                    },
                 ),
                 _ => at(&file, "read")(source),
             })
         };
         let plan = planned(path, &Spec::parse(&text("spec.toml")?)?)?;
         let schema = text("schema.json")?;
-        let schema = serde_json::from_str(&schema)
-            .map_err(|e| Error::data(format!("{}/schema.json: {e}", path.display())))?;
+        let damaged = |e: String| Error::data(format!("{}/schema.json: {e}", path.display()));
+        let schema: Schema = serde_json::from_str(&schema).map_err(|e| damaged(e.to_string()))?;
+        if let Some(problem) = schema.problem() {
+            return Err(damaged(format!("is damaged: it has {problem}")));
+        }
         text("summary.json")?;
         Ok(Self {
             path: path.into(),
@@ -108,6 +118,13 @@ impl FinishedRun {
         let mixes = self.plan.algorithm.mixes_outputs();
         let params = read_model(&self.path, model.layout(), mixes, which, client)?;
         TrainedModel::new(model, params, self.schema.clone())
+    }
+
+    /// Its final numbers.
+    pub fn summary(&self) -> Result<Summary> {
+        let file = self.path.join("summary.json");
+        let text = fs::read_to_string(&file).map_err(at(&file, "read"))?;
+        serde_json::from_str(&text).map_err(|e| Error::in_file(&file, e))
     }
 
     /// The clients that delivery reached.
@@ -177,8 +194,13 @@ pub(crate) fn read_model(
         return Err(Error::in_file(
             run,
             format!(
-                "there is no models/{} in it; are delivery.clients and delivery.keep such that it was kept?",
-                which.file()
+                "there is no models/{} in it; are delivery.clients and delivery.keep such that it was kept?{}",
+                which.file(),
+                match which {
+                    WhichModel::Alone =>
+                        " (clients also train alone where 1 is among the candidates of mixing = { chosen = … })",
+                    _ => "",
+                }
             ),
         ));
     }
@@ -197,6 +219,11 @@ pub fn read_rounds(run: &Path) -> Result<Vec<RoundRecord>> {
 /// The lines of a run directory's `clients.jsonl`.
 pub fn read_clients(run: &Path) -> Result<Vec<ClientRecord>> {
     read_lines(&run.join("clients.jsonl"))
+}
+
+/// The lines of a pass's `held-out.jsonl`.
+pub fn read_held_out(run: &Path) -> Result<Vec<HeldOutRecord>> {
+    read_lines(&run.join(HELD_OUT))
 }
 
 fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {

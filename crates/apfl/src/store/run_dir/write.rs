@@ -1,12 +1,12 @@
 //! The directory of a run while it is being written.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{ClientRecord, Environment, Summary};
+use super::{ClientRecord, Environment, HELD_OUT, HeldOutRecord, Summary};
 use crate::clients::{Keep, ModelFiles};
 use crate::data::Schema;
 use crate::error::{Error, Result, at};
@@ -17,6 +17,12 @@ use crate::store::lock::LOCK;
 use crate::store::private::create_directory;
 use crate::store::tensors::{self, ModelsFile};
 use crate::training::RoundRecord;
+
+fn write_spec(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
+    let comment = |note: &String| format!("# {}\n", note.replace(char::is_control, " "));
+    let notes: String = notes.iter().map(comment).collect();
+    write_atomically(&path.join("spec.toml"), notes + spec)
+}
 
 /// A run directory that is being written.
 #[derive(Debug)]
@@ -72,11 +78,18 @@ impl RunDir {
         Self::require_empty(path)?;
         Self::clean(path);
         create_directory(&path.join("models"))?;
-        let comment = |note: &String| format!("# {}\n", note.replace(char::is_control, " "));
-        let notes: String = notes.iter().map(comment).collect();
-        write_atomically(&path.join("spec.toml"), notes + spec)?;
+        write_spec(path, spec, notes)?;
         Self::describe(path, schema, environment)?;
         Self::reopen(path, 0)
+    }
+
+    /// Makes a run one of more rounds, which it is not finished with.
+    pub fn prolong(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
+        let summary = path.join("summary.json");
+        match fs::remove_file(&summary) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(at(&summary, "remove")(e)),
+            _ => write_spec(path, spec, notes),
+        }
     }
 
     /// Writes `environment.json` and `schema.json`.
@@ -179,11 +192,13 @@ impl RunDir {
     }
 
     /// Begins the files of delivery, for clients of those names: `clients.jsonl`, and models
-    /// of these layouts (of personal models, and of the others) where they are kept.
+    /// of these layouts (of personal models, and of the others) where they are kept; `alone`:
+    /// with what they trained alone.
     pub fn delivery(
         &self,
         names: &[String],
         layouts: Option<(&Layout, &Layout)>,
+        alone: bool,
     ) -> Result<DeliveryFiles> {
         let models = self.path.join("models");
         let file = |which: WhichModel, layout| {
@@ -195,16 +210,34 @@ impl RunDir {
                 let personal = file(WhichModel::Personal, personal)?;
                 let localized = file(WhichModel::Localized, own)?;
                 let local = file(WhichModel::Local, own)?;
+                let alone = alone.then(|| file(WhichModel::Alone, own)).transpose()?;
+                let mut files = vec![personal.file, localized.file, local.file];
+                let alone = alone.map(|alone| {
+                    files.push(alone.file);
+                    alone.slots
+                });
                 let slots = ModelFiles {
                     personal: personal.slots,
                     localized: localized.slots,
                     local: local.slots,
+                    alone,
                 };
-                Some((slots, [personal.file, localized.file, local.file]))
+                Some((slots, files))
             }
         };
         let lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
         Ok(DeliveryFiles { lines, models })
+    }
+
+    /// Writes `held-out.jsonl`: every client's losses on the rows that a pass held out.
+    pub fn write_held_out(&self, records: &[HeldOutRecord]) -> Result<()> {
+        let mut file = AtomicFile::create(&self.path.join(HELD_OUT))?;
+        for record in records {
+            let mut line = serde_json::to_vec(record).expect("plain JSON");
+            line.push(b'\n');
+            file.write(&line)?;
+        }
+        file.commit()
     }
 
     /// Writes `summary.json`: last of all, for it says that the run is finished.
@@ -248,7 +281,7 @@ fn leftovers_only(path: &Path, deep: bool) -> bool {
 #[derive(Debug)]
 pub struct DeliveryFiles {
     lines: AtomicFile,
-    models: Option<(ModelFiles, [AtomicFile; 3])>,
+    models: Option<(ModelFiles, Vec<AtomicFile>)>,
 }
 
 impl DeliveryFiles {

@@ -1,0 +1,21 @@
+//! `apfl advise`: is it worth it?
+
+use std::path::PathBuf;
+
+/// `apfl advise`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl advise runs/a
+  apfl advise runs/a --json | jq '.total'
+
+For each client: does joining lower its loss against training alone, by how much, how sure is
+that, and which model should serve it. It needs a run that also trained every client alone:
+algorithm.mixing = { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] }.")]
+pub struct Advise {
+    /// The run directory
+    pub run: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,69 @@
+//! Whether joining was worth it, client by client.
+
+use std::path::Path;
+
+use apfl::advise::{Advice, Verdict};
+
+use super::html::{charts, heading, remark};
+use super::read::Run;
+use crate::advise::{INTERVAL, RULE, measured_on, total, word};
+use crate::chart::{Axis, Chart, GREY, Series};
+
+/// Dots in the chart; of more clients, evenly spaced ones are drawn.
+const DOTS: usize = 2000;
+
+/// The gain of every client against its training rows; nothing where nobody trained alone.
+pub fn advice(run: &Run) -> String {
+    let Some(summary) = &run.summary else {
+        return String::new();
+    };
+    let Ok(advice) = Advice::of(Path::new(""), summary, run.clients.clone()) else {
+        return String::new();
+    };
+    let rows = |name: &str| {
+        let client = run.clients.iter().find(|client| client.client == name);
+        client.map_or(0, |client| client.examples.train) as f64
+    };
+    let stride = advice.clients.len().div_ceil(DOTS).max(1);
+    let kinds = [
+        (Verdict::Helps, 0),
+        (Verdict::Harms, 1),
+        (Verdict::Undecided, GREY),
+    ];
+    let series = kinds.map(|(verdict, colour)| {
+        let (mut points, mut tips) = (Vec::new(), Vec::new());
+        let clients = advice.clients.iter().step_by(stride);
+        for client in clients.filter(|client| client.verdict == verdict) {
+            let Some(gain) = client.gain else {
+                continue;
+            };
+            points.push((rows(&client.client), gain));
+            let interval = client.interval.map_or(String::new(), |[low, high]| {
+                format!("\n95%: {low:+.4} to {high:+.4}")
+            });
+            tips.push(format!(
+                "{}: gain {gain:+.4}{interval}\nα {}, serve {}",
+                client.client,
+                client.alpha.name(),
+                client.serve
+            ));
+        }
+        Series::dots(word(verdict), colour, points).with_tips(tips)
+    });
+    let chart = Chart {
+        title: "what joining gives".into(),
+        x: Axis::log("training rows"),
+        y: Axis::new("loss alone − loss served"),
+        series: series
+            .into_iter()
+            .filter(|s| !s.points.is_empty())
+            .collect(),
+    };
+    heading("Is it worth it?")
+        + &remark(&format!(
+            "Each dot is a client, on {}: {}. {RULE} {INTERVAL}",
+            measured_on(advice.part),
+            total(&advice)
+        ))
+        + &charts(&[chart])
+}

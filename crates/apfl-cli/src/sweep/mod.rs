@@ -1,0 +1,324 @@
+//! `apfl sweep`: a grid over any keys and seeds.
+
+mod lines;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use apfl::error::{Error, Result};
+use apfl::spec::Spec;
+use apfl::store::write_atomically;
+
+use crate::args::{self, read_spec};
+use crate::grid::{Cell, Grid};
+use crate::output::{columns, print, print_json, tell};
+use crate::report;
+use crate::run::new_directory;
+use crate::signals::stop_on_signal;
+use crate::table;
+use lines::{Line, mark_best, seed_rows, shown_rows};
+
+/// The most lines that a sweep's report shows.
+const REPORTED: usize = 24;
+
+/// A key and the values it takes.
+struct Over {
+    key: String,
+    values: Vec<String>,
+}
+
+/// Runs the grid and shows one table.
+pub fn run(args: &args::Sweep) -> Result<ExitCode> {
+    let spec = read_spec(Some(&args.spec), &args.overrides)?;
+    let overs = overs(args)?;
+    let cells = cells(&spec, &overs, args.seeds)?;
+    let combinations = product(&overs);
+    let keys: Vec<&str> = overs.iter().map(|over| over.key.as_str()).collect();
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => {
+            let stem = args.spec.file_stem().unwrap_or_default().to_string_lossy();
+            new_directory(&format!("{stem}-sweep"))?
+        }
+    };
+    require_own(&out, &keys)?;
+    let stop = stop_on_signal()?;
+    let grid = Grid::new(&out, args.threads, args.quiet, &stop)?;
+    let outcomes = grid.run(&cells)?;
+    let mut lines: Vec<Line> = combinations
+        .into_iter()
+        .zip(outcomes.chunks(args.seeds as usize))
+        .map(|(values, outcomes)| Line::of(&keys, values, outcomes, args.by.as_deref()))
+        .collect();
+    if let Some(best) = &args.best {
+        let key = keys.iter().position(|key| key == best).unwrap_or(0);
+        mark_best(&mut lines, key);
+    }
+    write_atomically(
+        &out.join("sweep.csv"),
+        table::csv(&seed_rows(&keys, &lines)),
+    )?;
+    write_atomically(
+        &out.join("sweep.md"),
+        table::markdown(&shown_rows(&keys, &lines)),
+    )?;
+    let shown = lines.iter().filter(|line| !line.runs.is_empty());
+    let groups: Vec<(String, Vec<PathBuf>)> = shown
+        .take(REPORTED)
+        .map(|line| (line.name(), line.runs.iter().map(PathBuf::from).collect()))
+        .collect();
+    if !groups.is_empty() {
+        report::write_groups(&groups, &out.join("report.html"))?;
+    }
+    let failed: Vec<String> = lines.iter().flat_map(|line| line.failed.clone()).collect();
+    for failure in &failed {
+        tell(format!("a run failed: {failure}"));
+    }
+    let lines: Vec<Line> = match args.best.is_some() {
+        true => lines.into_iter().filter(|line| line.best).collect(),
+        false => lines,
+    };
+    if args.json {
+        print_json(&lines)?;
+    } else if !args.quiet {
+        let rows = shown_rows(&keys, &lines);
+        let best = args.best.as_ref().map_or(String::new(), |best| {
+            format!(
+                "\n{best}: the value whose personal models validate best, for each line; sweep.csv \
+                 and sweep.md have the others too\n"
+            )
+        });
+        print(&format!("{}{best}\n{}\n", columns(&rows), out.display()))?;
+    }
+    // Rates that blow up are what --best is there to sort out.
+    let shown_failed = lines.iter().any(|line| !line.failed.is_empty());
+    Ok(
+        match shown_failed || (args.best.is_none() && !failed.is_empty()) {
+            true => ExitCode::FAILURE,
+            false => ExitCode::SUCCESS,
+        },
+    )
+}
+
+/// The keys and values of the grid, where they make one.
+fn overs(args: &args::Sweep) -> Result<Vec<Over>> {
+    let overs = args.over.iter().map(|text| parse(text));
+    let overs = overs.collect::<Result<Vec<_>>>()?;
+    if overs.is_empty() && args.seeds == 1 {
+        return Err(Error::Request(
+            "there is nothing to sweep over: give --over KEY=V1,V2,… or --seeds N, or both".into(),
+        ));
+    }
+    if let Some(best) = &args.best
+        && !overs.iter().any(|over| over.key == *best)
+    {
+        let keys: Vec<&str> = overs.iter().map(|over| over.key.as_str()).collect();
+        return Err(Error::Request(format!(
+            "--best {best}: there is no --over with that key; there are {}",
+            keys.join(", ")
+        )));
+    }
+    check(&overs, args)?;
+    Ok(overs)
+}
+
+/// All runs of the grid: every combination, and of each all seeds. What is wrong with any of
+/// them is told of all at once.
+fn cells(spec: &Spec, overs: &[Over], seeds: u64) -> Result<Vec<Cell>> {
+    let (mut cells, mut wrong) = (Vec::new(), Vec::new());
+    let first = spec.plan()?.seed;
+    for values in product(overs) {
+        for seed in (first..).take(seeds as usize) {
+            match cell(spec, overs, &values, seed) {
+                Ok(cell) => cells.push(cell),
+                Err(error) if error.is_request() => wrong.push(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    wrong.dedup();
+    let mut seen = std::collections::HashSet::new();
+    wrong.retain(|problem| seen.insert(problem.clone()));
+    match wrong.as_slice() {
+        [] => Ok(cells),
+        [one] => Err(Error::Request(one.clone())),
+        many => Err(Error::Request(many.join("\n"))),
+    }
+}
+
+/// An error where a directory holds something else than this sweep.
+fn require_own(out: &Path, keys: &[&str]) -> Result<()> {
+    let refused = |what: String| {
+        Err(Error::Request(format!(
+            "--out {}: {what}; give another one",
+            out.display()
+        )))
+    };
+    if out.join("spec.toml").exists() {
+        return refused("a run was begun there".into());
+    }
+    let Ok(text) = std::fs::read_to_string(out.join("sweep.csv")) else {
+        return Ok(());
+    };
+    let head = text.lines().next().unwrap_or_default();
+    let there = head.split(",seed,").next().unwrap_or_default();
+    match there == keys.join(",") || head.starts_with("seed,") && keys.is_empty() {
+        true => Ok(()),
+        false => refused(format!("there is a sweep over {there}")),
+    }
+}
+
+/// The word for every algorithm's own rate: `training.learning_rate`, but `algorithm.rate`
+/// for pFedMe.
+const RATE: &str = "rate";
+
+/// Keys that would be set twice.
+fn check(overs: &[Over], args: &args::Sweep) -> Result<()> {
+    if args
+        .over
+        .iter()
+        .any(|text| text.trim_start().starts_with("seed="))
+    {
+        return Err(Error::Request(
+            "--over seed=…: --seeds N runs the seeds seed, seed+1, …; --set seed=K says the first"
+                .into(),
+        ));
+    }
+    for (k, over) in overs.iter().enumerate() {
+        if overs[..k].iter().any(|other| other.key == over.key) {
+            let key = &over.key;
+            return Err(Error::Request(format!(
+                "--over {key}: is there twice; give all its values at once"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn cell(spec: &Spec, overs: &[Over], values: &[String], seed: u64) -> Result<Cell> {
+    let mut spec = spec.clone();
+    let mut name = Vec::new();
+    let pairs = || overs.iter().zip(values);
+    for (over, value) in pairs().filter(|(over, _)| over.key != RATE) {
+        spec.set(&format!("{}={value}", over.key))?;
+    }
+    if let Some((_, value)) = pairs().find(|(over, _)| over.key == RATE) {
+        let key = spec.plan()?.algorithm.properties().rate_key;
+        spec.set(&format!("{key}={value}"))?;
+    }
+    for (over, value) in pairs() {
+        let last = over.key.rsplit('.').next().unwrap_or(&over.key);
+        name.push(match last {
+            "kind" => value.clone(),
+            last => format!("{last}={value}"),
+        });
+    }
+    spec.set(&format!("seed={seed}"))?;
+    name.push(format!("seed={seed}"));
+    let cell = Cell::new(&name.join(","), &spec)?;
+    refuse_unused(overs, &cell)?;
+    Ok(cell)
+}
+
+/// Runs over a key that an algorithm does not use would be one and the same run.
+fn refuse_unused(overs: &[Over], cell: &Cell) -> Result<()> {
+    let unused = |over: &&Over| {
+        let mut notes = cell.plan.notes.iter();
+        notes.any(|note| {
+            let key = note.split(' ').next().unwrap_or_default();
+            over.key == key || over.key.starts_with(&format!("{key}."))
+        })
+    };
+    let Some(over) = overs.iter().find(unused) else {
+        return Ok(());
+    };
+    let algorithm = &cell.plan.algorithm;
+    Err(Error::Request(format!(
+        "--over {}: is not used by {}, so its runs would all be the same; its rate is {}, and \
+         --over {RATE}=… takes every algorithm's own",
+        over.key,
+        algorithm.kind(),
+        algorithm.properties().rate_key
+    )))
+}
+
+/// `key=v1,v2,…`; commas within braces, brackets and quotes belong to a value.
+fn parse(text: &str) -> Result<Over> {
+    let wrong = |what: &str| Error::Request(format!("--over {text}: {what}"));
+    let (key, list) = text
+        .split_once('=')
+        .ok_or_else(|| wrong("expected key=value,value,…, such as algorithm.kind=apfl,fedavg"))?;
+    let mut values = vec![String::new()];
+    let (mut depth, mut quote) = (0i32, None);
+    for c in list.chars() {
+        match (c, quote) {
+            (',', None) if depth == 0 => {
+                values.push(String::new());
+                continue;
+            }
+            ('{' | '[', None) => depth += 1,
+            ('}' | ']', None) => depth -= 1,
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(q)) if c == q => quote = None,
+            _ => {}
+        }
+        values.last_mut().expect("never empty").push(c);
+    }
+    let values: Vec<String> = values.iter().map(|v| v.trim().to_owned()).collect();
+    if values.iter().any(String::is_empty) {
+        return Err(wrong("a value is empty"));
+    }
+    let mut seen = std::collections::HashSet::new();
+    if let Some(twice) = values.iter().find(|value| !seen.insert(*value)) {
+        return Err(wrong(&format!("the value {twice} is there twice")));
+    }
+    Ok(Over {
+        key: key.trim().into(),
+        values,
+    })
+}
+
+/// All combinations, the last key running fastest.
+fn product(overs: &[Over]) -> Vec<Vec<String>> {
+    overs.iter().fold(vec![Vec::new()], |combinations, over| {
+        let with = |values: Vec<String>| {
+            let next = over.values.iter().cloned();
+            next.map(move |value| [values.clone(), vec![value]].concat())
+        };
+        combinations.into_iter().flat_map(with).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_within_values_do_not_separate() {
+        let over =
+            parse("algorithm.mixing={ fixed = 0.5, x = [1, 2] },{ adaptive = 0.1 }, \"a,b\"");
+        let over = over.unwrap();
+        assert_eq!(over.key, "algorithm.mixing");
+        assert_eq!(
+            over.values,
+            [
+                "{ fixed = 0.5, x = [1, 2] }",
+                "{ adaptive = 0.1 }",
+                "\"a,b\""
+            ]
+        );
+        for wrong in ["training.rounds", "a=1,,2", "a=1,1"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_last_key_runs_fastest() {
+        let over = |key: &str, values: &[&str]| Over {
+            key: key.into(),
+            values: values.iter().map(|v| (*v).into()).collect(),
+        };
+        let all = product(&[over("a", &["1", "2"]), over("b", &["x", "y"])]);
+        assert_eq!(all, [["1", "x"], ["1", "y"], ["2", "x"], ["2", "y"]]);
+    }
+}

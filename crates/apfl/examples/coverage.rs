@@ -1,0 +1,174 @@
+//! How often the answers of `apfl advise` are right, on federations whose truth is known.
+//!
+//! Each simulated federation has 20 dimensions and two classes. `friends` have few rows (30)
+//! of one model; `strangers` have a model each. The truth of a client's gain is measured on
+//! rows by the thousand that nobody trained or chose on. Printed are the coverage of the 95%
+//! intervals, and how often a verdict is wrong.
+//!
+//! ```text
+//! cargo run --release -p apfl --example coverage -- 200        # federations; default 4
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+
+use apfl::advise::{Advice, Verdict};
+use apfl::rng::{Purpose, Stream, stream};
+use apfl::{Apfl, Examples, InMemory, Mlp, Result, Run, TrainedModel, WhichModel};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+const DIMENSIONS: usize = 20;
+const TRUTH_ROWS: usize = 4000;
+const FRIENDS: usize = 12;
+
+/// Rows of a client and their classes: x ~ N(0, I), P(y = 1) = 1/(1 + exp(−⟨θ, x⟩)).
+fn rows(theta: &[f32], count: usize, rng: &mut Stream) -> Result<Examples> {
+    let mut x = Vec::with_capacity(count * DIMENSIONS);
+    let mut y = Vec::with_capacity(count);
+    for _ in 0..count {
+        let row: Vec<f32> = (0..DIMENSIONS)
+            .map(|_| rng.sample(StandardNormal))
+            .collect();
+        let z: f32 = row.iter().zip(theta).map(|(x, t)| x * t).sum();
+        y.push(u32::from(rng.random::<f32>() < 1.0 / (1.0 + (-z).exp())));
+        x.extend(row);
+    }
+    Examples::classes(DIMENSIONS, x, y)
+}
+
+fn theta(rng: &mut Stream) -> Vec<f32> {
+    let normal = |_| rng.sample::<f32, _>(StandardNormal) * 0.6;
+    (0..DIMENSIONS).map(normal).collect()
+}
+
+/// The mean loss of a model on some rows.
+fn loss(model: &TrainedModel, examples: &Examples) -> Result<f64> {
+    let apfl::data::Features::Floats(x) = examples.features() else {
+        unreachable!("made above");
+    };
+    let apfl::data::Targets::Classes(y) = examples.targets() else {
+        unreachable!("made above");
+    };
+    let mut sum = 0.0;
+    for (prediction, y) in model.predict(x)?.into_iter().zip(y) {
+        if let apfl::Prediction::Class { scores, .. } = prediction {
+            sum -= scores[*y as usize].max(1e-12).ln();
+        }
+    }
+    Ok(sum / y.len() as f64)
+}
+
+/// What is counted over federations.
+#[derive(Default)]
+struct Counts {
+    intervals: usize,
+    covered: usize,
+    totals: usize,
+    totals_covered: usize,
+    helped: usize,
+    harmed: usize,
+    wrongly: usize,
+    clients: usize,
+}
+
+impl Counts {
+    fn say(&self, what: &str) {
+        let share = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;
+        println!(
+            "{what:<10} {:>7} {:>12.1}% {:>10} {:>7} {:>8} {:>14}",
+            self.clients,
+            share(self.covered, self.intervals),
+            self.helped,
+            self.harmed,
+            self.wrongly,
+            match self.totals {
+                0 => "–".to_string(),
+                n => format!("{:.1}%", share(self.totals_covered, n)),
+            }
+        );
+    }
+}
+
+fn federation(seed: u64, friends: &mut Counts, strangers: &mut Counts, iid: bool) -> Result<()> {
+    let mut rng = stream(seed, Purpose::Synthesis, 0, u64::from(iid));
+    let common = theta(&mut rng);
+    let mut data = InMemory::classes((0..DIMENSIONS).map(|k| format!("x{k}")), ["no", "yes"]);
+    let mut truths = Vec::new();
+    let clients = if iid { FRIENDS } else { FRIENDS + 3 };
+    for client in 0..clients {
+        let friend = client < FRIENDS;
+        let own = if friend {
+            common.clone()
+        } else {
+            theta(&mut rng)
+        };
+        // 30 rows to train on and 30 that measure; strangers have more to learn from.
+        let count = if friend { 60 } else { 400 };
+        let share = if friend { 0.5 } else { 0.2 };
+        let name = format!("{}-{client}", if friend { "friend" } else { "stranger" });
+        data.add(&name, rows(&own, count, &mut rng)?, share)?;
+        truths.push((name, friend, rows(&own, TRUTH_ROWS, &mut rng)?));
+    }
+    let model = Mlp::logistic(DIMENSIONS, 2, 1e-3);
+    let run = Run::builder(Arc::new(data), Arc::new(model))
+        .algorithm(Apfl::chosen([0.0, 0.25, 0.5, 0.75, 1.0]))
+        .seed(seed)
+        .rounds(30)
+        .evaluate_every(30)
+        .build()?
+        .train()?;
+    let advice = Advice::of(Path::new("."), &run.summary, run.clients()?)?;
+    let (mut weighted, mut all) = (0.0, 0.0);
+    for (client, (name, friend, fresh)) in advice.clients.iter().zip(&truths) {
+        assert_eq!(&client.client, name);
+        let of = |which| run.model(which, name).and_then(|model| loss(&model, fresh));
+        let truth = of(WhichModel::Alone)? - of(WhichModel::Personal)?;
+        weighted += client.rows as f64 * truth;
+        all += client.rows as f64;
+        let counts = if *friend {
+            &mut *friends
+        } else {
+            &mut *strangers
+        };
+        counts.clients += 1;
+        // A client that serves what it trained alone gains nothing, exactly.
+        if let (Some([low, high]), true) = (client.interval, client.serve != "alone") {
+            counts.intervals += 1;
+            counts.covered += usize::from((low..=high).contains(&truth));
+        }
+        counts.helped += usize::from(client.verdict == Verdict::Helps);
+        counts.harmed += usize::from(client.verdict == Verdict::Harms);
+        let wrong = match client.verdict {
+            Verdict::Helps => truth <= 0.0,
+            Verdict::Harms => truth >= 0.0,
+            Verdict::Undecided => false,
+        };
+        counts.wrongly += usize::from(wrong);
+    }
+    if let Some([low, high]) = advice.total.interval {
+        friends.totals += 1;
+        friends.totals_covered += usize::from((low..=high).contains(&(weighted / all)));
+    }
+    Ok(())
+}
+
+/// Simulates as many federations as the first argument says.
+pub fn main() -> Result<()> {
+    let federations = std::env::args().nth(1).and_then(|n| n.parse().ok());
+    let federations: u64 = federations.unwrap_or(4);
+    let (mut friends, mut strangers, mut iid) =
+        (Counts::default(), Counts::default(), Counts::default());
+    for seed in 1..=federations {
+        federation(seed, &mut friends, &mut strangers, false)?;
+        federation(seed, &mut iid, &mut Counts::default(), true)?;
+    }
+    println!(
+        "{federations} federations; {:<10} {:>7} {:>13} {:>10} {:>7} {:>8} {:>14}",
+        "", "clients", "intervals", "told: helps", "harms", "wrongly", "total covered"
+    );
+    friends.say("friends");
+    strangers.say("strangers");
+    iid.say("iid");
+    Ok(())
+}

@@ -1,0 +1,336 @@
+//! Is joining worth it, for whom, and which model should serve each client?
+//!
+//! A run that also trained every client alone knows, row by row, the loss of training alone
+//! minus that of the model the client chose: its gain. A client's verdict is a paired t-test
+//! of that gain, with Benjamini and Hochberg's rule over all clients; its interval is the
+//! test's own. The total takes clients as clusters.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::metrics::{FinalScores, Gain, Score};
+use crate::store::run_dir::{Alpha, ClientRecord, FinishedRun, Part, Summary, read_clients};
+
+mod student;
+
+/// The share of wrong verdicts that is allowed among those given, and of intervals that may
+/// miss.
+const LEVEL: f64 = 0.05;
+
+/// What can be said of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Joining lowers its loss.
+    Helps,
+    /// Joining raises it.
+    Harms,
+    /// Its rows do not tell.
+    Undecided,
+}
+
+/// One client.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClientAdvice {
+    /// Its name.
+    pub client: String,
+    /// Rows that measured.
+    pub rows: u64,
+    /// What it chose: α, or `shared`.
+    pub alpha: Alpha,
+    /// The model that should serve it: `shared`, `localized` (α = 0), `alone` (α = 1) or
+    /// `personal`. Never chosen on the rows that measure.
+    pub serve: &'static str,
+    /// The mean loss of training alone minus that of this model; null without rows.
+    pub gain: Option<f64>,
+    /// Its 95% interval, unadjusted; null with fewer than two rows.
+    pub interval: Option<[f64; 2]>,
+    /// What follows.
+    pub verdict: Verdict,
+    /// Its scores on those rows.
+    pub scores: FourScores,
+}
+
+/// The scores of every model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FourScores {
+    /// Training alone.
+    pub alone: Score,
+    /// The server's.
+    pub shared: Score,
+    /// Its copy of that after local steps.
+    pub localized: Score,
+    /// What it serves.
+    pub personal: Score,
+}
+
+/// All clients.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TotalAdvice {
+    /// How many are helped.
+    pub helps: usize,
+    /// How many are harmed.
+    pub harms: usize,
+    /// Of how many nothing can be said.
+    pub undecided: usize,
+    /// The mean gain over all their rows.
+    pub gain: Option<f64>,
+    /// Its 95% interval, with clients as clusters; null with fewer than two of them.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Whether joining is worth it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// Which rows measured.
+    pub part: Part,
+    /// Client by client.
+    pub clients: Vec<ClientAdvice>,
+    /// In total.
+    pub total: TotalAdvice,
+    /// Whether 0 was not among the candidates, so that no client could choose the localized
+    /// model.
+    #[serde(skip)]
+    pub without_localized: bool,
+}
+
+impl Advice {
+    /// Of a finished run; an error says what its spec lacks.
+    pub fn of_run(run: &FinishedRun) -> Result<Self> {
+        let summary = run.summary()?;
+        Self::of(&run.path, &summary, read_clients(&run.path)?)
+    }
+
+    /// Of a run's records. Attackers are left out.
+    pub fn of(run: &Path, summary: &Summary, clients: Vec<ClientRecord>) -> Result<Self> {
+        let measured = summary.gain.filter(|_| summary.prior.is_some());
+        let Some(total) = measured else {
+            return Err(Error::Request(format!(
+                "{}: the run did not train every client alone beside the others, so nobody knows \
+                 what joining is worth; run it with 0 and 1 among the candidates of a choice, \
+                 such as algorithm.mixing = {{ chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] }} (and \
+                 delivery.clients = \"all\")",
+                run.display()
+            )));
+        };
+        let names = summary.prior.as_ref().map(|prior| &prior.losses);
+        let without_localized = names.is_some_and(|losses| !losses.contains_key("0"));
+        let honest = clients.into_iter().filter(|client| !client.attacker);
+        let mut each: Vec<(ClientAdvice, Gain)> = honest
+            .filter_map(|client| client_advice(client, total.part))
+            .collect();
+        judge(&mut each);
+        let gains: Vec<Gain> = each.iter().map(|(_, gain)| *gain).collect();
+        let clients: Vec<ClientAdvice> = each.into_iter().map(|(advice, _)| advice).collect();
+        let count = |verdict| clients.iter().filter(|c| c.verdict == verdict).count();
+        let (gain, interval) = clustered(&gains);
+        Ok(Self {
+            part: total.part,
+            total: TotalAdvice {
+                helps: count(Verdict::Helps),
+                harms: count(Verdict::Harms),
+                undecided: count(Verdict::Undecided),
+                gain,
+                interval,
+            },
+            clients,
+            without_localized,
+        })
+    }
+}
+
+/// A client before it is judged; `None` where it did not train alone.
+fn client_advice(client: ClientRecord, part: Part) -> Option<(ClientAdvice, Gain)> {
+    let (chosen, alone, gain) = (client.chosen?, client.alone?, client.gain?);
+    let on_part = |scores: &FinalScores| score_on(scores, part);
+    let serve = match &chosen.alpha {
+        Alpha::Word(_) => "shared",
+        Alpha::Mixing(0.0) => "localized",
+        Alpha::Mixing(1.0) => "alone",
+        Alpha::Mixing(_) => "personal",
+    };
+    let advice = ClientAdvice {
+        client: client.client,
+        rows: gain.n,
+        alpha: chosen.alpha,
+        serve,
+        gain: gain.mean,
+        interval: interval(&gain),
+        verdict: Verdict::Undecided,
+        scores: FourScores {
+            alone: on_part(&alone),
+            shared: on_part(&client.scores.shared),
+            localized: on_part(&client.scores.localized),
+            personal: on_part(&client.scores.personal),
+        },
+    };
+    Some((advice, gain))
+}
+
+/// The scores on the rows that measure.
+fn score_on(scores: &FinalScores, part: Part) -> Score {
+    match (part, &scores.test) {
+        (Part::Test, Some(test)) => test.score,
+        _ => scores.valid.score,
+    }
+}
+
+/// mean ± t·sd/√n
+fn interval(gain: &Gain) -> Option<[f64; 2]> {
+    let (mean, sd) = (gain.mean?, gain.sd?);
+    let n = gain.n as f64;
+    let half = student::quantile(LEVEL, n - 1.0) * sd / n.sqrt();
+    Some([mean - half, mean + half])
+}
+
+/// The probability of a mean gain this far from 0, were it 0; `None` where there are fewer
+/// than two rows or no spread.
+fn probability(gain: &Gain) -> Option<f64> {
+    let (mean, sd) = (gain.mean?, gain.sd.filter(|sd| *sd > 0.0)?);
+    let n = gain.n as f64;
+    Some(student::two_sided(mean * n.sqrt() / sd, n - 1.0))
+}
+
+/// Benjamini and Hochberg: of m probabilities in ascending order the first k are discoveries,
+/// for the largest k with p₍ₖ₎ ≤ k/m · 5%.
+fn judge(clients: &mut [(ClientAdvice, Gain)]) {
+    let mut tested: Vec<(f64, usize)> = clients
+        .iter()
+        .enumerate()
+        .filter_map(|(k, (_, gain))| Some((probability(gain)?, k)))
+        .collect();
+    tested.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let m = tested.len() as f64;
+    let passes = |place: usize| tested[place].0 <= (place + 1) as f64 / m * LEVEL;
+    let discoveries = (0..tested.len()).rev().find(|place| passes(*place));
+    for (_, k) in &tested[..discoveries.map_or(0, |last| last + 1)] {
+        let (advice, gain) = &mut clients[*k];
+        advice.verdict = match gain.mean.is_some_and(|mean| mean > 0.0) {
+            true => Verdict::Helps,
+            false => Verdict::Harms,
+        };
+    }
+}
+
+/// The mean m over all rows, and m ± t·s with clients as clusters:
+/// s² = G/(G−1) · Σᵢ (nᵢ(mᵢ − m))² / N², G − 1 degrees of freedom.
+fn clustered(gains: &[Gain]) -> (Option<f64>, Option<[f64; 2]>) {
+    let with_rows: Vec<(f64, f64)> = gains
+        .iter()
+        .filter_map(|gain| Some((gain.n as f64, gain.mean?)))
+        .collect();
+    let rows: f64 = with_rows.iter().map(|(n, _)| n).sum();
+    if with_rows.is_empty() {
+        return (None, None);
+    }
+    let mean = with_rows.iter().map(|(n, m)| n * m).sum::<f64>() / rows;
+    let clusters = with_rows.len() as f64;
+    if clusters < 2.0 {
+        return (Some(mean), None);
+    }
+    let squares: f64 = with_rows
+        .iter()
+        .map(|(n, m)| (n * (m - mean)).powi(2))
+        .sum();
+    let deviation = (clusters / (clusters - 1.0) * squares).sqrt() / rows;
+    let half = student::quantile(LEVEL, clusters - 1.0) * deviation;
+    (Some(mean), Some([mean - half, mean + half]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gain(n: u64, mean: f64, sd: f64) -> Gain {
+        Gain {
+            n,
+            mean: Some(mean),
+            sd: Some(sd),
+        }
+    }
+
+    fn advice(gain: &Gain) -> ClientAdvice {
+        let score = Score {
+            loss: 1.0,
+            accuracy: None,
+            rmse: None,
+        };
+        ClientAdvice {
+            client: String::new(),
+            rows: gain.n,
+            alpha: Alpha::Mixing(0.5),
+            serve: "personal",
+            gain: gain.mean,
+            interval: None,
+            verdict: Verdict::Undecided,
+            scores: FourScores {
+                alone: score,
+                shared: score,
+                localized: score,
+                personal: score,
+            },
+        }
+    }
+
+    fn verdicts(gains: &[Gain]) -> Vec<Verdict> {
+        let mut each: Vec<_> = gains.iter().map(|g| (advice(g), *g)).collect();
+        judge(&mut each);
+        each.into_iter().map(|(advice, _)| advice.verdict).collect()
+    }
+
+    /// With n = 2, ν = 1 and P = 1 − (2/π)·atan(mean·√2/sd): a chosen p needs
+    /// mean/sd = tan((1−p)·π/2)/√2.
+    fn with_probability(p: f64) -> Gain {
+        let t = ((1.0 - p) * std::f64::consts::FRAC_PI_2).tan();
+        gain(2, t / 2f64.sqrt(), 1.0)
+    }
+
+    /// Limits for four are 1.25%, 2.5%, 3.75% and 5%. With .001, .026, .03 and .9: the third
+    /// passes its limit, so the second is taken along though it does not pass its own.
+    #[test]
+    fn discoveries_by_hand() {
+        use Verdict::{Harms, Helps, Undecided};
+        let four = [0.03, 0.9, 0.001, 0.026].map(with_probability);
+        assert_eq!(verdicts(&four), [Helps, Undecided, Helps, Helps]);
+        let four = [0.04, 0.9, 0.001, 0.026].map(with_probability);
+        assert_eq!(verdicts(&four), [Undecided, Undecided, Helps, Undecided]);
+        let mut harmed = with_probability(0.01);
+        harmed.mean = harmed.mean.map(|mean| -mean);
+        assert_eq!(verdicts(&[harmed]), [Harms]);
+        // Fewer than two rows, or no spread: nothing is said, and they are not counted.
+        let one = Gain {
+            n: 1,
+            mean: Some(3.0),
+            sd: None,
+        };
+        let flat = gain(50, 1.0, 0.0);
+        assert_eq!(
+            verdicts(&[one, flat, with_probability(0.04)]),
+            [Undecided, Undecided, Helps]
+        );
+    }
+
+    /// n = 2: half = tan(0.95·π/2)·sd/√2.
+    #[test]
+    fn an_interval_by_hand() {
+        let [low, high] = interval(&gain(2, 3.0, 2.0)).unwrap();
+        let half = (0.95 * std::f64::consts::FRAC_PI_2).tan() * 2.0 / 2f64.sqrt();
+        assert!((low - (3.0 - half)).abs() < 1e-6 && (high - (3.0 + half)).abs() < 1e-6);
+        assert_eq!(interval(&gain(9, 0.5, 0.0)), Some([0.5, 0.5]));
+    }
+
+    /// Two clusters of 10 and 30 rows, means 1 and 2: m = 1.75, sums −7.5 and 7.5,
+    /// s = √(2·112.5)/40 = .375, one degree of freedom.
+    #[test]
+    fn the_total_takes_clients_as_clusters() {
+        let (mean, interval) = clustered(&[gain(10, 1.0, 9.0), gain(30, 2.0, 9.0)]);
+        assert_eq!(mean, Some(1.75));
+        let half = (0.95 * std::f64::consts::FRAC_PI_2).tan() * 0.375;
+        let [low, high] = interval.unwrap();
+        assert!((low - (1.75 - half)).abs() < 1e-6 && (high - (1.75 + half)).abs() < 1e-6);
+        assert_eq!(clustered(&[gain(10, 1.0, 9.0)]), (Some(1.0), None));
+        assert_eq!(clustered(&[]), (None, None));
+    }
+}

@@ -1,0 +1,140 @@
+//! Ditto (Li et al., 2021): beside FedAvg, a model of every client's own that is held near
+//! the shared one.
+
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
+use crate::params::{Mean, Params};
+use crate::settings::Kind;
+use crate::site::{Predictor, Sgd, Site};
+
+/// Ditto's settings. *Shared* and *localized* are FedAvg's, *personal* is vᵢ.
+///
+/// | key | symbol | default | allowed |
+/// |---|---|---|---|
+/// | `proximal` | λ of (λ/2)‖v − w‖² | 1 | 0 to 1e6 |
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ditto {
+    /// λ
+    pub proximal: f32,
+}
+
+/// vᵢ: what a client remembers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// vᵢ, the personal model.
+    pub v: Params,
+}
+
+impl Pack for Memory {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("v", View::F32(&self.v));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            v: arrays.f32("v")?,
+        })
+    }
+}
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "ditto",
+    about: "beside FedAvg, a model of one's own held near the shared one (Li et al., 2021)",
+    keys: &[(
+        "proximal = 1.0",
+        "λ, the pull of v to the model that was received: 0 (local) to 1e6",
+    )],
+    examples: &["{ kind = 'ditto' }"],
+    read: |s| {
+        let proximal = s.float("proximal", 1.0, 0.0..=1e6, "0 to 1e6") as f32;
+        AlgorithmSpec::Ditto(Ditto { proximal })
+    },
+};
+
+impl Algorithm for Ditto {
+    type Server = ModelOnly;
+    type Broadcast = ModelOnly;
+    type Memory = Memory;
+    type Update = ModelOnly;
+    type Fold = Mean;
+
+    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
+        ModelOnly { model: w0.to_vec() }
+    }
+
+    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
+        server.clone()
+    }
+
+    fn join(&self, w0: &[f32]) -> Memory {
+        Memory { v: w0.to_vec() }
+    }
+
+    /// With wᵗ the model that was received, on the same batches:
+    ///
+    /// ```text
+    /// wᵢ ← wᵗ;   τ times:
+    ///   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)
+    ///   vᵢ ← vᵢ − η(∇fᵢ(vᵢ; ξ) + λ(vᵢ − wᵗ))
+    /// ```
+    fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
+        let mut w = sent.model.clone();
+        let (mut of_w, mut of_v) = (Sgd::new(site), Sgd::new(site));
+        for s in 0..site.steps() {
+            let eta = site.rate(s);
+            site.next_batch();
+            of_w.step(&mut w, eta, site);
+            of_v.step_near(&mut local.v, eta, (self.proximal, &sent.model), site);
+        }
+        of_w.end(site);
+        of_v.end(site);
+        ModelOnly { model: w }
+    }
+
+    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
+        fold.add(from.weight, &update.model);
+    }
+
+    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
+        if let Some(w) = fold.value() {
+            server.model = w;
+        }
+    }
+
+    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
+        &server.model
+    }
+
+    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
+    }
+
+    fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
+        &update.model
+    }
+
+    /// vᵢ
+    fn personal<'a>(&self, local: &'a Memory, _: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
+        Predictor::At(&local.v)
+    }
+
+    fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
+        &local.v
+    }
+
+    fn problem(&self) -> Option<String> {
+        let right = (0.0..=1e6).contains(&self.proximal);
+        (!right).then(|| format!("λ is {}, allowed is 0 to 1e6", self.proximal))
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            momentum: true,
+            gradients: 2,
+            ..Properties::default()
+        }
+    }
+
+    fn details(&self) -> String {
+        format!(" (λ = {})", self.proximal)
+    }
+}

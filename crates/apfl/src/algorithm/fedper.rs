@@ -1,0 +1,73 @@
+//! FedPer (Arivazhagan et al., 2019): a shared base, and a head of every client's own.
+
+use std::ops::Range;
+
+use super::layers::{Partly, Sharing, start_of_last};
+use super::{AlgorithmKind, AlgorithmSpec, Properties};
+use crate::model::Layout;
+use crate::settings::{Kind, Section};
+use crate::site::{Sgd, Site};
+
+/// FedPer: [`Base`] shared, the head kept.
+///
+/// *Shared* is the averaged base with w⁰'s head; *localized* and *personal* are the client's
+/// base after its steps with its own head.
+pub type FedPer = Partly<Base>;
+
+/// FedPer's settings.
+///
+/// | key | symbol | default | allowed |
+/// |---|---|---|---|
+/// | `private_layers` | K_P, the last layers that stay | 1 | 0 to all |
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Base {
+    /// K_P
+    pub private_layers: usize,
+}
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "fedper",
+    about: "a shared base, a head of every client's own (Arivazhagan et al., 2019)",
+    keys: &[(
+        "private_layers = 1",
+        "K_P, the last layers that stay at their client: 0 to all of the model's",
+    )],
+    examples: &["{ kind = 'fedper' }"],
+    read: |s| AlgorithmSpec::FedPer(FedPer::last_layers_private(read_private_layers(s))),
+};
+
+pub(super) fn read_private_layers(s: &mut Section<'_>) -> usize {
+    s.integer("private_layers", 1, 0..=64, "0 to 64") as usize
+}
+
+impl FedPer {
+    /// The last layers stay at their client, the others are shared.
+    pub fn last_layers_private(private_layers: usize) -> Self {
+        Partly::new(Base { private_layers })
+    }
+}
+
+impl Sharing for Base {
+    fn shared(&self, layout: &Layout) -> Result<Range<usize>, String> {
+        Ok(0..start_of_last(layout, self.private_layers)?)
+    }
+
+    /// ```text
+    /// (base, head) ← (base, head) − η∇fᵢ(base, head; ξ)   τ times;   base ← mean
+    /// ```
+    fn train(&self, whole: &mut [f32], _: &Range<usize>, site: &mut Site<'_>) {
+        let mut sgd = Sgd::new(site);
+        for s in 0..site.steps() {
+            site.next_batch();
+            sgd.step(whole, site.rate(s), site);
+        }
+        sgd.end(site);
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            layers: Some(("algorithm.private_layers", self.private_layers)),
+            ..Properties::default()
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! FedRep (Collins et al., 2021): every client fits its head to the shared representation,
+//! then helps to improve that.
+
+use std::ops::Range;
+
+use super::fedper::read_private_layers;
+use super::layers::{Partly, Sharing, start_of_last};
+use super::{AlgorithmKind, AlgorithmSpec, Properties};
+use crate::model::Layout;
+use crate::settings::Kind;
+use crate::site::{Sgd, Site};
+
+/// FedRep: a [`Representation`] shared, the head kept; the three models are as in FedPer.
+pub type FedRep = Partly<Representation>;
+
+/// FedRep's settings.
+///
+/// | key | symbol | default | allowed |
+/// |---|---|---|---|
+/// | `private_layers` | the last layers, which stay | 1 | 0 to all |
+/// | `head_share` | τ_h/τ, the share of a round's steps that the head takes | 0.9 | 0 to 1 |
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Representation {
+    /// The last layers, which stay.
+    pub private_layers: usize,
+    /// τ_h/τ
+    pub head_share: f64,
+}
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "fedrep",
+    about: "heads fitted to a shared base, then it to them (Collins et al., 2021)",
+    keys: &[
+        (
+            "private_layers = 1",
+            "the last layers, which stay at their client: 0 to all of the model's",
+        ),
+        (
+            "head_share = 0.9",
+            "τ_h/τ, the share of a round's steps that the head takes: 0 to 1",
+        ),
+    ],
+    examples: &[
+        "{ kind = 'fedrep' }",
+        "{ kind = 'fedrep', head_share = 0.5 }",
+    ],
+    read: |s| {
+        let private_layers = read_private_layers(s);
+        let head_share = s.float("head_share", 0.9, 0.0..=1.0, "0 to 1");
+        AlgorithmSpec::FedRep(FedRep::last_layers_first(private_layers, head_share))
+    },
+};
+
+impl FedRep {
+    /// The last layers stay at their client and take that share of the steps, first.
+    pub fn last_layers_first(private_layers: usize, head_share: f64) -> Self {
+        Partly::new(Representation {
+            private_layers,
+            head_share,
+        })
+    }
+}
+
+impl Representation {
+    /// τ_h and τ − τ_h: the steps of head and base, each at least one.
+    pub fn steps(&self, steps: u64) -> (u64, u64) {
+        let head = (self.head_share * steps as f64).round() as u64;
+        let head = head.clamp(1, steps.saturating_sub(1).max(1));
+        (head, steps.saturating_sub(head).max(1))
+    }
+}
+
+impl Sharing for Representation {
+    fn shared(&self, layout: &Layout) -> Result<Range<usize>, String> {
+        Ok(0..start_of_last(layout, self.private_layers)?)
+    }
+
+    /// ```text
+    /// head ← head − η∇_head fᵢ(base, head; ξ)   τ_h times
+    /// base ← base − η∇_base fᵢ(base, head; ξ)   τ − τ_h times;   base ← mean
+    /// ```
+    ///
+    /// Where one of them has no layers, the other takes all steps.
+    fn train(&self, whole: &mut [f32], shared: &Range<usize>, site: &mut Site<'_>) {
+        let (base, head) = (0..shared.end, shared.end..whole.len());
+        let (of_head, of_base) = match (head.is_empty(), base.is_empty()) {
+            (true, _) => (0, site.steps()),
+            (_, true) => (site.steps(), 0),
+            _ => self.steps(site.steps()),
+        };
+        let mut sgd = Sgd::new(site);
+        for s in 0..of_head + of_base {
+            let part = if s < of_head { &head } else { &base };
+            site.next_batch();
+            sgd.step_part(whole, part.clone(), site.rate(s), site);
+        }
+        sgd.end(site);
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            layers: Some(("algorithm.private_layers", self.private_layers)),
+            ..Properties::default()
+        }
+    }
+}

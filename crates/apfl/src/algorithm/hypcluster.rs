@@ -1,0 +1,277 @@
+//! HypCluster (Mansour et al., 2020; IFCA: Ghosh et al., 2020): several shared models, and
+//! every client trains the one that fits it best.
+
+use rand::RngExt;
+
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use crate::model::Layout;
+use crate::pack::{Arrays, Pack, PackError, View};
+use crate::params::{Mean, Params};
+use crate::rng::{Purpose, stream};
+use crate::settings::Kind;
+use crate::site::{Predictor, Sgd, Site};
+
+/// HypCluster's settings. *Shared* is scored as the model of each client's cluster;
+/// *localized* and *personal* are that model after the client's steps. The run's one shared
+/// model, for whoever comes later, is that of the cluster with the most updates so far.
+///
+/// | key | symbol | default | allowed |
+/// |---|---|---|---|
+/// | `clusters` | k | 2 | 1 to 1000 |
+#[derive(Clone, Debug, PartialEq)]
+pub struct HypCluster {
+    /// k
+    pub clusters: usize,
+    /// What is added to w⁰ for the first models of the second cluster and the others.
+    offsets: Vec<f32>,
+}
+
+/// The models of all clusters: what the server remembers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// w₁ … w_k, one after the other.
+    pub models: Params,
+    /// The updates that each has had.
+    pub updates: Vec<u64>,
+}
+
+/// What travels down: w₁ … w_k.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sent {
+    /// One after the other.
+    pub models: Params,
+}
+
+/// What a client remembers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// j, its cluster, from 0.
+    pub cluster: u64,
+}
+
+/// What travels back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update {
+    /// w_j after the local steps.
+    pub model: Params,
+    /// j, from 0.
+    pub cluster: u64,
+}
+
+impl Pack for Server {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("models", View::F32(&self.models));
+        see("updates", View::U64(&self.updates));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            models: arrays.f32("models")?,
+            updates: arrays.u64("updates")?,
+        })
+    }
+}
+
+impl Pack for Sent {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("models", View::F32(&self.models));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            models: arrays.f32("models")?,
+        })
+    }
+}
+
+impl Pack for Memory {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("cluster", View::U64(&[self.cluster]));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            cluster: arrays.count("cluster")?,
+        })
+    }
+}
+
+impl Pack for Update {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("model", View::F32(&self.model));
+        see("cluster", View::U64(&[self.cluster]));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            model: arrays.f32("model")?,
+            cluster: arrays.count("cluster")?,
+        })
+    }
+}
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "hypcluster",
+    about: "several shared models, each client trains its best (Mansour et al., 2020)",
+    keys: &[(
+        "clusters = 2",
+        "k, the number of models: 1 (FedAvg) to 1000",
+    )],
+    examples: &["{ kind = 'hypcluster' }"],
+    read: |s| {
+        let clusters = s.integer("clusters", 2, 1..=1000, "1 to 1000") as usize;
+        AlgorithmSpec::HypCluster(HypCluster::new(clusters))
+    },
+};
+
+impl HypCluster {
+    /// HypCluster with k models.
+    pub fn new(clusters: usize) -> Self {
+        Self {
+            clusters,
+            offsets: Vec::new(),
+        }
+    }
+}
+
+impl Server {
+    /// A cluster's place in `models`.
+    fn range(&self, cluster: usize) -> std::ops::Range<usize> {
+        let len = self.models.len() / self.updates.len();
+        cluster * len..(cluster + 1) * len
+    }
+
+    /// The cluster with the most updates so far, the first of equals.
+    pub fn largest(&self) -> usize {
+        let most = self.updates.iter().max();
+        let place = self.updates.iter().position(|n| Some(n) == most);
+        place.unwrap_or(0)
+    }
+}
+
+impl Algorithm for HypCluster {
+    type Server = Server;
+    type Broadcast = Sent;
+    type Memory = Memory;
+    type Update = Update;
+    /// The mean of every cluster, and how many are in it.
+    type Fold = Vec<(Mean, u64)>;
+
+    /// The first cluster starts at w⁰, the others at w⁰ plus uniform(±1/√fan_in): from equal
+    /// starts all clients would be in one cluster for ever.
+    fn for_run(mut self, layout: &Layout, seed: u64) -> Result<Self, String> {
+        self.offsets.clear();
+        for cluster in 1..self.clusters {
+            let mut rng = stream(seed, Purpose::Clusters, 0, cluster as u64);
+            for tensor in &layout.tensors {
+                let bound = 1.0 / (tensor.fan_in.max(1) as f64).sqrt();
+                let own = (0..tensor.len()).map(|_| rng.random_range(-bound..bound) as f32);
+                self.offsets.extend(own);
+            }
+        }
+        Ok(self)
+    }
+
+    fn start(&self, w0: &[f32], _clients: usize) -> Server {
+        let mut models = w0.to_vec();
+        let others = self.offsets.iter().zip(w0.iter().cycle());
+        models.extend(others.map(|(offset, w)| w + offset));
+        Server {
+            models,
+            updates: vec![0; self.clusters],
+        }
+    }
+
+    fn broadcast(&self, server: &Server) -> Sent {
+        Sent {
+            models: server.models.clone(),
+        }
+    }
+
+    fn join(&self, _w0: &[f32]) -> Memory {
+        Memory { cluster: 0 }
+    }
+
+    /// ```text
+    /// j = argmin_k fᵢ(w_k) over all training examples, the first of equals
+    /// wᵢ ← w_j;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times
+    /// ```
+    fn local_round(&self, sent: &Sent, local: &mut Memory, site: &mut Site<'_>) -> Update {
+        let len = site.model().layout().len();
+        let mut best = (f64::INFINITY, 0);
+        if self.clusters > 1 {
+            for (k, model) in sent.models.chunks(len).enumerate() {
+                let objective = site.objective(model);
+                if objective < best.0 {
+                    best = (objective, k);
+                }
+            }
+        }
+        let mut w = sent.models[best.1 * len..][..len].to_vec();
+        let mut sgd = Sgd::new(site);
+        for s in 0..site.steps() {
+            site.next_batch();
+            sgd.step(&mut w, site.rate(s), site);
+        }
+        sgd.end(site);
+        local.cluster = best.1 as u64;
+        Update {
+            model: w,
+            cluster: local.cluster,
+        }
+    }
+
+    fn fold(&self, _: &Server, fold: &mut Self::Fold, from: Sender, update: Update) {
+        fold.resize_with(self.clusters, Default::default);
+        if let Some((mean, members)) = fold.get_mut(update.cluster as usize) {
+            mean.add(from.weight, &update.model);
+            *members += 1;
+        }
+    }
+
+    /// w_k ← the mean of the wᵢ of its cluster; one that is empty stays.
+    fn finish(&self, server: &mut Server, fold: Self::Fold) {
+        for (k, (mean, members)) in fold.into_iter().enumerate() {
+            if let Some(w) = mean.value() {
+                let range = server.range(k);
+                server.models[range].copy_from_slice(&w);
+            }
+            server.updates[k] += members;
+        }
+    }
+
+    fn shared<'a>(&self, server: &'a Server) -> &'a [f32] {
+        &server.models[server.range(server.largest())]
+    }
+
+    fn clusters<'a>(&self, server: &'a Server) -> Option<&'a [f32]> {
+        Some(&server.models)
+    }
+
+    fn cluster(&self, local: &Memory) -> usize {
+        local.cluster as usize
+    }
+
+    fn localized<'a>(&self, _: &'a Memory, update: &'a Update) -> &'a [f32] {
+        &update.model
+    }
+
+    fn personal<'a>(&self, _: &'a Memory, update: &'a Update, _: &mut Site<'_>) -> Predictor<'a> {
+        Predictor::At(&update.model)
+    }
+
+    fn problem(&self) -> Option<String> {
+        let right = (1..=1000).contains(&self.clusters);
+        (!right).then(|| format!("found {} clusters, allowed is 1 to 1000", self.clusters))
+    }
+
+    fn properties(&self) -> Properties {
+        const WHY: &str = "algorithm \"hypcluster\" has several shared models";
+        Properties {
+            beyond_rules: Some(WHY),
+            beyond_optimizers: Some(WHY),
+            momentum: true,
+            ..Properties::default()
+        }
+    }
+
+    fn details(&self) -> String {
+        format!(" ({} clusters)", self.clusters)
+    }
+}

@@ -1,0 +1,210 @@
+//! L2GD (Hanzely and Richtárik, 2020): models of the clients' own that are now and then
+//! drawn to their mean.
+
+use rand::RngExt;
+
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use crate::model::Layout;
+use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
+use crate::params::{Mean, Params};
+use crate::rng::{Purpose, stream};
+use crate::settings::Kind;
+use crate::site::{Predictor, Site};
+
+/// L2GD's settings. *Shared* is x̄, the mean of all models; *localized* and *personal* are xᵢ.
+///
+/// | key | symbol | default | allowed |
+/// |---|---|---|---|
+/// | `averaging` | p, the chance that a step is an averaging | 0.1 | 1e-6 to below 1 |
+/// | `pull` | λ of (λ/2)‖xᵢ − x̄‖² | 0.1 | 0 to 1e6; ηλ/p at most 1 |
+///
+/// η = α/n is `training.learning_rate`; `training.local_steps` is not used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct L2gd {
+    /// p
+    pub averaging: f64,
+    /// λ
+    pub pull: f64,
+    seed: u64,
+}
+
+/// x̄ and how far the run is: what the server remembers, and what travels down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// x̄
+    pub model: Params,
+    /// Local steps of the round that begins.
+    pub steps: u64,
+    /// Local steps of all rounds before.
+    pub before: u64,
+    /// Rounds so far.
+    pub round: u64,
+}
+
+impl Pack for Server {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("model", View::F32(&self.model));
+        see("steps", View::U64(&[self.steps]));
+        see("before", View::U64(&[self.before]));
+        see("round", View::U64(&[self.round]));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            model: arrays.f32("model")?,
+            steps: arrays.count("steps")?,
+            before: arrays.count("before")?,
+            round: arrays.count("round")?,
+        })
+    }
+}
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "l2gd",
+    about: "models of one's own, now and then drawn to their mean (Hanzely et al., 2020)",
+    keys: &[
+        (
+            "averaging = 0.1",
+            "p, the chance that a step is an averaging: above 0, below 1; all clients take part",
+        ),
+        (
+            "pull = 0.1",
+            "λ, the pull to the mean: 0 to 1e6, with learning_rate·λ/p at most 1",
+        ),
+    ],
+    examples: &["{ kind = 'l2gd', averaging = 0.25, pull = 0.5 }"],
+    read: |s| {
+        let chance = 1e-6..1.0;
+        AlgorithmSpec::L2gd(L2gd::new(
+            s.float("averaging", 0.1, chance, "1e-6 to below 1"),
+            s.float("pull", 0.1, 0.0..=1e6, "0 to 1e6"),
+        ))
+    },
+};
+
+impl L2gd {
+    /// L2GD with p and λ.
+    pub fn new(averaging: f64, pull: f64) -> Self {
+        Self {
+            averaging,
+            pull,
+            seed: 0,
+        }
+    }
+
+    /// The local steps of a round: of tosses with chance p of an averaging, those before the
+    /// first one, P(k) = p(1−p)ᵏ.
+    pub fn steps(&self, round: u64) -> u64 {
+        let toss: f64 = stream(self.seed, Purpose::Coin, round, 0).random();
+        // 1 − toss is in (0, 1], and P(ln(1−toss) ≤ k·ln(1−p)) = (1−p)ᵏ.
+        ((1.0 - toss).ln() / (-self.averaging).ln_1p()) as u64
+    }
+}
+
+impl Algorithm for L2gd {
+    type Server = Server;
+    type Broadcast = Server;
+    type Memory = ModelOnly;
+    type Update = ModelOnly;
+    type Fold = Mean;
+
+    fn for_run(mut self, _: &Layout, seed: u64) -> Result<Self, String> {
+        self.seed = seed;
+        Ok(self)
+    }
+
+    fn start(&self, w0: &[f32], _clients: usize) -> Server {
+        Server {
+            model: w0.to_vec(),
+            steps: self.steps(1),
+            before: 0,
+            round: 0,
+        }
+    }
+
+    fn broadcast(&self, server: &Server) -> Server {
+        server.clone()
+    }
+
+    fn join(&self, w0: &[f32]) -> ModelOnly {
+        ModelOnly { model: w0.to_vec() }
+    }
+
+    /// A step of all clients, one coin for all, with x̄ the mean of their models:
+    ///
+    /// ```text
+    /// xᵢ ← xᵢ − (η/(1−p))∇fᵢ(xᵢ; ξ)     with probability 1 − p
+    /// xᵢ ← xᵢ − (ηλ/p)(xᵢ − x̄)          with probability p
+    /// ```
+    ///
+    /// A round is the local steps up to an averaging, and that. Its mean is known when the
+    /// clients have sent their models, so a client takes the last round's averaging first,
+    /// with x̄ and at the rate of its end: in round 1 that moves nothing, as xᵢ = x̄ = w⁰.
+    fn local_round(&self, sent: &Server, local: &mut ModelOnly, site: &mut Site<'_>) -> ModelOnly {
+        let x = &mut local.model;
+        site.take_steps(sent.steps, sent.before);
+        let share = (f64::from(site.rate_before()) * self.pull / self.averaging) as f32;
+        for (x, mean) in x.iter_mut().zip(&sent.model) {
+            *x -= share * (*x - mean);
+        }
+        for s in 0..sent.steps {
+            let eta = f64::from(site.rate(s)) / (1.0 - self.averaging);
+            site.next_batch();
+            site.descend(x, eta as f32);
+        }
+        ModelOnly { model: x.clone() }
+    }
+
+    fn fold(&self, _: &Server, fold: &mut Mean, from: Sender, update: ModelOnly) {
+        fold.add(from.weight, &update.model);
+    }
+
+    fn finish(&self, server: &mut Server, fold: Mean) {
+        if let Some(mean) = fold.value() {
+            server.model = mean;
+        }
+        server.before += server.steps;
+        server.round += 1;
+        server.steps = self.steps(server.round + 1);
+    }
+
+    fn shared<'a>(&self, server: &'a Server) -> &'a [f32] {
+        &server.model
+    }
+
+    fn localized<'a>(&self, _: &'a ModelOnly, update: &'a ModelOnly) -> &'a [f32] {
+        &update.model
+    }
+
+    fn personal<'a>(
+        &self,
+        _: &'a ModelOnly,
+        update: &'a ModelOnly,
+        _: &mut Site<'_>,
+    ) -> Predictor<'a> {
+        Predictor::At(&update.model)
+    }
+
+    fn problem(&self) -> Option<String> {
+        let right = (1e-6..1.0).contains(&self.averaging) && (0.0..=1e6).contains(&self.pull);
+        (!right).then(|| {
+            let Self {
+                averaging, pull, ..
+            } = self;
+            format!("p is {averaging} and λ {pull}, allowed is 1e-6 to below 1 and 0 to 1e6")
+        })
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            beyond_optimizers: Some("algorithm \"l2gd\" shares a mean and no model of its own"),
+            most_rate: (self.pull > 0.0).then(|| self.averaging / self.pull),
+            own_steps: true,
+            everybody: true,
+            ..Properties::default()
+        }
+    }
+
+    fn details(&self) -> String {
+        format!(" (p = {}, λ = {})", self.averaging, self.pull)
+    }
+}

@@ -1,0 +1,244 @@
+//! MAPPER (Mansour et al., 2020): a shared model, one of every client's own, and a mixture
+//! whose weight is chosen on examples put aside.
+
+use toml::Value;
+
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
+use crate::params::{Mean, Params, mix};
+use crate::settings::{Kind, Section, shown};
+use crate::site::{Part, Predictor, Site};
+
+/// MAPPER's settings. *Shared* is w, *localized* wᵢ after its step, *personal* λᵢvᵢ + (1−λᵢ)wᵢ.
+///
+/// | key | symbol | default | allowed |
+/// |---|---|---|---|
+/// | `grid` | the λs that are tried | 0.25, 0.5, 0.75 | 1 to 100 different numbers from 0 to 1 |
+/// | `aside` | the share of a client's training examples that the choice is made on | 0.2 | above 0, below 1 |
+///
+/// With one λ there is no choice, and nothing is put aside.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mapper {
+    /// The λs, ascending.
+    pub grid: Vec<f32>,
+    /// The share put aside.
+    pub aside: f64,
+}
+
+/// What a client remembers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// vᵢ, the local model.
+    pub v: Params,
+    /// λᵢ, its share in the mixture.
+    pub lambda: f32,
+}
+
+impl Pack for Memory {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        see("v", View::F32(&self.v));
+        see("lambda", View::F32(&[self.lambda]));
+    }
+    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
+        Ok(Self {
+            v: arrays.f32("v")?,
+            lambda: arrays.scalar("lambda")?,
+        })
+    }
+}
+
+pub(super) const KIND: AlgorithmKind = Kind {
+    name: "mapper",
+    about: "mixtures whose weight is chosen on examples put aside (Mansour et al., 2020)",
+    keys: &[
+        (
+            "grid = [0.25, 0.5, 0.75]",
+            "the λs that are tried for λv + (1−λ)w: numbers from 0 to 1",
+        ),
+        (
+            "aside = 0.2",
+            "the share of training examples that the choice is made on: above 0, below 1",
+        ),
+    ],
+    examples: &[
+        "{ kind = 'mapper' }",
+        "{ kind = 'mapper', grid = [0.5], aside = 0.1 }",
+    ],
+    read: |s| {
+        let grid = read_grid(s);
+        let aside = s.float("aside", 0.2, 1e-6..1.0, "above 0, below 1");
+        AlgorithmSpec::Mapper(Mapper { grid, aside })
+    },
+};
+
+fn read_grid(s: &mut Section<'_>) -> Vec<f32> {
+    let mut grid = vec![0.25, 0.5, 0.75];
+    if let Some(found) = s.take("grid") {
+        let number = |v: &Value| v.as_float().or(v.as_integer().map(|x| x as f64));
+        let numbers = found.as_array().map(|all| all.iter().map(number).collect());
+        match numbers.flatten().filter(|grid: &Vec<f64>| fits(grid)) {
+            Some(numbers) => grid = numbers,
+            None => s.problem(
+                "grid",
+                format!(
+                    "found {}, allowed is a list of 1 to 100 different numbers from 0 to 1, \
+                     ascending, such as [0.25, 0.5, 0.75]",
+                    shown(&found)
+                ),
+            ),
+        }
+    }
+    s.resolve("grid", grid.clone());
+    grid.into_iter().map(|lambda| lambda as f32).collect()
+}
+
+fn fits(grid: &[f64]) -> bool {
+    let ascending = grid.windows(2).all(|pair| pair[0] < pair[1]);
+    ascending && (1..=100).contains(&grid.len()) && grid.iter().all(|l| (0.0..=1.0).contains(l))
+}
+
+impl Algorithm for Mapper {
+    type Server = ModelOnly;
+    type Broadcast = ModelOnly;
+    type Memory = Memory;
+    type Update = ModelOnly;
+    type Fold = Mean;
+
+    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
+        ModelOnly { model: w0.to_vec() }
+    }
+
+    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
+        server.clone()
+    }
+
+    fn join(&self, w0: &[f32]) -> Memory {
+        Memory {
+            v: w0.to_vec(),
+            lambda: self.grid[0],
+        }
+    }
+
+    /// Some examples are put aside, the same in every round. For every λ of the grid, from
+    /// the vᵢ that was kept, with w as received, on batches of the other examples:
+    ///
+    /// ```text
+    /// v_λ ← v_λ − ηλ∇fᵢ(λv_λ + (1−λ)w; ξ)                    τ times
+    /// λᵢ = argmin_λ loss of λv_λ + (1−λ)w on those aside;    vᵢ ← v_λᵢ
+    /// wᵢ = w − η(1−λᵢ)∇fᵢ(λᵢvᵢ + (1−λᵢ)w; ξ)                 one step
+    /// ```
+    ///
+    /// A λ of 0 moves no v and draws no batch; of equal losses the smaller λ is taken.
+    fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
+        let mut w = sent.model.clone();
+        let part = match self.grid.len() {
+            1 => Part::Whole,
+            _ => {
+                let m = site.examples();
+                site.set_aside(((self.aside * m as f64).ceil() as usize).min(m.max(2) - 1));
+                Part::Rest
+            }
+        };
+        let mut point = site.borrow();
+        let mut best: Option<(f64, f32, Params)> = None;
+        for &lambda in &self.grid {
+            let mut v = site.borrow();
+            v.copy_from_slice(&local.v);
+            let steps = if lambda > 0.0 { site.steps() } else { 0 };
+            for s in 0..steps {
+                let rate = site.rate(s) * lambda;
+                site.next_batch_of(part);
+                let loss = site.on_batch(|model, batch, ws| {
+                    model.descend_mixed(lambda, &mut v, &w, rate, batch, ws)
+                });
+                site.watch(loss);
+            }
+            let loss = match part {
+                Part::Whole => 0.0,
+                _ => {
+                    mix(&mut point, lambda, &v, &w);
+                    site.loss_aside(&point)
+                }
+            };
+            match &best {
+                Some((least, ..)) if *least <= loss => site.give_back(v),
+                _ => {
+                    if let Some((.., worse)) = best.replace((loss, lambda, v)) {
+                        site.give_back(worse);
+                    }
+                }
+            }
+        }
+        let (_, lambda, v) = best.expect("a grid has a number");
+        local.v.copy_from_slice(&v);
+        local.lambda = lambda;
+        if lambda < 1.0 {
+            mix(&mut point, lambda, &local.v, &w);
+            let rate = site.rate(site.steps() - 1) * (1.0 - lambda);
+            site.next_batch_of(part);
+            site.descend_at(&point, &mut w, rate);
+        }
+        site.give_back(v);
+        site.give_back(point);
+        ModelOnly { model: w }
+    }
+
+    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
+        fold.add(from.weight, &update.model);
+    }
+
+    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
+        if let Some(w) = fold.value() {
+            server.model = w;
+        }
+    }
+
+    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
+        &server.model
+    }
+
+    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
+    }
+
+    fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
+        &update.model
+    }
+
+    /// λᵢvᵢ + (1−λᵢ)wᵢ
+    fn personal<'a>(
+        &self,
+        local: &'a Memory,
+        update: &'a ModelOnly,
+        _: &mut Site<'_>,
+    ) -> Predictor<'a> {
+        let mut mixed = vec![0.0; local.v.len()];
+        mix(&mut mixed, local.lambda, &local.v, &update.model);
+        Predictor::Own(mixed)
+    }
+
+    fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
+        &local.v
+    }
+
+    fn mixing(&self, local: &Memory) -> Option<f32> {
+        Some(local.lambda)
+    }
+
+    fn problem(&self) -> Option<String> {
+        let grid: Vec<f64> = self.grid.iter().map(|l| f64::from(*l)).collect();
+        let aside = self.aside > 0.0 && self.aside < 1.0;
+        (!fits(&grid) || !aside).then(|| {
+            "the grid is 1 to 100 ascending numbers from 0 to 1, and the share aside is between \
+             0 and 1"
+                .into()
+        })
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            gradients: self.grid.len() as u64,
+            ..Properties::default()
+        }
+    }
+}
