@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that must hold before a change lands, cheap things first: format, lints, documents,
-# the library alone and on another processor, the oldest compiler, licences, tests, doctests.
+# the library alone and on another processor, the oldest compiler, licences, tests, doctests, Python.
 # What cannot be done on this machine is skipped with a line that begins with SKIPPED; the last
 # lines repeat them all.
 set -euo pipefail
@@ -87,6 +87,35 @@ step "tests and doctests"
 # (Examples are checked above, and tests run them.)
 cargo test --workspace --lib --bins --tests --locked "${features[@]}"
 cargo test --workspace --doc --locked "${features[@]}"
+
+step "the Python module"
+# In a virtual environment of its own, made once; the program is asked for fingerprints.
+target=${CARGO_TARGET_DIR:-$PWD/target}
+venv=$target/python
+python=
+for name in python3.13 python3.12 python3.11 python3; do
+    if "$name" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        python=$name
+        break
+    fi
+done
+prepared() {
+    [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check 'maturin>=1.9.4,<2' \
+        ipykernel mypy nbclient nbformat 'pandas>=2.1' polars pyarrow pytest 'scikit-learn>=1.6' tqdm
+}
+if [ -z "$python" ]; then
+    skip "crates/apfl-py: there is no Python 3.11 or later (with venv)"
+elif ! prepared; then
+    skip "crates/apfl-py: its virtual environment could not be made (no network?)"
+else
+    cargo build -p apfl-cli --locked
+    (
+        cd crates/apfl-py
+        VIRTUAL_ENV=$venv "$venv/bin/maturin" develop --locked
+        APFL_PROGRAM=$target/debug/apfl "$venv/bin/python" -m pytest
+    )
+fi
 
 skipped=$(sort -u "$APFL_SKIPS")
 count=$(grep -c . <<<"$skipped" || true)

@@ -1,11 +1,12 @@
 //! `apfl advise`: is joining worth it, for whom, and which model should serve each client?
 
+use std::path::Path;
+
 use apfl::advise::{Advice, ClientAdvice, Verdict};
 use apfl::error::Result;
 use apfl::metrics::Score;
 use apfl::store::run_dir::{FinishedRun, Part};
 
-use crate::args;
 use crate::chart::shortened;
 use crate::output::{columns, counted, print, print_json};
 
@@ -22,10 +23,10 @@ pub const INTERVAL: &str = "An interval is where the gain on new rows lies with 
     for that client taken by itself; the total's takes clients, not rows, as independent.";
 
 /// Shows what a run says about joining.
-pub fn run(args: &args::Advise) -> Result<()> {
-    let run = FinishedRun::open(&args.run)?;
+pub fn run(directory: &Path, json: bool) -> Result<()> {
+    let run = FinishedRun::open(directory)?;
     let advice = Advice::of_run(&run)?;
-    match args.json {
+    match json {
         true => print_json(&advice),
         false => print(&text(&advice)),
     }

@@ -17,7 +17,7 @@ use apfl::training::RoundRecord;
 
 use crate::progress::Progress;
 use crate::resume::agree;
-use crate::run::program;
+use apfl_cli::program;
 
 /// One run of a grid.
 #[derive(Clone)]

@@ -1,9 +1,7 @@
 //! `apfl`: personalized federated learning from the command line.
 
-mod advise;
 mod args;
 mod bench;
-mod chart;
 mod check;
 mod cluster;
 mod data;
@@ -16,15 +14,12 @@ mod join;
 mod kinds;
 mod memory;
 mod npz;
-mod output;
 mod predict;
 mod progress;
-mod report;
 mod reproduce;
 mod resume;
 mod run;
 mod signals;
-mod statistics;
 mod summary;
 mod sweep;
 mod table;
@@ -33,6 +28,7 @@ mod theory;
 use std::process::ExitCode;
 
 use apfl::error::Result;
+use apfl_cli::{advise, chart, output, report, statistics};
 use clap::Parser;
 
 use args::{Args, Command};
@@ -72,8 +68,8 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Predict(args) => predict::predict(&args)?,
         Command::Evaluate(args) => evaluate::evaluate(&args)?,
         Command::Join(args) => join::run(&args)?,
-        Command::Advise(args) => advise::run(&args)?,
-        Command::Report(args) => report::run(&args)?,
+        Command::Advise(args) => advise::run(&args.run, args.json)?,
+        Command::Report(args) => report::run(&args.runs, args.out.as_deref())?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,
         Command::Completions { shell } => args::completions(shell)?,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use apfl::aggregation::Aggregation;
 use apfl::error::{Error, Result};
-use apfl::run::{Ended, Event, Program, Run};
+use apfl::run::{Ended, Event, Run};
 use apfl::spec::Plan;
 use apfl::spec::Resources;
 use apfl::store::checkpoint::Found;
@@ -52,14 +52,6 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
     }
     let setup = setup?;
     prepared.train(args, setup, &out)
-}
-
-/// This program, as `environment.json` names it.
-pub fn program() -> Program {
-    Program {
-        version: env!("CARGO_PKG_VERSION").into(),
-        commit: env!("APFL_COMMIT").into(),
-    }
 }
 
 /// A run that was asked for, before its data is read.
@@ -147,7 +139,7 @@ impl Prepared {
         let headline = headline(&self.plan, &setup);
         let (rounds, notes) = (setup.rounds, setup.notes.clone());
         let run = Run::new(&self.plan, setup)
-            .program(program())
+            .program(apfl_cli::program())
             .force(args.force);
         let run = match self.begun {
             None => run.directory(out),

@@ -2,18 +2,21 @@
 //!
 //! A chart holds numbers and words only. [`Chart::svg`] draws it for a page that has
 //! [`style::for_page`] in its style sheet and so follows the reader's light or dark;
-//! [`panels`] draws several side by side, as a file that stands alone; [`png`] makes pixels
+//! [`panels`] draws several side by side, as a file that stands alone; `png` makes pixels
 //! of such a file.
 
 mod legend;
 mod marks;
+#[cfg(feature = "program")]
 mod outlines;
 mod panel;
+#[cfg(feature = "program")]
 mod png;
 mod scale;
 pub mod style;
 mod ticks;
 
+#[cfg(feature = "program")]
 pub use png::png;
 
 use panel::Panel;

@@ -16,18 +16,17 @@ use std::path::{Path, PathBuf};
 use apfl::error::Result;
 use apfl::store::atomic::write_atomically;
 
-use crate::args;
 use crate::output::print;
 use group::Group;
 use read::Run;
 
-/// Writes the report and prints where it is.
-pub fn run(args: &args::Report) -> Result<()> {
-    let file = match &args.out {
-        Some(file) => file.clone(),
-        None => args.runs[0].join("report.html"),
+/// Writes the report, by default into the first run's directory, and prints where it is.
+pub fn run(runs: &[PathBuf], out: Option<&Path>) -> Result<()> {
+    let file = match out {
+        Some(file) => file.to_owned(),
+        None => runs[0].join("report.html"),
     };
-    write(&args.runs, &file)?;
+    write(runs, &file)?;
     print(&format!("{}\n", file.display()))
 }
 

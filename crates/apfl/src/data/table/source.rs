@@ -39,7 +39,10 @@ pub struct Files<'a> {
 impl TableSource for Files<'_> {
     fn open(&self) -> Result<Box<dyn RowReader + '_>> {
         let Some(first) = self.paths.first() else {
-            return Err(Error::data("data.path names no file"));
+            return Err(Error::data(
+                "data.path names no file: the run's rows came from memory; give them again, as in \
+                 apfl.train(resume=…, data=frame)",
+            ));
         };
         let rows = open_with(first, self.header)?;
         Ok(Box::new(Chain {

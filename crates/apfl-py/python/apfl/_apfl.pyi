@@ -1,0 +1,52 @@
+"""The module in Rust: crates/apfl-py/src."""
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy
+
+__all__ = [
+    "RunError",
+    "SpecError",
+    "TrainedModel",
+    "advise",
+    "open_model",
+    "report",
+    "require_run",
+    "train",
+    "version",
+]
+
+class SpecError(ValueError):
+    """What was asked for is wrong; nothing was done."""
+
+    problems: list[tuple[str, str]]
+    """(key, what is wrong) of each."""
+
+class RunError(RuntimeError):
+    """What was asked for could not be done."""
+
+@final
+class TrainedModel:
+    def features(self) -> list[str]: ...
+    def classes(self) -> list[str] | None: ...
+    def schema(self) -> str: ...
+    def has_probabilities(self) -> bool: ...
+    def ask(
+        self, data: Any
+    ) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any] | None, list[str]]: ...
+    def tensors(self) -> list[tuple[str, numpy.ndarray[Any, Any]]]: ...
+
+def advise(directory: str) -> str: ...
+def open_model(directory: str, which: str, client: str) -> TrainedModel: ...
+def report(runs: list[str], file: str) -> None: ...
+def require_run(directory: str) -> bool: ...
+def train(
+    spec: Any,
+    data: Any,
+    directory: str,
+    resume: bool,
+    force: bool,
+    watch: Callable[[str, int, str | None], bool] | None,
+) -> tuple[bool, int]: ...
+def version() -> tuple[str, str]: ...

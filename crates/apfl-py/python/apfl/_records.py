@@ -1,0 +1,40 @@
+"""Lines of a run directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class Records(list[dict[str, Any]]):
+    """A list of dicts that pandas can have as a table.
+
+    >>> Records([{"round": 1, "shared": {"valid": {"loss": 0.5}}}]).to_pandas().columns.to_list()
+    ['round', 'shared.valid.loss']
+    """
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row a record; what is nested is named by its path, such as `shared.valid.loss`."""
+        import pandas
+
+        return pandas.json_normalize(list(self))
+
+
+def read(path: Path, whole: bool) -> Records:
+    """The records of a file, one a line. That of a run that is not finished may be missing, or
+    end within a line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if whole:
+            raise
+        return Records()
+    lines = text.split("\n")
+    last = lines.pop()  # empty, or a line that is being written
+    if whole and last:
+        lines.append(last)
+    return Records(json.loads(line) for line in lines)

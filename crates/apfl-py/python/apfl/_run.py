@@ -1,0 +1,211 @@
+"""A run: its numbers, its models, its report."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import shutil
+import tempfile
+import tomllib
+import weakref
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ._apfl import RunError, advise, report, require_run
+from ._model import Model
+from ._records import Records, read
+
+# What a run is without what it was made with.
+_KEPT = ["spec.toml", "environment.json", "schema.json", "rounds.jsonl", "clients.jsonl", "summary.json"]
+
+
+class Temporary:
+    """A directory that lives as long as this is held, in the process that made it."""
+
+    def __init__(self) -> None:
+        self.path = os.path.abspath(tempfile.mkdtemp(prefix="apfl-"))
+        weakref.finalize(self, _remove, self.path, os.getpid())
+        _TEMPORARY[self.path] = self
+
+
+_TEMPORARY: weakref.WeakValueDictionary[str, Temporary] = weakref.WeakValueDictionary()
+
+
+def _remove(path: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+class Run:
+    """What a run left in its directory. `apfl.train` and `apfl.load` make it.
+
+    >>> import apfl
+    >>> run = apfl.train({"data": {"clients": 4}, "training": {"rounds": 2}})
+    >>> run
+    Run(apfl on synthetic: 2 rounds, 4 clients, finished)
+    >>> run.finished, len(run.fingerprint), sorted(run.summary["personal"])
+    (True, 64, ['max', 'mean', 'min', 'pooled', 'std', 'worst_decile'])
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        _temporary: Temporary | None = None,
+    ) -> None:
+        self.directory = Path(directory).absolute()
+        """The run directory."""
+        # Whoever has a run in a temporary directory keeps that alive.
+        self._temporary = _temporary or _TEMPORARY.get(os.fspath(self.directory))
+        self.finished: bool = require_run(os.fspath(self.directory))
+        """Whether it has all its rounds and a summary; if not, `resume` goes on with it."""
+
+    @cached_property
+    def summary(self) -> dict[str, Any] | None:
+        """The final numbers: `summary.json`; None where the run is not finished."""
+        if not self.finished:
+            return None
+        summary: dict[str, Any] = json.loads(self._text("summary.json"))
+        return summary
+
+    @property
+    def fingerprint(self) -> str | None:
+        """A hash of the whole state of training; None where the run is not finished."""
+        return None if self.summary is None else str(self.summary["fingerprint"])
+
+    @cached_property
+    def rounds(self) -> Records:
+        """A dict a round: `rounds.jsonl`."""
+        return self._lines("rounds.jsonl")
+
+    @cached_property
+    def clients(self) -> Records:
+        """A dict for every client that delivery reached: `clients.jsonl`."""
+        return self._lines("clients.jsonl") if self.finished else Records()
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """The spec with every default spelled out."""
+        return tomllib.loads(self._text("spec.toml"))
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What there was to say about the data."""
+        lines = self._text("spec.toml").splitlines()
+        return [line[2:] for line in lines if line.startswith("# ")]
+
+    def model(self, client: object = None, which: str = "personal") -> Model:
+        """One of its models: a client's `personal`, `localized` or `local` one, that of training
+        `alone` where it did that too, or the `shared` one, which needs no client."""
+        self._require_finished()
+        if which == "shared":
+            client = None
+        elif client is None:
+            raise RunError(
+                'client is missing: each client has a model of its own (or use which="shared")'
+            )
+        return Model(self, None if client is None else str(client), which)
+
+    def advise(self) -> dict[str, Any]:
+        """Is joining worth it, for whom, and which model should serve each client?
+
+        A dict of `part` (the rows that measured), `clients` (for each its rows, α, the model to
+        serve, the gain with its 95% interval and the verdict: helps, harms or undecided) and
+        `total`. The run must have chosen its mixing with 1 among the candidates:
+        `"mixing": {"chosen": [0, 0.25, 0.5, 0.75, 1]}`."""
+        self._require_finished()
+        advice: dict[str, Any] = json.loads(advise(os.fspath(self.directory)))
+        return advice
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Writes one page with the run's curves, clients and scores, which opens offline, and
+        returns where; by default it is `report.html` in the run directory."""
+        path = self.directory / "report.html" if path is None else Path(path)
+        report([os.fspath(self.directory)], os.fspath(path))
+        return path
+
+    def _require_finished(self) -> None:
+        if not self.finished:
+            raise RunError(
+                f"{self.directory}: the run is not finished; "
+                f"apfl.train(resume={str(self.directory)!r}) goes on with it"
+            )
+
+    def _text(self, name: str) -> str:
+        path = self.directory / name
+        try:
+            return path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise RunError(f"{path}: cannot read: {error.strerror}") from error
+
+    def _lines(self, name: str) -> Records:
+        path = self.directory / name
+        try:
+            return read(path, whole=self.finished)
+        except OSError as error:
+            raise RunError(f"{path}: cannot read: {error.strerror}") from error
+        except ValueError as error:
+            raise RunError(f"{path}: is not what a run wrote: {error}") from error
+
+    def __reduce__(self) -> Any:
+        """A run in a directory of its own is pickled as its path; one in a temporary directory
+        with its files, though without checkpoints."""
+        if self._temporary is None:
+            return (load, (os.fspath(self.directory),))
+        models = sorted(path.name for path in (self.directory / "models").glob("*.safetensors"))
+        names = _KEPT + [f"models/{name}" for name in models]
+        paths = ((name, self.directory / name) for name in names)
+        return (_unpacked, ({name: path.read_bytes() for name, path in paths if path.exists()},))
+
+    def __repr__(self) -> str:
+        done = len(self.rounds)
+        rounds = f"{done} round" + ("" if done == 1 else "s")
+        kind = f"{self.spec['algorithm']['kind']} on {self.spec['data']['kind']}"
+        if self.summary is None:
+            return f"Run({kind}: {rounds} of {self.spec['training']['rounds']}, not finished)"
+        return f"Run({kind}: {rounds}, {self.summary['clients']} clients, finished)"
+
+    def _repr_html_(self) -> str:
+        """The table of the three models, for notebooks."""
+        line = f"<p>{html.escape(repr(self))}</p>"
+        if self.summary is None or "personal" not in self.summary:
+            return line
+        regression = self.summary["personal"]["pooled"]["train"].get("accuracy") is None
+        parts = [part for part in ("train", "valid", "test") if self.summary["personal"]["pooled"].get(part)]
+        head = "".join(
+            f"<th>{part} loss</th><th>{'rmse' if regression else 'accuracy'}</th>" for part in parts
+        )
+        rows = []
+        for which in ("shared", "localized", "personal"):
+            cells = []
+            for part in parts:
+                score = self.summary[which]["pooled"][part]
+                cells.append(_number(score.get("loss"), "{:.4f}"))
+                cells.append(
+                    _number(score.get("rmse"), "{:.4g}")
+                    if regression
+                    else _number(score.get("accuracy"), "{:.2%}")
+                )
+            cells = [f"<td>{cell}</td>" for cell in cells]
+            rows.append(f"<tr><th>{which}</th>{''.join(cells)}</tr>")
+        return f"{line}<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def load(directory: str | os.PathLike[str]) -> Run:
+    """Opens a run directory: one of Python's, or of `apfl run`."""
+    return Run(directory)
+
+
+def _unpacked(files: dict[str, bytes]) -> Run:
+    home = Temporary()
+    for name, content in files.items():
+        path = Path(home.path) / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    return Run(home.path, _temporary=home)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)

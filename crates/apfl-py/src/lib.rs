@@ -1,0 +1,64 @@
+//! `apfl._apfl`: the bridge from Python to the library. The package around it, in Python, is
+//! `python/apfl`.
+
+mod errors;
+mod frame;
+mod model;
+mod spec;
+mod train;
+
+use std::path::PathBuf;
+
+use apfl::advise::Advice;
+use apfl::store::run_dir::{FinishedRun, InterruptedRun};
+use pyo3::prelude::*;
+
+use errors::Told;
+
+/// The module that `import apfl` loads.
+#[pymodule]
+mod _apfl {
+    #[pymodule_export]
+    use super::errors::{RunError, SpecError};
+    #[pymodule_export]
+    use super::model::{TrainedModel, open_model};
+    #[pymodule_export]
+    use super::train::train;
+    #[pymodule_export]
+    use super::{advise, report, require_run, version};
+}
+
+/// The version, and the commit that the module was built from.
+#[pyfunction]
+fn version() -> (String, String) {
+    let program = apfl_cli::program();
+    (program.version, program.commit)
+}
+
+/// Writes one page about run directories.
+#[pyfunction]
+fn report(py: Python<'_>, runs: Vec<PathBuf>, file: PathBuf) -> PyResult<()> {
+    py.detach(|| apfl_cli::report::write(&runs, &file))
+        .map_err(|e| e.told())
+}
+
+/// What a finished run says about joining, as JSON.
+#[pyfunction]
+fn advise(py: Python<'_>, directory: PathBuf) -> PyResult<String> {
+    let advice = py.detach(|| Advice::of_run(&FinishedRun::open(&directory)?));
+    let advice = advice.map_err(|e| e.told())?;
+    Ok(serde_json::to_string(&advice).expect("plain JSON"))
+}
+
+/// An error where no run was begun in a directory; whether it is finished.
+#[pyfunction]
+fn require_run(directory: PathBuf) -> PyResult<bool> {
+    let found = InterruptedRun::open(&directory).map_err(|e| e.told())?;
+    match found {
+        Some(run) => Ok(run.summary.is_some()),
+        None => Err(errors::RunError::new_err(format!(
+            "{}: no run was begun there (there is no spec.toml)",
+            directory.display()
+        ))),
+    }
+}
