@@ -8,7 +8,8 @@ use apfl::store::run_dir::{ClientRecord, Summary};
 /// chosen.
 pub fn line(summary: &Summary, clients: &[ClientRecord], chosen: bool) -> Option<String> {
     let models = summary.models.as_ref()?;
-    let others: [(&str, fn(&ByModel<FinalScores>) -> f64); 2] = [
+    type Loss = fn(&ByModel<FinalScores>) -> f64;
+    let others: [(&str, Loss); 2] = [
         ("shared", |scores| scores.shared.valid.loss),
         ("localized", |scores| scores.localized.valid.loss),
     ];

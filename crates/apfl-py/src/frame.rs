@@ -111,10 +111,9 @@ impl Frame {
     }
 
     fn push(&mut self, name: String, column: &Bound<'_, PyAny>) -> PyResult<()> {
-        let column = column_of(column).map_err(|e| {
+        let column = column_of(column).inspect_err(|e| {
             let note = format!("in column '{name}' of the data");
             let _ = e.value(column.py()).call_method1("add_note", (note,));
-            e
         })?;
         let all = std::mem::take(&mut self.0);
         self.0 = all.with(name, column).map_err(|e| e.told())?;

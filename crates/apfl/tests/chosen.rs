@@ -230,7 +230,7 @@ fn opposites(each: usize) -> InMemory {
             .map(|row| u32::from(row[0] + row[1] > 0.1) ^ flipped);
         let labels = labels.collect();
         let examples = Examples::classes(2, rows, labels).unwrap();
-        data.add(&format!("c{client}"), examples, 0.2).unwrap();
+        data.add(format!("c{client}"), examples, 0.2).unwrap();
     }
     data
 }

@@ -621,24 +621,20 @@ fn class_weights_are_for_classes_and_for_training_alone() {
 /// The four hospitals as they are published, where they are here.
 #[test]
 fn the_heart_tables_train_as_they_are() {
-    let folder = apfl::data::folder::data_directory().join("heart");
+    let Some(folder) = crate::published_data::folder("heart") else {
+        return;
+    };
     let names = ["cleveland", "hungarian", "switzerland", "va"];
     let file = |name: &str| folder.join(format!("processed.{name}.data"));
-    if !names.iter().all(|name| file(name).is_file()) {
-        crate::skipped::skipped("the heart tables are not here (apfl data get heart)");
-        return;
-    }
     let paths: Vec<String> = names
         .iter()
         .map(|n| format!("'{}'", file(n).display()))
         .collect();
-    let more = format!(
-        "client = {{ file = true }}\nlabel = 'num'\nstandardize = true\n\
-         label_map = {{ '0' = 'healthy', '*' = 'ill' }}\n\
+    let more = "client = { file = true }\nlabel = 'num'\nstandardize = true\n\
+         label_map = { '0' = 'healthy', '*' = 'ill' }\n\
          categorical = ['cp', 'restecg', 'slope', 'thal']\n\
          header = ['age', 'sex', 'cp', 'trestbps', 'chol', 'fbs', 'restecg', 'thalach', 'exang', \
-         'oldpeak', 'slope', 'ca', 'thal', 'num']"
-    );
+         'oldpeak', 'slope', 'ca', 'thal', 'num']";
     let spec = format!(
         "[data]\nkind = 'table'\npath = [{}]\n{more}",
         paths.join(", ")
