@@ -40,6 +40,8 @@ pub enum Purpose {
     Attack = 11,
     /// Points, directions and noise of the theory's measurements.
     Theory = 12,
+    /// The noise of differential privacy.
+    Noise = 20,
 }
 
 /// The stream of that name.

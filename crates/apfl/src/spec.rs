@@ -10,6 +10,7 @@ use crate::attack::Attack;
 use crate::data::Source;
 use crate::error::{Error, Result};
 use crate::model::Architecture;
+use crate::privacy::PrivacySettings;
 use crate::schedule::{Per, Schedule};
 use crate::settings::{Problems, Section, shown};
 use crate::site::LocalWork;
@@ -19,6 +20,7 @@ mod checks;
 mod differences;
 mod kinds;
 mod plan;
+mod privacy;
 mod robust;
 mod theory;
 
@@ -176,7 +178,7 @@ impl Spec {
             self.forgive("algorithm", s);
             AlgorithmSpec::read(s)
         });
-        let (participation, weights, aggregation, attack) = s.section("federation", |s| {
+        let (participation, weights, aggregation, attack, privacy) = s.section("federation", |s| {
             // Another rule drops what the old one had, as another kind does.
             if self.set.iter().any(|key| key == "federation.aggregation") {
                 s.forgive_unknown(self.set_within("federation"));
@@ -191,6 +193,7 @@ impl Spec {
                 s.choice("weights", "uniform", &weights),
                 Aggregation::read(s),
                 self.read_attack(s),
+                PrivacySettings::read(s),
             )
         });
         let (rounds, pace, skip_nonfinite) = s.section("training", |s| {
@@ -243,6 +246,7 @@ impl Spec {
             weights,
             aggregation,
             attack,
+            privacy,
             rounds,
             pace,
             skip_nonfinite,
@@ -254,6 +258,7 @@ impl Spec {
         };
         theory::check(&plan, s);
         robust::check(&plan, s);
+        privacy::check(&plan, &self.table, s);
         if plan.algorithm.agnostic() && plan.weights == Weights::Examples {
             s.problem(
                 "federation.weights",

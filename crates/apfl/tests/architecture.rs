@@ -8,7 +8,7 @@ use std::process::Command;
 /// Every room and the rooms it may use. A room is a file or a folder of `src`; the
 /// files of `store` are rooms of their own, for tensors are below the spec and the run
 /// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: [(&str, &[&str]); 35] = [
+const ROOMS: [(&str, &[&str]); 36] = [
     ("params", &[]),
     ("rng", &[]),
     ("schedule", &[]),
@@ -16,6 +16,7 @@ const ROOMS: [(&str, &[&str]); 35] = [
     ("settings", &[]),
     ("error", &["settings"]),
     ("pack", &["params"]),
+    ("privacy", &["params", "rng", "settings"]),
     ("digest", &["error", "pack"]),
     ("store::private", &["error"]),
     ("store::time", &[]),
@@ -113,6 +114,7 @@ const ROOMS: [(&str, &[&str]); 35] = [
             "metrics",
             "pack",
             "params",
+            "privacy",
             "rng",
             "store::archive",
         ],
@@ -130,6 +132,7 @@ const ROOMS: [(&str, &[&str]); 35] = [
             "error",
             "model",
             "params",
+            "privacy",
             "rng",
             "schedule",
             "settings",
@@ -148,6 +151,7 @@ const ROOMS: [(&str, &[&str]); 35] = [
             "model",
             "params",
             "predict",
+            "privacy",
             "settings",
             "spec",
             "store::atomic",

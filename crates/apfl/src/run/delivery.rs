@@ -74,10 +74,15 @@ pub(super) fn deliver(
         .map(|client| (*client, training.rounds_of(*client)))
         .collect();
     let regression = dataset.schema().task.classes() == 0;
+    let each = training.privacy().and_then(|(_, each)| each);
     let mut record = |delivered: &Delivered| {
         let attacker = setup.attackers.has(delivered.client);
         sums.add(delivered, attacker);
-        record_of(delivered, rounds[&delivered.client], attacker, regression)
+        let epsilon = each.as_ref().map(|each| each[delivered.client]);
+        ClientRecord {
+            epsilon: epsilon.filter(|epsilon| epsilon.is_finite()),
+            ..record_of(delivered, rounds[&delivered.client], attacker, regression)
+        }
     };
 
     let finished = match output {
@@ -194,6 +199,7 @@ impl Sums {
                 sum(|(hits, _)| *hits) / sum(|(_, valid)| *valid)
             }),
             mixing: Spread::of(&self.mixing),
+            privacy: training.privacy().map(|(spent, _)| spent),
             seconds,
         })
     }
@@ -209,6 +215,7 @@ fn record_of(delivered: &Delivered, rounds: u64, attacker: bool, regression: boo
         classes: delivered.classes.clone(),
         rounds,
         attacker,
+        epsilon: None,
         mixing: delivered.mixing.map(f64::from),
         majority: delivered.majority,
         scores: delivered.tallies.map(|t| t.scores(regression)),

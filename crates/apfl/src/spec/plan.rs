@@ -15,6 +15,7 @@ use crate::engine::EngineKind;
 use crate::error::{Error, Result};
 use crate::model::{Architecture, Model};
 use crate::params::Params;
+use crate::privacy::PrivacySettings;
 use crate::rng::{Purpose, stream};
 use crate::schedule::{Schedule, Theory};
 use crate::site::{LocalWork, Pace};
@@ -48,6 +49,8 @@ pub struct Plan {
     pub aggregation: Aggregation,
     /// What some clients do to the shared model.
     pub attack: Option<Attack>,
+    /// What is protected, and how well.
+    pub privacy: Option<PrivacySettings>,
     /// Rounds to train.
     pub rounds: u64,
     /// How clients train.
@@ -175,6 +178,7 @@ impl Plan {
             w0: Arc::new(w0),
             pace,
             skip_nonfinite: self.skip_nonfinite,
+            private: None,
             dataset,
         };
         let setup = Setup {
@@ -184,6 +188,7 @@ impl Plan {
             weights: self.weights,
             aggregation: self.aggregation,
             attackers,
+            privacy: None,
             evaluate_every: self.evaluate_every,
             deliver_to: self.deliver_to,
             keep_models: self.keep_models,
@@ -192,7 +197,11 @@ impl Plan {
             home: self.engine.home(on.directory),
             notes,
         };
-        setup.checked()
+        let setup = setup.checked()?;
+        match self.privacy {
+            None => Ok(setup),
+            Some(settings) => setup.privately(settings),
+        }
     }
 
     /// What a user should know before so many models are kept that their file's header is

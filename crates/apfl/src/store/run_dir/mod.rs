@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::SourceFile;
 use crate::metrics::{ByModel, OverClients, Scores, Spread};
+use crate::privacy::Spent;
 
 pub(crate) use read::read_model;
 pub use read::{FinishedRun, InterruptedRun, read_clients, read_rounds};
@@ -61,6 +62,9 @@ pub struct ClientRecord {
     /// αᵢ
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<f64>,
+    /// With privacy by example, ε of its examples; absent where it is infinite.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub epsilon: Option<f64>,
     /// Validation accuracy of always answering its commonest training class.
     pub majority: Option<f64>,
     /// The scores.
@@ -102,6 +106,9 @@ pub struct Summary {
     /// αᵢ over those clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,
+    /// What privacy cost.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub privacy: Option<Spent>,
     /// Wall time of the rounds.
     pub seconds: f64,
 }

@@ -1,0 +1,96 @@
+//! `federation.privacy`
+
+use crate::settings::Section;
+
+/// What is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// That a client took part: its update is clipped, and the server's sum gets noise.
+    Client,
+    /// That an example is in a client's data: gradients are clipped one by one, and every local
+    /// step gets noise.
+    Example,
+}
+
+impl Level {
+    /// As a spec and a summary have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Client => "client",
+            Level::Example => "example",
+        }
+    }
+}
+
+/// Where the noise comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoiseSeed {
+    /// From `seed`: whoever knows it can take the noise away again. A simulation.
+    Seed,
+}
+
+/// `federation.privacy`
+///
+/// | key | default | allowed |
+/// |---|---|---|
+/// | `level` | must be given | `"client"` · `"example"` |
+/// | `epsilon` | – | above 0: the noise follows from it |
+/// | `noise` | – | σ ≥ 0; beside `epsilon`: the run ends before ε is exceeded |
+/// | `delta` | 1e-5 | above 0, below 1 |
+/// | `clip` | 1 | above 0 |
+/// | `noise_seed` | `"seed"` | `"seed"` |
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PrivacySettings {
+    /// What is protected.
+    pub level: Level,
+    /// ε that must not be exceeded.
+    pub epsilon: Option<f64>,
+    /// σ, in units of the clip; without it, it follows from ε.
+    pub noise: Option<f64>,
+    /// δ
+    pub delta: f64,
+    /// C: the largest norm.
+    pub clip: f64,
+    /// Where the noise comes from.
+    pub noise_seed: NoiseSeed,
+}
+
+impl PrivacySettings {
+    /// The keys as they are shown, with their defaults.
+    pub const KEYS: &[(&str, &str)] = &[
+        ("level = \"client\"", "what is protected: client · example"),
+        ("epsilon = 8.0", "ε at most; or noise = σ, or both"),
+        ("delta = 1e-5", "above 0, below 1"),
+        ("clip = 1.0", "the largest norm of an update, or of an example's gradient"),
+    ];
+
+    /// Reads `privacy = { … }` within `[federation]`; `None` where there is none.
+    pub fn read(s: &mut Section<'_>) -> Option<Self> {
+        if !s.has("privacy") {
+            let _ = s.take("privacy"); // a key that is known
+            return None;
+        }
+        Some(s.section("privacy", |s| {
+            if !s.has("level") {
+                s.problem("level", "nothing is said; allowed is client · example");
+            }
+            let levels = [("client", Level::Client), ("example", Level::Example)];
+            let level = s.choice("level", "client", &levels);
+            let positive = f64::MIN_POSITIVE..;
+            let epsilon = s.optional_float("epsilon", 1e-6..=1e6, "1e-6 to 1e6");
+            let noise = s.optional_float("noise", 0.0..=1e6, "0 to 1e6");
+            if epsilon.is_none() && noise.is_none() {
+                let missing = "neither is said: epsilon = ε, or noise = σ, or both";
+                s.problem("epsilon", missing);
+            }
+            Self {
+                level,
+                epsilon,
+                noise,
+                delta: s.float("delta", 1e-5, 1e-15..=0.5, "1e-15 to 0.5"),
+                clip: s.float("clip", 1.0, positive, "above 0"),
+                noise_seed: s.choice("noise_seed", "seed", &[("seed", NoiseSeed::Seed)]),
+            }
+        }))
+    }
+}
