@@ -15,6 +15,7 @@ mod memory;
 mod npz;
 mod output;
 mod predict;
+mod privacy;
 mod progress;
 mod report;
 mod reproduce;
@@ -71,6 +72,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Report(args) => report::run(&args)?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,
+        Command::Privacy(args) => privacy::run(&args)?,
         Command::Completions { shell } => args::completions(shell)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,7 @@
 //! The table at the end of a run.
 
 use apfl::metrics::{OverClients, Score};
+use apfl::privacy::Spent;
 use apfl::store::run_dir::Summary;
 
 use crate::output::columns;
@@ -45,6 +46,9 @@ pub fn table(summary: &Summary) -> String {
             a.mean, a.q50, a.min, a.max
         ));
     }
+    if let Some(spent) = &summary.privacy {
+        text.push_str(&format!("\n{}\n", privacy(spent)));
+    }
     if summary.attackers > 0 {
         text.push_str(&format!(
             "\nthe scores are those of the {} honest clients; {} attacked\n",
@@ -52,6 +56,19 @@ pub fn table(summary: &Summary) -> String {
         ));
     }
     text
+}
+
+/// What privacy cost, in a line.
+pub fn privacy(spent: &Spent) -> String {
+    let epsilon = spent.epsilon.map_or("∞".into(), |e| format!("{e:.4}"));
+    let simulated = match spent.simulation {
+        true => "; the noise follows from the seed: a simulation",
+        false => "",
+    };
+    format!(
+        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){simulated}",
+        spent.level, spent.delta, spent.noise, spent.clip, spent.steps
+    )
 }
 
 fn row(name: &str, over: &OverClients) -> Vec<String> {

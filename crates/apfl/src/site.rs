@@ -16,8 +16,8 @@ mod private;
 mod sampler;
 
 pub use predictor::Predictor;
-pub use private::PrivateSteps;
 use private::PrivateState;
+pub use private::PrivateSteps;
 use sampler::Sampler;
 
 /// How much a client works in one round.

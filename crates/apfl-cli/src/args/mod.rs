@@ -3,6 +3,7 @@
 mod bench;
 mod data;
 mod models;
+mod privacy;
 mod report;
 mod reproduce;
 mod run;
@@ -16,6 +17,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub use bench::Bench;
 pub use data::{Data, Get, Inspect, List};
 pub use models::{Export, Join, Predict, Which};
+pub use privacy::Privacy;
 pub use report::Report;
 pub use reproduce::Reproduce;
 pub use run::Run;
@@ -70,6 +72,8 @@ pub enum Command {
     Report(Report),
     /// Measure the paper's quantities on a run, or check its theorems
     Theory(Theory),
+    /// Say what a privacy setting costs: ε from noise, sampling and steps, or the noise for an ε
+    Privacy(Privacy),
     /// Measure how fast it is on this machine
     Bench(Bench),
     /// Print a completion script for your shell

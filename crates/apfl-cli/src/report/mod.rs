@@ -7,6 +7,7 @@ mod group;
 mod html;
 mod mix;
 mod page;
+mod privacy;
 mod read;
 mod scores;
 

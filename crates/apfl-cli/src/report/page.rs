@@ -3,7 +3,7 @@
 use super::group::Group;
 use super::html::{folded, remark};
 use super::read::Run;
-use super::{clients, compare, curves, mix, scores};
+use super::{clients, compare, curves, mix, privacy, scores};
 use crate::chart::{escaped, style};
 use crate::output::counted;
 
@@ -64,6 +64,7 @@ fn section(k: usize, run: &Run) -> String {
     }
     html.push_str(&curves::curves(run));
     html.push_str(&curves::mixing(run));
+    html.push_str(&privacy::privacy(run));
     html.push_str(&clients::clients(run));
     html.push_str(&mix::mix(run));
     html.push_str(&curves::costs(run));

@@ -148,8 +148,10 @@ impl Budget {
     /// The largest ε of all, and the steps it was spent in.
     fn largest(&self, exposures: &[Exposure]) -> (f64, u64) {
         let quick = |e: &Exposure| self.account(e.sampling, e.steps).quick(e.steps);
-        let mut all: Vec<(f64, Exposure)> =
-            worst(exposures).into_iter().map(|e| (quick(&e), e)).collect();
+        let mut all: Vec<(f64, Exposure)> = worst(exposures)
+            .into_iter()
+            .map(|e| (quick(&e), e))
+            .collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut most = (0.0, 0);
         for (bound, exposure) in all {
@@ -214,7 +216,11 @@ impl Budget {
 /// Those that no other exceeds in both q and steps: ε rises with either.
 fn worst(exposures: &[Exposure]) -> Vec<Exposure> {
     let mut sorted: Vec<Exposure> = exposures.to_vec();
-    sorted.sort_by(|a, b| b.sampling.total_cmp(&a.sampling).then(b.steps.cmp(&a.steps)));
+    sorted.sort_by(|a, b| {
+        b.sampling
+            .total_cmp(&a.sampling)
+            .then(b.steps.cmp(&a.steps))
+    });
     let mut front: Vec<Exposure> = Vec::new();
     for exposure in sorted {
         if front.last().is_none_or(|last| exposure.steps > last.steps) {

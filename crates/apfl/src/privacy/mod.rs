@@ -179,7 +179,11 @@ pub(crate) fn least_noise(
         let (a, b) = (low.ln(), high.ln());
         let share = of_low / (of_low - of_high);
         let straight = share.is_finite() && turn % 4 != 3;
-        let share = if straight { share.clamp(0.01, 0.99) } else { 0.5 };
+        let share = if straight {
+            share.clamp(0.01, 0.99)
+        } else {
+            0.5
+        };
         let middle = (a + (b - a) * share).exp();
         let found = f(middle);
         // Illinois: the end that stays counts for half.

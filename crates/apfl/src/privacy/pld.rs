@@ -23,6 +23,10 @@ const ABOVE: f64 = 1e-6;
 /// are higher, and so counts for more than it is.
 const BELOW: f64 = 1e-9;
 
+/// How much wider than the narrowest a window may be for the sake of a larger tilt, which keeps
+/// more digits of small tails.
+const WIDER: f64 = 1.5;
+
 /// The two ways in which data sets are neighbours: one has one more than the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
@@ -51,8 +55,8 @@ impl Losses {
             let coarse = step.on_grid(step.widest() / 2000.0);
             let (from, to) = coarse.window(steps, delta).range;
             let width = to - from;
-            // A hundredth or so of a step's own deviation, where the sum allows it.
-            let fine = FINEST.min(width / (128.0 * (steps as f64).sqrt()));
+            // A small part of a step's own deviation, about q/σ, where the sum allows it.
+            let fine = FINEST.min(sampling / (16.0 * noise));
             step.on_grid(fine.max(width / CELLS))
         });
         Self { both }
@@ -66,7 +70,10 @@ impl Losses {
 
     /// The distance between two losses of the grid, the coarser of the two directions'.
     pub fn interval(&self) -> f64 {
-        self.both.iter().map(|grid| grid.interval).fold(0.0, f64::max)
+        self.both
+            .iter()
+            .map(|grid| grid.interval)
+            .fold(0.0, f64::max)
     }
 }
 
@@ -81,7 +88,9 @@ struct OneStep {
 impl OneStep {
     /// The loss at u, which rises with u: u = z, or −z where one is added.
     fn loss(&self, u: f64) -> f64 {
-        let Self { noise, sampling: q, .. } = *self;
+        let Self {
+            noise, sampling: q, ..
+        } = *self;
         // ln(1 − q + q·e^y)
         let of = |z: f64| {
             let y = (2.0 * z - 1.0) / (2.0 * noise * noise);
@@ -98,7 +107,9 @@ impl OneStep {
 
     /// The u of a loss; infinite where there is none so high.
     fn point(&self, loss: f64) -> f64 {
-        let Self { noise, sampling: q, .. } = *self;
+        let Self {
+            noise, sampling: q, ..
+        } = *self;
         // z with ln(1 − q + q·e^y) = l
         let of = |l: f64| {
             let y = match l > 1.0 {
@@ -115,7 +126,9 @@ impl OneStep {
     }
 
     fn density(&self, u: f64) -> f64 {
-        let Self { noise, sampling: q, .. } = *self;
+        let Self {
+            noise, sampling: q, ..
+        } = *self;
         let at = |u: f64| density(u / noise) / noise;
         match self.direction {
             Direction::Remove => (1.0 - q) * at(u) + q * at(u - 1.0),
@@ -237,30 +250,61 @@ impl Grid {
     /// ln Σ p·e^(λ·loss)
     fn cumulant(&self, tilt: f64) -> f64 {
         let exponent = |k: usize| self.masses[k].ln() + tilt * self.loss(k);
-        let most = (0..self.masses.len()).map(exponent).fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = (0..self.masses.len()).map(|k| (exponent(k) - most).exp()).sum();
+        let most = (0..self.masses.len())
+            .map(exponent)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = (0..self.masses.len())
+            .map(|k| (exponent(k) - most).exp())
+            .sum();
         most + sum.ln()
     }
 
-    /// By Chernoff's bound P[S > s] ≤ e^(T·K(λ) − λs), and the same for the tilted sum below.
+    /// The largest tilt, up to the one that is best for Chernoff's bound on δ, whose window is not
+    /// much wider than the narrowest: a tail heavier than a Gaussian's takes a smaller one.
     fn window(&self, steps: u64, delta: f64) -> Window {
-        let t = steps as f64;
-        let above = |(tilt, cumulant): &(f64, f64), mass: f64| (t * cumulant - mass.ln()) / tilt;
         let rising = self.cumulants.iter().filter(|(tilt, _)| *tilt > 0.0);
-        let best = rising
+        let bound = |(tilt, of): &(f64, f64)| (steps as f64 * of - delta.ln()) / tilt;
+        let best = rising.clone().min_by(|a, b| bound(a).total_cmp(&bound(b)));
+        let best = best.expect("there are tilts above 0").0;
+        let upto = rising.filter(|(tilt, _)| *tilt <= best);
+        let windows: Vec<Window> = upto.map(|of| self.tilted(*of, steps, delta)).collect();
+        let width = |w: &Window| w.range.1 - w.range.0;
+        let narrowest = windows.iter().map(width).fold(f64::INFINITY, f64::min);
+        let fits = |w: &Window| width(w) <= WIDER * narrowest;
+        let largest = windows.into_iter().rev().find(fits);
+        largest.expect("the narrowest is not wider than itself")
+    }
+
+    /// By Chernoff's bound P[S > s] ≤ e^(T·K(μ) − μs): above, at most [`ABOVE`] of δ, and no more
+    /// than that of what wraps around, which the tilt makes e^(λ·width) of what it was; below, at
+    /// most [`BELOW`] of the tilted sum.
+    fn tilted(&self, (tilt, cumulant): (f64, f64), steps: u64, delta: f64) -> Window {
+        let t = steps as f64;
+        let allowed = (ABOVE * delta).ln();
+        let others = self.cumulants.iter().filter(|(other, _)| *other > 0.0);
+        let top = others
             .clone()
-            .min_by(|a, b| above(a, delta).total_cmp(&above(b, delta)));
-        let (tilt, cumulant) = *best.expect("there are tilts above 0");
-        let end = rising.map(|of| above(of, ABOVE * delta)).fold(f64::INFINITY, f64::min);
+            .map(|(other, of)| (t * of - allowed) / other)
+            .fold(f64::INFINITY, f64::min);
         let lower = self.cumulants.iter().filter(|(other, _)| *other < tilt);
         let start = lower
             .map(|(other, of)| (BELOW.ln() - t * (of - cumulant)) / (tilt - other))
             .fold(f64::NEG_INFINITY, f64::max);
-        let least = t * self.loss(0);
+        let start = start.max(t * self.loss(0)).min(top - self.interval);
+        // Only what comes out above 0 counts.
+        let landing = start.max(0.0);
+        let width = others
+            .filter(|(other, _)| *other > tilt)
+            .map(|(other, of)| (t * of - other * landing - allowed) / (other - tilt))
+            .fold(f64::INFINITY, f64::min);
+        let end = match width.is_finite() {
+            true => top.max(start + width),
+            false => top,
+        };
         Window {
             tilt,
             cumulant,
-            range: (start.max(least).min(end - self.interval), end),
+            range: (start, end),
         }
     }
 
@@ -312,7 +356,12 @@ impl Grid {
             if mass - shrunk + slack > delta {
                 // From this point to the one above, δ(ε + x) = mass − e^x·shrunk.
                 let further = ((mass - (delta - slack)) / shrunk).ln();
-                return epsilon + if further.is_nan() { h } else { further.clamp(0.0, h) };
+                return epsilon
+                    + if further.is_nan() {
+                        h
+                    } else {
+                        further.clamp(0.0, h)
+                    };
             }
             let p = tilted(s) * untilted(epsilon);
             mass += p;
@@ -340,7 +389,12 @@ mod tests {
     #[test]
     fn without_sampling_it_is_the_exact_gaussian() {
         for direction in [Direction::Remove, Direction::Add] {
-            for (noise, steps, delta) in [(1.0, 1, 1e-5), (4.0, 1, 1e-6), (3.0, 9, 1e-5), (20.0, 400, 1e-9)] {
+            for (noise, steps, delta) in [
+                (1.0, 1, 1e-5),
+                (4.0, 1, 1e-6),
+                (3.0, 9, 1e-5),
+                (20.0, 400, 1e-9),
+            ] {
                 let exact = gaussian_epsilon(noise / f64::from(steps as u32).sqrt(), delta);
                 let found = grid(noise, 1.0, direction, 1e-4).epsilon(steps, delta);
                 assert!(found >= exact, "{found} is below {exact}");
@@ -358,7 +412,9 @@ mod tests {
             let sum: f64 = grid.masses.iter().sum();
             assert!((sum - 1.0).abs() < 1e-12, "{sum}");
             // E[e^−loss] = Σ Q = 1, kept exactly by the two shares.
-            let other: f64 = (0..grid.masses.len()).map(|k| grid.masses[k] * (-grid.loss(k)).exp()).sum();
+            let other: f64 = (0..grid.masses.len())
+                .map(|k| grid.masses[k] * (-grid.loss(k)).exp())
+                .sum();
             assert!((other - 1.0).abs() < 1e-12, "{other}");
         }
     }

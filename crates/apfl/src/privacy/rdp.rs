@@ -62,7 +62,10 @@ fn whole(noise: f64, q: f64, alpha: f64) -> f64 {
     for k in 0..=alpha as u32 {
         let k = f64::from(k);
         let exponent = (k * k - k) / (2.0 * noise * noise);
-        sum = ln_add(sum, ln_binomial + k * ln_q + (alpha - k) * ln_rest + exponent);
+        sum = ln_add(
+            sum,
+            ln_binomial + k * ln_q + (alpha - k) * ln_rest + exponent,
+        );
         ln_binomial += ((alpha - k) / (k + 1.0)).ln();
     }
     sum
@@ -129,7 +132,10 @@ mod tests {
             for alpha in [2.0, 3.0, 7.0, 10.0] {
                 let sum = whole(noise, q, alpha);
                 let series = between(noise, q, alpha + 1e-9);
-                assert!((series - sum).abs() < 1e-7 * sum.max(1e-3), "{noise} {q} {alpha}: {series} {sum}");
+                assert!(
+                    (series - sum).abs() < 1e-7 * sum.max(1e-3),
+                    "{noise} {q} {alpha}: {series} {sum}"
+                );
             }
         }
     }

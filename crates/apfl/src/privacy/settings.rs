@@ -56,14 +56,6 @@ pub struct PrivacySettings {
 }
 
 impl PrivacySettings {
-    /// The keys as they are shown, with their defaults.
-    pub const KEYS: &[(&str, &str)] = &[
-        ("level = \"client\"", "what is protected: client · example"),
-        ("epsilon = 8.0", "ε at most; or noise = σ, or both"),
-        ("delta = 1e-5", "above 0, below 1"),
-        ("clip = 1.0", "the largest norm of an update, or of an example's gradient"),
-    ];
-
     /// Reads `privacy = { … }` within `[federation]`; `None` where there is none.
     pub fn read(s: &mut Section<'_>) -> Option<Self> {
         if !s.has("privacy") {

@@ -100,8 +100,8 @@ impl<'a> Site<'a> {
                 *v -= decay * (alpha * *v + rest * w);
             }
         } else {
-            let mixed = self
-                .on_batch(|model, batch, ws| model.descend_mixed(alpha, v, w, of_v, batch, ws));
+            let mixed =
+                self.on_batch(|model, batch, ws| model.descend_mixed(alpha, v, w, of_v, batch, ws));
             self.watch(mixed);
         }
         self.descend_privately(w, of_w);

@@ -24,7 +24,12 @@ pub(super) fn check(plan: &Plan, written: &Table, s: &mut Section<'_>) {
     };
     let key = "federation.privacy";
     let level = settings.level;
-    let mut refuse = |why: String| s.problem(key, format!("found level = \"{}\", but {why}", level.word()));
+    let mut refuse = |why: String| {
+        s.problem(
+            key,
+            format!("found level = \"{}\", but {why}", level.word()),
+        )
+    };
     let kind = plan.algorithm.kind();
     let known: &[&str] = match level {
         Level::Client => &BY_CLIENT,
