@@ -116,6 +116,7 @@ const ROOMS: [(&str, &[&str]); 36] = [
             "params",
             "privacy",
             "rng",
+            "site",
             "store::archive",
         ],
     ),

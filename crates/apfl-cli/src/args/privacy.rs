@@ -1,5 +1,7 @@
 //! `apfl privacy`: what a setting costs.
 
+use apfl::privacy::LEAST_NOISE;
+
 /// `apfl privacy`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -41,8 +43,8 @@ fn number(text: &str, allowed: &str, fits: impl Fn(f64) -> bool) -> Result<f64, 
 }
 
 fn noise(text: &str) -> Result<f64, String> {
-    number(text, "0, or 1e-3 to 1e6", |x| {
-        x == 0.0 || (1e-3..=1e6).contains(&x)
+    number(text, "0, or 0.01 to 1e6", |x| {
+        x == 0.0 || (LEAST_NOISE..=1e6).contains(&x)
     })
 }
 

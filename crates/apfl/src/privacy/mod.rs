@@ -68,7 +68,7 @@ pub struct Accountant {
     delta: f64,
     most_steps: u64,
     divergences: rdp::Divergences,
-    /// None where the account is exact without: no noise, no sampling.
+    /// None where the account does without: next to no noise, no sampling.
     losses: OnceLock<Option<pld::Losses>>,
 }
 
@@ -87,7 +87,7 @@ impl Accountant {
     /// Made when they are first asked for: a run's quick account does without.
     fn losses(&self) -> Option<&pld::Losses> {
         let Mechanism { noise, sampling } = self.mechanism;
-        let grid = noise > 0.0 && sampling > 0.0 && sampling < 1.0;
+        let grid = noise >= LEAST_NOISE && sampling > 0.0 && sampling < 1.0;
         let new = || pld::Losses::new(noise, sampling, self.most_steps.max(1), self.delta);
         self.losses.get_or_init(|| grid.then(new)).as_ref()
     }
@@ -101,7 +101,7 @@ impl Accountant {
         let pld = match self.losses() {
             Some(losses) => losses.epsilon(steps, self.delta),
             None if noise == 0.0 => f64::INFINITY,
-            // Without sampling T Gaussians are one of deviation σ/√T.
+            // Without sampling, which costs the more, T Gaussians are one of deviation σ/√T.
             None => normal::gaussian_epsilon(noise / (steps as f64).sqrt(), self.delta),
         };
         Cost {
@@ -124,10 +124,12 @@ impl Accountant {
     }
 }
 
+/// The least noise that has a grid of losses, and that is looked for: ε is in the hundreds.
+pub const LEAST_NOISE: f64 = 0.01;
 /// The most noise that is looked for.
 const MOST_NOISE: f64 = 1e6;
 /// How near the answer is, as a share.
-const NEAR: f64 = 1e-7;
+const NEAR: f64 = 1e-5;
 
 /// The least σ whose ε is at most that; `None` where it would be beyond 1e6.
 pub fn noise_for(epsilon: f64, sampling: f64, steps: u64, delta: f64) -> Option<f64> {
@@ -155,7 +157,7 @@ pub(crate) fn least_noise(
         }
     }
     let mut low = high / 2.0;
-    while quick(low) <= epsilon && low > 1e-3 {
+    while quick(low) <= epsilon && low > LEAST_NOISE {
         (high, low) = (low, low / 2.0);
     }
     // f(σ) = ln(ε(σ)/ε): above 0 on the left, at most 0 on the right.
@@ -166,7 +168,7 @@ pub(crate) fn least_noise(
     while at_low <= 0.0 {
         (high, at_high) = (low, at_low);
         low /= 1.5;
-        if low < 1e-3 {
+        if low < LEAST_NOISE {
             return Some(high);
         }
         at_low = f(low);

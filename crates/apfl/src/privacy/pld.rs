@@ -17,6 +17,8 @@ const BEYOND: f64 = 7.62e-24;
 const FINEST: f64 = 1e-4;
 /// Cells of the sum's distribution at most; a wider one has a coarser grid.
 const CELLS: f64 = (1u32 << 17) as f64;
+/// The same for one step, whose rare losses may be far higher than the sum's that matter.
+const STEP_CELLS: f64 = (1u32 << 20) as f64;
 /// The share of δ that may lie above the window of the sum; it is added.
 const ABOVE: f64 = 1e-6;
 /// The share of the tilted sum that may lie below the window. It wraps around to where losses
@@ -57,7 +59,7 @@ impl Losses {
             let width = to - from;
             // A small part of a step's own deviation, about q/σ, where the sum allows it.
             let fine = FINEST.min(sampling / (16.0 * noise));
-            step.on_grid(fine.max(width / CELLS))
+            step.on_grid(fine.max(width / CELLS).max(step.widest() / STEP_CELLS))
         });
         Self { both }
     }
@@ -145,9 +147,10 @@ impl OneStep {
         }
     }
 
+    /// How far its losses lie apart; with little noise they may be one and the same number.
     fn widest(&self) -> f64 {
         let (from, to) = self.reach();
-        self.loss(to) - self.loss(from)
+        (self.loss(to) - self.loss(from)).max(1e-6)
     }
 
     /// Moves every loss l between two points of a grid to these two, so that mass and

@@ -72,9 +72,9 @@ fn whole(noise: f64, q: f64, alpha: f64) -> f64 {
 }
 
 /// Terms of the series at most.
-const TERMS: u32 = 2000;
+const TERMS: u32 = 1000;
 /// ln of how small a term is, to the sum, that ends it.
-const NEGLIGIBLE: f64 = -36.0;
+const NEGLIGIBLE: f64 = -30.0;
 
 /// ln A_α at any α > 1: below z₀ = σ² ln(1/q − 1) + ½ and above it, where one of the two parts of
 /// the mixture is the larger, the binomial series converges:

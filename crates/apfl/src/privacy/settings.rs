@@ -1,6 +1,9 @@
 //! `federation.privacy`
 
+use super::LEAST_NOISE;
 use crate::settings::Section;
+
+const NOISE: &str = "0, or 0.01 to 1e6";
 
 /// What is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,7 @@ pub enum NoiseSeed {
 /// |---|---|---|
 /// | `level` | must be given | `"client"` · `"example"` |
 /// | `epsilon` | – | above 0: the noise follows from it |
-/// | `noise` | – | σ ≥ 0; beside `epsilon`: the run ends before ε is exceeded |
+/// | `noise` | – | σ = 0, or from 0.01 on; beside `epsilon`: the run ends before ε is exceeded |
 /// | `delta` | 1e-5 | above 0, below 1 |
 /// | `clip` | 1 | above 0 |
 /// | `noise_seed` | `"seed"` | `"seed"` |
@@ -70,7 +73,13 @@ impl PrivacySettings {
             let level = s.choice("level", "client", &levels);
             let positive = f64::MIN_POSITIVE..;
             let epsilon = s.optional_float("epsilon", 1e-6..=1e6, "1e-6 to 1e6");
-            let noise = s.optional_float("noise", 0.0..=1e6, "0 to 1e6");
+            let noise = s.optional_float("noise", 0.0..=1e6, NOISE);
+            if noise.is_some_and(|noise| noise > 0.0 && noise < LEAST_NOISE) {
+                s.problem(
+                    "noise",
+                    format!("found {}, allowed is {NOISE}", noise.unwrap_or(0.0)),
+                );
+            }
             if epsilon.is_none() && noise.is_none() {
                 let missing = "neither is said: epsilon = ε, or noise = σ, or both";
                 s.problem("epsilon", missing);

@@ -101,6 +101,14 @@ fn the_ends_are_what_they_must_be() {
         (all.rdp / nearly.rdp - 1.0).abs() < 2e-3,
         "{all:?} {nearly:?}"
     );
+    // Rates and noises at the ends of what is allowed have an account too.
+    for (noise, sampling) in [(0.01, 0.5), (0.3, 1e-9), (1e6, 0.5), (1.0, 1.0 - 1e-12)] {
+        let found = cost(noise, sampling, 3, 1e-5).epsilon();
+        assert!(
+            found.is_finite() && found >= 0.0,
+            "{noise} {sampling}: {found}"
+        );
+    }
     // The loss distributions are the tighter account.
     assert!(all.pld < all.rdp);
 }
@@ -119,7 +127,7 @@ proptest! {
     ) {
         let here = cost(noise, sampling, steps, delta);
         let not_above = |less: Cost, more: Cost| {
-            less.rdp <= more.rdp * (1.0 + 1e-9) && less.pld <= more.pld * 1.001 + 1e-6
+            less.rdp <= more.rdp * (1.0 + 1e-6) && less.pld <= more.pld * 1.001 + 1e-6
         };
         prop_assert!(not_above(here, cost(noise, sampling, steps + 1 + steps / 4, delta)));
         prop_assert!(not_above(here, cost(noise, (1.1 * sampling).min(1.0), steps, delta)));
@@ -128,6 +136,6 @@ proptest! {
         // On one grid it rises with every step.
         let account = Accountant::new(Mechanism { noise, sampling }, steps + 3, delta);
         let along: Vec<f64> = (steps..steps + 3).map(|t| account.cost(t).epsilon()).collect();
-        prop_assert!(along.is_sorted_by(|a, b| *a <= b * (1.0 + 1e-9)), "{along:?}");
+        prop_assert!(along.is_sorted_by(|a, b| *a <= b * (1.0 + 1e-6)), "{along:?}");
     }
 }

@@ -77,6 +77,11 @@ fn wrong_values_are_told_and_right_ones_resolved() {
     ] {
         assert!(message.contains(part), "{part} is missing in\n{message}");
     }
+    let tiny = problems(&["federation.privacy={ level = 'client', noise = 0.001 }"]);
+    assert!(
+        tiny.contains("found 0.001, allowed is 0, or 0.01 to 1e6"),
+        "{tiny}"
+    );
     let resolved = plan(&["federation.privacy={ level = 'client', epsilon = 8 }"]).resolved;
     let privacy = resolved["federation"]["privacy"].as_table().unwrap();
     assert_eq!(privacy["delta"].as_float(), Some(1e-5));
