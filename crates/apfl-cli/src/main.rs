@@ -15,6 +15,7 @@ mod kinds;
 mod memory;
 mod npz;
 mod predict;
+mod privacy;
 mod progress;
 mod reproduce;
 mod resume;
@@ -72,6 +73,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Report(args) => report::run(&args.runs, args.out.as_deref())?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,
+        Command::Privacy(args) => privacy::run(&args)?,
         Command::Completions { shell } => args::completions(shell)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 use apfl::error::{Error, Result};
+use apfl::privacy::Spent;
 
 /// Prints to stdout. A reader that has gone away (`apfl … | head`) is no error.
 pub fn print(text: &str) -> Result<()> {
@@ -72,6 +73,19 @@ pub fn told(error: &Error) -> String {
         Error::NoData { kind, .. } => format!("{error}; apfl data get {kind} fetches the data"),
         _ => error.to_string(),
     }
+}
+
+/// What privacy cost, in a line.
+pub fn privacy_in_words(spent: &Spent) -> String {
+    let epsilon = spent.epsilon.map_or("∞".into(), |e| format!("{e:.4}"));
+    let simulated = match spent.simulation {
+        true => "; the noise follows from the seed: a simulation",
+        false => "",
+    };
+    format!(
+        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){simulated}",
+        spent.level, spent.delta, spent.noise, spent.clip, spent.steps
+    )
 }
 
 /// Prints a value as one JSON document.

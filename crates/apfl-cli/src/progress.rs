@@ -136,6 +136,9 @@ impl Progress {
                 score(&scores.personal.valid),
                 score(&scores.shared.valid)
             );
+            if let Some(epsilon) = record.epsilon {
+                words += &format!(" · ε {epsilon:.3}");
+            }
             self.bar.set_message(words.clone());
         }
         if let Some(lines) = &self.lines {

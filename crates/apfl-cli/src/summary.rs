@@ -3,7 +3,7 @@
 use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score};
 use apfl::store::run_dir::Summary;
 
-use crate::output::columns;
+use crate::output::{columns, privacy_in_words};
 
 /// The three models, the baseline beside them and α's spread.
 pub fn table(summary: &Summary) -> String {
@@ -65,6 +65,9 @@ pub fn table(summary: &Summary) -> String {
     }
     if summary.gain.is_some() {
         text.push_str("apfl advise RUN says whether joining is worth it, client by client\n");
+    }
+    if let Some(spent) = &summary.privacy {
+        text.push_str(&format!("\n{}\n", privacy_in_words(spent)));
     }
     if summary.attackers > 0 {
         text.push_str(&format!(

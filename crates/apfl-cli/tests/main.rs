@@ -8,6 +8,7 @@ mod cluster;
 mod data;
 mod faults;
 mod files;
+mod privacy;
 mod program;
 #[path = "../../apfl/tests/published_data.rs"]
 mod published_data;

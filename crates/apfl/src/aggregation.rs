@@ -309,6 +309,17 @@ impl SplitUpdate {
         Ok(Self { model, rest })
     }
 
+    /// An update that is this model and nothing else.
+    pub fn of_model(model: Params) -> Self {
+        let rest = Arrays::default();
+        Self { model, rest }
+    }
+
+    /// Whether it is a model and nothing else.
+    pub fn is_model_only(&self) -> bool {
+        self.rest.0.is_empty()
+    }
+
     /// The update with this `model`, which is as long as its own was.
     pub fn with<U: Pack>(mut self, model: Params) -> U {
         self.rest.0.insert("model".into(), Array::F32(model));

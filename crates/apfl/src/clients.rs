@@ -18,7 +18,7 @@ use crate::model::Model;
 use crate::pack::{Arrays, Field, Pack};
 use crate::params::{Params, bytes_of};
 use crate::rng::{Purpose, stream};
-use crate::site::{Pace, Predictor, Scratch, Site};
+use crate::site::{Pace, Predictor, PrivateSteps, Scratch, Site};
 use crate::store::archive::{MemoryArchive, Written};
 use crate::store::slots::Slots;
 
@@ -38,6 +38,8 @@ pub struct World {
     /// Whether a client whose loss is not finite is left out of the round, its memory as
     /// before, instead of ending the run.
     pub skip_nonfinite: bool,
+    /// How clients' steps are private, where they are.
+    pub private: Option<PrivateSteps>,
 }
 
 impl World {
@@ -313,13 +315,19 @@ impl<A: Algorithm> Clients<A> {
         scratch: &'a mut Scratch,
     ) -> Site<'a> {
         let World {
-            seed, model, pace, ..
+            seed,
+            model,
+            pace,
+            private,
+            ..
         } = &self.world;
         let rng = stream(*seed, purpose, round, client as u64);
         let changes = stream(*seed, Purpose::Augmentation, round, client as u64);
+        let noise = stream(*seed, Purpose::Noise, round, client as u64);
         Site::new(&**model, train, *pace, round, rng, scratch)
             .augmenting(changes)
             .choosing(self.choice(client))
+            .privately(*private, noise)
     }
 
     fn checked(&self, site: &Site<'_>, name: &str, when: String) -> Result<()> {

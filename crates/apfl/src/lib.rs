@@ -64,6 +64,7 @@
 //! | [`algorithm`] | APFL and what it is compared with, one file each |
 //! | [`site`] | what an algorithm may see at a client |
 //! | [`aggregation`] [`attack`] | rules that make one model of many; clients that want them to fail |
+//! | [`privacy`] | clipping, noise, and the ε of both |
 //! | [`training`] | the only round loop |
 //! | [`spec`] | what was written → what can run |
 //! | [`store`] | run directory, models on disk |
@@ -95,6 +96,7 @@ pub mod moments;
 pub mod pack;
 pub mod params;
 pub mod predict;
+pub mod privacy;
 pub mod rng;
 pub mod run;
 pub mod schedule;

@@ -42,6 +42,8 @@ pub enum Purpose {
     Theory = 12,
     /// Which training rows are held out for a choice.
     Aside = 13,
+    /// The noise of differential privacy.
+    Noise = 20,
     /// L2GD's coin: the local steps of a round.
     Coin = 21,
     /// The first models of HypCluster's clusters.

@@ -15,10 +15,13 @@ use crate::rng::Stream;
 use crate::schedule::{Clock, Schedule};
 
 mod predictor;
+mod private;
 mod sampler;
 mod sgd;
 
 pub use predictor::Predictor;
+use private::PrivateState;
+pub use private::PrivateSteps;
 use sampler::Sampler;
 pub use sgd::Sgd;
 
@@ -221,6 +224,7 @@ pub struct Site<'a> {
     trouble: Option<Trouble>,
     augmentation: Option<Augmentation>,
     choice: Option<Candidate>,
+    private: Option<PrivateState>,
 }
 
 impl std::fmt::Debug for Site<'_> {
@@ -262,6 +266,7 @@ impl<'a> Site<'a> {
             trouble: None,
             augmentation: None,
             choice: None,
+            private: None,
         }
     }
 
@@ -377,7 +382,12 @@ impl<'a> Site<'a> {
             assert_eq!(part, Part::Whole, "set_aside comes first");
             sampler.fill(0..m as u32);
         }
-        let rows = sampler.draw(size, &mut self.rng);
+        let rows = match (size, &self.private) {
+            (Some(size), Some(_)) if size < m => {
+                sampler.draw_each(size as f64 / m as f64, &mut self.rng)
+            }
+            _ => sampler.draw(size, &mut self.rng),
+        };
         self.train.gather_into(rows, batch);
         if let Some(augmentation) = &mut self.augmentation {
             augmentation.apply(batch);
@@ -439,18 +449,32 @@ impl<'a> Site<'a> {
 
     /// grad ← ∇f(at; ξ). Returns the loss without its ℓ2 term.
     pub fn gradient(&mut self, at: &[f32], grad: &mut [f32]) -> f64 {
+        if self.batch_is_empty() {
+            let l2 = self.model.l2();
+            grad.iter_mut().zip(at).for_each(|(g, at)| *g = l2 * at);
+            return 0.0;
+        }
         let loss = self.on_batch(|model, batch, ws| model.gradient(at, batch, ws, grad));
         self.watch(loss)
     }
 
-    /// x ← x − rate·∇f(x; ξ). Returns the loss at the old x.
+    /// x ← x − rate·∇f(x; ξ). Returns the loss at the old x. At a site whose steps are private
+    /// this is the shared model's step, and the private one.
     pub fn descend(&mut self, x: &mut [f32], rate: f32) -> f64 {
+        if self.private.is_some() {
+            return self.descend_privately(x, rate);
+        }
         let loss = self.on_batch(|model, batch, ws| model.descend(None, x, rate, batch, ws));
         self.watch(loss)
     }
 
     /// x ← x − rate·∇f(at; ξ). Returns the loss at `at`.
     pub fn descend_at(&mut self, at: &[f32], x: &mut [f32], rate: f32) -> f64 {
+        if self.batch_is_empty() {
+            let decay = rate * self.model.l2();
+            x.iter_mut().zip(at).for_each(|(x, at)| *x -= decay * at);
+            return 0.0;
+        }
         let loss = self.on_batch(|model, batch, ws| model.descend(Some(at), x, rate, batch, ws));
         self.watch(loss)
     }
@@ -494,8 +518,11 @@ impl<'a> Site<'a> {
     }
 
     /// v ← v − rates.0·∇f(αv + (1−α)w; ξ) and w ← w − rates.1·∇f(w; ξ), both gradients at
-    /// the values before the step.
+    /// the values before the step. At a site whose steps are private, w's is: v stays here.
     pub fn descend_both(&mut self, alpha: f32, v: &mut [f32], w: &mut [f32], rates: (f32, f32)) {
+        if self.private.is_some() {
+            return self.descend_both_privately(alpha, v, w, rates);
+        }
         let (mixed, own) =
             self.on_batch(|model, batch, ws| model.descend_both(alpha, (v, w), rates, batch, ws));
         self.watch(mixed);

@@ -10,6 +10,7 @@ use crate::attack::Attack;
 use crate::data::Source;
 use crate::error::{Error, Result};
 use crate::model::Architecture;
+use crate::privacy::PrivacySettings;
 use crate::schedule::{Per, Schedule};
 use crate::settings::{Problems, Section, shown};
 use crate::site::LocalWork;
@@ -20,6 +21,7 @@ mod differences;
 mod fits;
 mod kinds;
 mod plan;
+mod privacy;
 mod robust;
 mod theory;
 
@@ -181,24 +183,26 @@ impl Spec {
             self.forgive("algorithm", s);
             AlgorithmSpec::read(s)
         });
-        let (participation, weights, aggregation, attack, server) = s.section("federation", |s| {
-            // Another rule drops what the old one had, as another kind does.
-            if self.set.iter().any(|key| key == "federation.aggregation") {
-                s.forgive_unknown(self.set_within("federation"));
-            }
-            let share = f64::MIN_POSITIVE..=1.0;
-            let weights = [
-                ("uniform", Weights::Uniform),
-                ("examples", Weights::Examples),
-            ];
-            (
-                s.float("participation", 1.0, share, "more than 0, at most 1"),
-                s.choice("weights", "uniform", &weights),
-                Aggregation::read(s),
-                self.read_attack(s),
-                self.read_server(s),
-            )
-        });
+        let (participation, weights, aggregation, attack, server, privacy) =
+            s.section("federation", |s| {
+                // Another rule drops what the old one had, as another kind does.
+                if self.set.iter().any(|key| key == "federation.aggregation") {
+                    s.forgive_unknown(self.set_within("federation"));
+                }
+                let share = f64::MIN_POSITIVE..=1.0;
+                let weights = [
+                    ("uniform", Weights::Uniform),
+                    ("examples", Weights::Examples),
+                ];
+                (
+                    s.float("participation", 1.0, share, "more than 0, at most 1"),
+                    s.choice("weights", "uniform", &weights),
+                    Aggregation::read(s),
+                    self.read_attack(s),
+                    self.read_server(s),
+                    PrivacySettings::read(s),
+                )
+            });
         let mut notes = Vec::new();
         let (rounds, pace, skip_nonfinite, class_weights) = s.section("training", |s| {
             let weights = [("none", false), ("balanced", true)];
@@ -257,6 +261,7 @@ impl Spec {
             aggregation,
             server,
             attack,
+            privacy,
             rounds,
             pace,
             class_weights,
@@ -271,6 +276,7 @@ impl Spec {
         theory::check(&plan, s);
         robust::check(&plan, s);
         fits::check(&plan, s);
+        privacy::check(&plan, &self.table, s);
         if plan.algorithm.agnostic() && plan.weights == Weights::Examples {
             s.problem(
                 "federation.weights",

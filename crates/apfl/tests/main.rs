@@ -29,6 +29,7 @@ mod own_algorithm;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pinned;
+mod privacy;
 mod published_data;
 mod real_data;
 mod reference;

@@ -4,6 +4,7 @@ mod advise;
 mod bench;
 mod data;
 mod models;
+mod privacy;
 mod report;
 mod reproduce;
 mod run;
@@ -18,6 +19,7 @@ pub use advise::Advise;
 pub use bench::Bench;
 pub use data::{Data, Get, Inspect, List};
 pub use models::{Evaluate, Export, Join, Predict, Which};
+pub use privacy::Privacy;
 pub use report::Report;
 pub use reproduce::Reproduce;
 pub use run::Run;
@@ -76,6 +78,8 @@ pub enum Command {
     Report(Report),
     /// Measure the paper's quantities on a run, or check its theorems
     Theory(Theory),
+    /// Say what a privacy setting costs: ε from noise, sampling and steps, or the noise for an ε
+    Privacy(Privacy),
     /// Measure how fast it is on this machine
     Bench(Bench),
     /// Print a completion script for your shell

@@ -8,6 +8,7 @@ mod group;
 mod html;
 mod mix;
 mod page;
+mod privacy;
 mod read;
 mod scores;
 

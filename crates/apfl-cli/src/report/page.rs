@@ -3,7 +3,7 @@
 use super::group::Group;
 use super::html::{folded, remark};
 use super::read::Run;
-use super::{advice, clients, compare, curves, mix, scores};
+use super::{advice, clients, compare, curves, mix, privacy, scores};
 use crate::chart::{escaped, style};
 use crate::output::counted;
 
@@ -67,6 +67,7 @@ fn section(k: usize, run: &Run) -> String {
     }
     html.push_str(&curves::curves(run));
     html.push_str(&curves::mixing(run));
+    html.push_str(&privacy::privacy(run));
     html.push_str(&clients::clients(run));
     html.push_str(&advice::advice(run));
     html.push_str(&mix::mix(run));

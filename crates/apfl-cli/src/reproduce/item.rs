@@ -4,7 +4,7 @@ use apfl::error::Result;
 
 use super::results::{Measure, Results, Track};
 use super::verdict::Claim;
-use super::{fig1, fig2, fig3, fig4, fig5, fig6, robustness, table1, table2};
+use super::{fig1, fig2, fig3, fig4, fig5, fig6, privacy, robustness, table1, table2};
 use crate::chart::{self, Axis, Chart};
 
 /// Pictures by name, as SVG.
@@ -51,7 +51,7 @@ pub const VARIANTS: &[(&str, &str)] = &[
 impl Item {
     /// Whether it is one of the paper's, and so of `all`.
     pub fn of_the_paper(&self) -> bool {
-        self.name != "robustness"
+        !matches!(self.name, "robustness" | "privacy")
     }
 }
 
@@ -67,6 +67,7 @@ pub fn items() -> Vec<Item> {
         table2::item(),
         fig6::item(),
         robustness::item(),
+        privacy::item(),
     ]
 }
 

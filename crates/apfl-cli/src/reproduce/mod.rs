@@ -24,6 +24,7 @@ mod fig5;
 mod fig6;
 mod item;
 mod page;
+mod privacy;
 mod results;
 mod robustness;
 mod table1;

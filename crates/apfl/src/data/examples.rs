@@ -316,6 +316,24 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// ‖x‖² of a row.
+    pub fn row_norm_squared(&self, row: usize) -> f64 {
+        let range = row * self.width..(row + 1) * self.width;
+        let square = |x: f32| f64::from(x) * f64::from(x);
+        match self.rows {
+            FeatureView::Floats(x) => x[range].iter().map(|x| square(*x)).sum(),
+            FeatureView::Bytes(bytes, scaling) => {
+                let each = self.width / scaling.channels.len();
+                let channels = bytes[range].chunks(each).zip(&scaling.channels);
+                let of = |(bytes, (scale, shift)): (&[u8], &(f32, f32))| {
+                    let value = |byte: &u8| square(scale * f32::from(*byte) + shift);
+                    bytes.iter().map(value).sum::<f64>()
+                };
+                channels.map(of).sum()
+            }
+        }
+    }
+
     /// How many examples.
     pub fn len(&self) -> usize {
         match self.targets {

@@ -7,6 +7,7 @@ use super::kernels::sparse::WIDE;
 use super::kernels::{Dense, relu, relu_backward};
 use super::{Layout, Loss, Model, Step, Workspace};
 use crate::data::Batch;
+use crate::params::norm_squared;
 use crate::settings::{Kind, Section};
 
 pub(super) const LINEAR: ModelKind = Kind {
@@ -131,6 +132,51 @@ impl Model for Mlp {
         ws: &mut Workspace,
     ) {
         self.back(Place::of(at), into, step, batch, ws);
+    }
+
+    fn has_example_norms(&self) -> bool {
+        true
+    }
+
+    /// An example's gradient by a layer's weights is x·δᵀ, and δ by its biases, so that
+    ///
+    /// ```text
+    /// ‖∇‖² = Σ_l ‖δ_l‖² (‖x_l‖² + 1)
+    /// ```
+    fn example_norms(
+        &self,
+        at: &[f32],
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+        squares: &mut Vec<f64>,
+    ) {
+        let n = batch.len();
+        squares.clear();
+        squares.resize(n, 0.0);
+        let Workspace {
+            hidden,
+            back: [this, next],
+            delta,
+            scratch,
+            ..
+        } = ws;
+        let mut delta: &[f32] = delta;
+        for (k, layer) in self.layers.iter().enumerate().rev() {
+            for (row, square) in squares.iter_mut().enumerate() {
+                let of = |x: &[f32], width: usize| norm_squared(&x[row * width..][..width]);
+                let input = match k {
+                    0 => batch.row_norm_squared(row),
+                    k => of(&hidden[k - 1], layer.inputs),
+                };
+                *square += of(delta, layer.outputs) * (input + 1.0);
+            }
+            if k > 0 {
+                layer.propagate(Point::At(at), delta, n, scratch, next);
+                relu_backward(next, &hidden[k - 1]);
+                std::mem::swap(this, next);
+                delta = this;
+            }
+        }
     }
 
     fn descend_mixed(

@@ -215,6 +215,26 @@ pub trait Model: Send + Sync {
         ws: &mut Workspace,
     );
 
+    /// Whether [`Model::example_norms`] can be asked for.
+    fn has_example_norms(&self) -> bool {
+        false
+    }
+
+    /// squares ← ‖Jᵢᵀδᵢ‖² of every example i, where δ = `ws.delta`, without writing any of
+    /// these gradients down; after `forward` at the same point and batch, and before `backward`.
+    ///
+    /// # Panics
+    /// Where the model does not have them.
+    fn example_norms(
+        &self,
+        _at: &[f32],
+        _batch: &Batch<'_>,
+        _ws: &mut Workspace,
+        _squares: &mut Vec<f64>,
+    ) {
+        panic!("has_example_norms is asked first");
+    }
+
     /// (λ/2)‖at‖²
     fn penalty(&self, at: &[f32]) -> f64 {
         match self.l2() {

@@ -79,13 +79,18 @@ pub(super) fn deliver(
         .iter()
         .map(|client| (*client, training.rounds_of(*client)))
         .collect();
+    let each = training.privacy().and_then(|(_, each)| each);
     let mut record = |delivered: &Delivered| {
         let attacker = setup.attackers.has(delivered.client);
         let choice = setup.choices.of.get(&delivered.client);
         sums.add(delivered, choice, attacker);
         let chosen = choice.map(|choice| ChosenRecord::of(choice, &setup.choices.list));
         let rounds = rounds[&delivered.client];
-        record_of(delivered, chosen, rounds, attacker, &scoring)
+        let epsilon = each.as_ref().map(|each| each[delivered.client]);
+        ClientRecord {
+            epsilon: epsilon.filter(|epsilon| epsilon.is_finite()),
+            ..record_of(delivered, chosen, rounds, attacker, &scoring)
+        }
     };
 
     let finished = match output {
@@ -267,6 +272,7 @@ impl Sums {
                 },
                 gain: Gain::pooled(self.gains.iter()),
             }),
+            privacy: training.privacy().map(|(spent, _)| spent),
             seconds: seconds + setup.choices.seconds,
         })
     }
@@ -300,6 +306,7 @@ fn record_of(
         classes: delivered.classes.clone(),
         rounds,
         attacker,
+        epsilon: None,
         mixing: (mixing.is_some() || chosen.is_some()).then_some(mixing),
         majority: delivered.majority,
         baseline: baseline(&delivered.finals.shared.valid, scoring),

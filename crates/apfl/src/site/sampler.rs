@@ -1,5 +1,6 @@
 //! The order in which examples are drawn.
 
+use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use crate::rng::Stream;
@@ -35,6 +36,15 @@ impl Sampler {
     /// How many rows it draws from.
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Every row with that probability, in order: a Poisson sample, which may be empty.
+    pub fn draw_each(&mut self, rate: f64, rng: &mut Stream) -> &[u32] {
+        let Self { rows, order, at } = self;
+        order.clear();
+        order.extend(rows.iter().filter(|_| rng.random_bool(rate)));
+        *at = order.len();
+        order
     }
 
     /// The next `size` rows; `None`, or more than there are: all of them, in order.

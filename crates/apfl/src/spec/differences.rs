@@ -39,6 +39,10 @@ pub fn prolonged(there: &Table, given: &Table) -> Result<Option<u64>> {
         "its schedule follows from the number of rounds, so that those done so far would have \
          been others"
             .into()
+    } else if key("federation", "privacy").is_some_and(|privacy| privacy.get("epsilon").is_some()) {
+        "its noise, or where it ends, follows from federation.privacy.epsilon and the number of \
+         rounds, so that those done so far would have been others"
+            .into()
     } else if let Some(every) = every.filter(|every| old % every != 0) {
         format!(
             "round {old} was evaluated as its last, which one long run with evaluation.every = \

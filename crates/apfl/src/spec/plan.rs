@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::model::weighted::{Weighted, balanced};
 use crate::model::{Architecture, Model};
 use crate::params::Params;
+use crate::privacy::PrivacySettings;
 use crate::rng::{Purpose, stream};
 use crate::schedule::{Schedule, Theory};
 use crate::site::{LocalWork, Pace};
@@ -52,6 +53,8 @@ pub struct Plan {
     pub server: ServerOptimizer,
     /// What some clients do to the shared model.
     pub attack: Option<Attack>,
+    /// What is protected, and how well.
+    pub privacy: Option<PrivacySettings>,
     /// Rounds to train.
     pub rounds: u64,
     /// How clients train.
@@ -196,6 +199,7 @@ impl Plan {
             w0: Arc::new(w0),
             pace,
             skip_nonfinite: self.skip_nonfinite,
+            private: None,
             dataset,
         };
         let setup = Setup {
@@ -206,6 +210,7 @@ impl Plan {
             aggregation: self.aggregation,
             server: self.server,
             attackers,
+            privacy: None,
             evaluate_every: self.evaluate_every,
             deliver_to: self.deliver_to,
             keep_models: self.keep_models,
@@ -216,7 +221,11 @@ impl Plan {
             pass: self.algorithm.choosing().and_then(Choosing::single),
             choices: Default::default(),
         };
-        setup.checked()
+        let setup = setup.checked()?;
+        match self.privacy {
+            None => Ok(setup),
+            Some(settings) => setup.privately(settings),
+        }
     }
 
     /// What a user should know before so many models are kept that their file's header is

@@ -6,12 +6,15 @@ use crate::aggregation::{Aggregation, SplitUpdate};
 use crate::algorithm::{Algorithm, Sender};
 use crate::error::{Error, Result};
 use crate::params::Params;
+use crate::privacy::{Level, PrivateSum};
+use crate::rng::{Purpose, stream};
 
 /// Takes in the updates of one round, in the order of the clients.
 ///
 /// The mean folds them as they come. A rule collects the cohort's, makes one model of them
 /// and puts it in the place of each client's own before the fold: the mean of equal vectors
-/// is that vector to the bit. What else travels is folded as it is.
+/// is that vector to the bit. What else travels is folded as it is. Privacy by client makes one
+/// model of the clipped differences and noise, and folds that alone.
 pub(super) struct Aggregator<'a, A: Algorithm> {
     setup: &'a Setup,
     algorithm: &'a A,
@@ -19,6 +22,8 @@ pub(super) struct Aggregator<'a, A: Algorithm> {
     round: u64,
     fold: A::Fold,
     collected: Vec<(Sender, SplitUpdate)>,
+    /// With privacy by client, the sum instead of the fold.
+    private: Option<PrivateSum>,
     problem: Option<Error>,
 }
 
@@ -30,7 +35,12 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
         server: &'a A::Server,
         round: u64,
     ) -> Self {
+        let private = (setup.protects() == Some(Level::Client)).then(|| {
+            let clip = setup.privacy.as_ref().expect("it protects").settings.clip;
+            PrivateSum::new(clip, algorithm.aggregated(server).len())
+        });
         Self {
+            private,
             setup,
             algorithm,
             server,
@@ -50,7 +60,7 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
         let from = Sender { client, weight };
         let forged = self.setup.attackers.forges(client);
         let mean = self.setup.aggregation == Aggregation::Mean;
-        if mean && !forged {
+        if mean && !forged && self.private.is_none() {
             return self.fold_in(from, update);
         }
         let mut update = match SplitUpdate::of(&update) {
@@ -64,6 +74,25 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
             let w = self.algorithm.aggregated(self.server);
             let attackers = &self.setup.attackers;
             attackers.forge(client, self.round, w, &mut update.model);
+        }
+        if let Some(sum) = &mut self.private {
+            let w = self.algorithm.aggregated(self.server);
+            if update.model.len() != w.len() || !update.is_model_only() {
+                self.problem.get_or_insert(Error::Request(
+                    "federation.privacy.level: found \"client\", but the algorithm's updates are more \
+                     than the shared model"
+                        .into(),
+                ));
+                return;
+            }
+            if !sum.add(w, &update.model).is_finite() {
+                self.problem.get_or_insert(Error::NonFinite {
+                    client: self.setup.world.dataset.name(client),
+                    place: format!("in the model it sent in round {}", self.round),
+                    loss: f64::NAN,
+                });
+            }
+            return;
         }
         match mean {
             true => self.fold_in(from, update.joined()),
@@ -80,6 +109,17 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
     pub(super) fn finish(mut self) -> Result<A::Fold> {
         if let Some(problem) = self.problem {
             return Err(problem);
+        }
+        if let Some(sum) = self.private.take() {
+            // One model that stands for all, also where there was nobody: its fold is itself.
+            let budget = self.setup.privacy.as_ref().expect("it protects");
+            let w = self.algorithm.aggregated(self.server);
+            let mut rng = stream(self.setup.world.seed, Purpose::Noise, self.round, 0);
+            let w = sum.release(w, budget.noise, self.setup.expected_cohort(), &mut rng);
+            let update = SplitUpdate::of_model(w).joined();
+            let weight = 1.0;
+            self.fold_in(Sender { client: 0, weight }, update);
+            return Ok(self.fold);
         }
         let rule = self.setup.aggregation;
         if rule != Aggregation::Mean {

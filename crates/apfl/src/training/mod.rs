@@ -15,9 +15,11 @@ use crate::engine::{Engine, EngineKind, Threads};
 use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field};
 use crate::params::Params;
+use crate::privacy::{Level, Spent};
 use crate::store::archive::{MemoryArchive, Written};
 
 mod aggregator;
+mod privacy;
 mod record;
 mod rounds;
 mod setup;
@@ -183,6 +185,14 @@ impl Training {
     /// In how many rounds a client took part so far.
     pub fn rounds_of(&self, client: usize) -> u64 {
         u64::from(self.rounds.rounds_of()[client])
+    }
+
+    /// What privacy has cost so far, and every client's own ε where examples are protected.
+    pub fn privacy(&self) -> Option<(Spent, Option<Vec<f64>>)> {
+        let budget = self.setup.privacy.as_ref()?;
+        let exposures = self.setup.exposures(self.round(), self.rounds.rounds_of());
+        let each = (budget.settings.level == Level::Example).then(|| budget.each(&exposures));
+        Some((budget.spent(&exposures), each))
     }
 
     /// The clients drawn in some rounds.

@@ -31,6 +31,9 @@ pub struct RoundRecord {
     /// Clients whose loss was not finite and who were left out.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub skipped: Vec<String>,
+    /// With privacy, ε so far, the largest of all clients'; absent where it is infinite.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub epsilon: Option<f64>,
     /// Bytes of all updates.
     pub bytes_up: u64,
     /// Bytes of all broadcasts.

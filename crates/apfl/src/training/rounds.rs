@@ -155,7 +155,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
                 steps = steps.max(reply.steps);
                 updates.add(client, reply.update);
             })?;
-        if skipped.len() == cohort.len() {
+        if skipped.len() == cohort.len() && !cohort.is_empty() {
             return Err(Error::NonFinite {
                 client: setup.world.dataset.name(cohort[0]),
                 place: format!("in round {round}, as did that of every client drawn"),
@@ -226,9 +226,17 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             worst: pools.map(|pools| pools.map(|p| p.worst)),
             mixing: Spread::of(&trained.mixing),
             skipped: trained.skipped.iter().map(name).collect(),
+            epsilon: self.epsilon(),
             bytes_up: trained.bytes_up,
             bytes_down: sent * trained.cohort.len() as u64,
         }
+    }
+
+    /// ε so far, the largest of all; `None`: infinite, or there is no privacy.
+    fn epsilon(&self) -> Option<f64> {
+        let budget = self.setup.privacy.as_ref()?;
+        let exposures = self.setup.exposures(self.round, &self.rounds_of);
+        budget.spent(&exposures).epsilon
     }
 
     /// Notes who took part in some rounds.

@@ -8,6 +8,7 @@ use crate::choice::{Choices, Pass};
 use crate::clients::{MemoryHome, World};
 use crate::engine::EngineKind;
 use crate::error::Result;
+use crate::privacy::{Budget, Level};
 use crate::rng::{Purpose, stream};
 
 /// How updates are weighted in the mean.
@@ -47,6 +48,8 @@ pub struct Setup {
     pub server: ServerOptimizer,
     /// Who attacks.
     pub attackers: Attackers,
+    /// What privacy costs, where there is any.
+    pub privacy: Option<Arc<Budget>>,
     /// Rounds between evaluations.
     pub evaluate_every: u64,
     /// Who gets a model at the end.
@@ -74,9 +77,13 @@ impl Setup {
         ((self.participation * n as f64).round() as usize).clamp(1, n)
     }
 
-    /// U_r: K of n clients, uniformly without replacement, ascending.
+    /// U_r: K of n clients, uniformly without replacement, ascending. With privacy by client
+    /// each of them with probability K/n, so that there may be none.
     pub fn cohort(&self, round: u64) -> Vec<usize> {
         let n = self.world.dataset.clients();
+        if self.protects() == Some(Level::Client) {
+            return self.poisson_cohort(round);
+        }
         let k = self.cohort_size();
         if k == n {
             return (0..n).collect();

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::data::SourceFile;
 use crate::metrics::{ByModel, FinalScores, Gain, OverClients, Spread};
+use crate::privacy::Spent;
 
 /// The file of what clients saw on held-out rows.
 const HELD_OUT: &str = "held-out.jsonl";
@@ -72,6 +73,9 @@ pub struct ClientRecord {
         deserialize_with = "present"
     )]
     pub mixing: Option<Option<f64>>,
+    /// With privacy by example, ε of its examples; absent where it is infinite.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub epsilon: Option<f64>,
     /// Validation accuracy of always answering its commonest training class.
     pub majority: Option<f64>,
     /// Validation errors of always answering the mean of its training examples.
@@ -160,6 +164,9 @@ pub struct Summary {
     /// The loss of training alone minus that of the personal models, over all their rows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gain: Option<TotalGain>,
+    /// What privacy cost.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub privacy: Option<Spent>,
     /// Wall time of the rounds.
     pub seconds: f64,
 }

@@ -1,0 +1,121 @@
+//! `apfl privacy`: ε from noise, sampling and steps, or the noise for an ε.
+
+use apfl::error::{Error, Result};
+use apfl::privacy::{Accountant, Cost, Mechanism, noise_for};
+use serde::Serialize;
+
+use crate::args;
+use crate::output::{columns, print, print_json};
+
+/// Points of the curve.
+const POINTS: u64 = 10;
+
+/// What is printed as JSON; null: infinite.
+#[derive(Serialize)]
+struct Document {
+    noise: f64,
+    sampling: f64,
+    steps: u64,
+    delta: f64,
+    epsilon: Option<f64>,
+    rdp: Option<f64>,
+    pld: Option<f64>,
+    /// The distance between two losses of PLD's grid, where there is one.
+    interval: Option<f64>,
+    curve: Vec<Point>,
+}
+
+#[derive(Serialize)]
+struct Point {
+    steps: u64,
+    epsilon: Option<f64>,
+    rdp: Option<f64>,
+    pld: Option<f64>,
+}
+
+fn finite(x: f64) -> Option<f64> {
+    x.is_finite().then_some(x)
+}
+
+/// Accounts, and prints.
+pub fn run(args: &args::Privacy) -> Result<()> {
+    let args::Privacy {
+        sampling,
+        steps,
+        delta,
+        ..
+    } = *args;
+    let noise = match (args.noise, args.epsilon) {
+        (Some(noise), _) => noise,
+        (None, Some(epsilon)) => noise_for(epsilon, sampling, steps, delta).ok_or_else(|| {
+            Error::Request(format!(
+                "--epsilon {epsilon}: not even noise of 1e6 is enough for {steps} steps; a larger ε, \
+                 or fewer steps"
+            ))
+        })?,
+        (None, None) => return Err(Error::Request("give --noise or --epsilon".into())),
+    };
+    let account = Accountant::new(Mechanism { noise, sampling }, steps, delta);
+    let marks = (1..=POINTS).map(|k| (steps.saturating_mul(k) / POINTS).max(1));
+    let mut marks: Vec<u64> = marks.collect();
+    marks.dedup();
+    let curve: Vec<(u64, Cost)> = marks.iter().map(|t| (*t, account.cost(*t))).collect();
+    let (_, cost) = *curve.last().expect("the last step is a mark");
+    let document = Document {
+        noise,
+        sampling,
+        steps,
+        delta,
+        epsilon: finite(cost.epsilon()),
+        rdp: finite(cost.rdp),
+        pld: finite(cost.pld),
+        interval: account.interval(),
+        curve: curve
+            .iter()
+            .map(|(steps, cost)| Point {
+                steps: *steps,
+                epsilon: finite(cost.epsilon()),
+                rdp: finite(cost.rdp),
+                pld: finite(cost.pld),
+            })
+            .collect(),
+    };
+    match args.json {
+        true => print_json(&document),
+        false => print(&text(&document)),
+    }
+}
+
+fn text(document: &Document) -> String {
+    let shown = |x: Option<f64>| x.map_or("∞".into(), |x| format!("{x:.4}"));
+    let heads = ["steps", "ε", "RDP", "PLD"].map(String::from).to_vec();
+    let mut rows = vec![heads];
+    for point in &document.curve {
+        let Point {
+            steps,
+            epsilon,
+            rdp,
+            pld,
+        } = point;
+        rows.push(vec![
+            steps.to_string(),
+            shown(*epsilon),
+            shown(*rdp),
+            shown(*pld),
+        ]);
+    }
+    let grid = match document.interval {
+        Some(interval) => format!("PLD on a grid of {interval:.1e}, rounded up"),
+        None => "PLD exact".into(),
+    };
+    format!(
+        "noise σ = {:.6}, sampling q = {}, δ = {:e}: ε = {} after {} steps\n\n{}\nBoth accounts are \
+         bounds from above ({grid}); ε is the smaller.\n",
+        document.noise,
+        document.sampling,
+        document.delta,
+        shown(document.epsilon),
+        document.steps,
+        columns(&rows)
+    )
+}

@@ -1,0 +1,201 @@
+//! Differential privacy: what a mechanism costs, and the mechanism itself.
+//!
+//! One mechanism serves both levels. A sum of vectors of norm at most C gets N(0, σ²C²I); each
+//! vector is in the sum with probability q, drawn anew in every step; data sets are neighbours
+//! where one has one vector more (Poisson sampling, add or remove one). Its ε is accounted for in
+//! two ways, by Rényi divergences and by privacy loss distributions; both are bounds from above,
+//! and the smaller is reported.
+//!
+//! ```
+//! use apfl::privacy::{Mechanism, noise_for};
+//!
+//! let mechanism = Mechanism { noise: 1.5, sampling: 0.05 };
+//! let cost = mechanism.cost(100, 1e-6);
+//! assert!((cost.epsilon() - 1.944).abs() < 0.01);
+//! let noise = noise_for(cost.epsilon(), 0.05, 100, 1e-6).unwrap();
+//! assert!((noise - 1.5).abs() < 1e-3);
+//! ```
+
+use std::sync::OnceLock;
+
+mod budget;
+mod noise;
+mod normal;
+mod pld;
+mod rdp;
+mod settings;
+
+pub use budget::{Budget, Exposure, Spent};
+pub use noise::{PrivateSum, clip_factor};
+pub use settings::{Level, NoiseSeed, PrivacySettings};
+
+/// The Gaussian on a Poisson sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mechanism {
+    /// σ: the noise's deviation in units of the clip C.
+    pub noise: f64,
+    /// q: how likely one is in a step's sample.
+    pub sampling: f64,
+}
+
+/// What some steps of a mechanism cost, by both accounts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// ε by Rényi divergences.
+    pub rdp: f64,
+    /// ε by privacy loss distributions.
+    pub pld: f64,
+}
+
+impl Cost {
+    /// The smaller of the two: both are bounds.
+    pub fn epsilon(&self) -> f64 {
+        self.rdp.min(self.pld)
+    }
+}
+
+impl Mechanism {
+    /// ε of so many steps at δ.
+    pub fn cost(&self, steps: u64, delta: f64) -> Cost {
+        Accountant::new(*self, steps, delta).cost(steps)
+    }
+}
+
+/// What a mechanism costs as its steps go on.
+#[derive(Clone, Debug)]
+pub struct Accountant {
+    mechanism: Mechanism,
+    delta: f64,
+    most_steps: u64,
+    divergences: rdp::Divergences,
+    /// None where the account does without: next to no noise, no sampling.
+    losses: OnceLock<Option<pld::Losses>>,
+}
+
+impl Accountant {
+    /// For at most so many steps: the more there are, the coarser the grid of losses.
+    pub fn new(mechanism: Mechanism, most_steps: u64, delta: f64) -> Self {
+        Self {
+            mechanism,
+            delta,
+            most_steps,
+            divergences: rdp::Divergences::new(mechanism.noise, mechanism.sampling),
+            losses: OnceLock::new(),
+        }
+    }
+
+    /// Made when they are first asked for: a run's quick account does without.
+    fn losses(&self) -> Option<&pld::Losses> {
+        let Mechanism { noise, sampling } = self.mechanism;
+        let grid = noise >= LEAST_NOISE && sampling > 0.0 && sampling < 1.0;
+        let new = || pld::Losses::new(noise, sampling, self.most_steps.max(1), self.delta);
+        self.losses.get_or_init(|| grid.then(new)).as_ref()
+    }
+
+    /// ε of so many steps, by both accounts.
+    pub fn cost(&self, steps: u64) -> Cost {
+        let Mechanism { noise, sampling } = self.mechanism;
+        if steps == 0 || sampling == 0.0 {
+            return Cost { rdp: 0.0, pld: 0.0 };
+        }
+        let pld = match self.losses() {
+            Some(losses) => losses.epsilon(steps, self.delta),
+            None if noise == 0.0 => f64::INFINITY,
+            // Without sampling, which costs the more, T Gaussians are one of deviation σ/√T.
+            None => normal::gaussian_epsilon(noise / (steps as f64).sqrt(), self.delta),
+        };
+        Cost {
+            rdp: self.divergences.epsilon(steps, self.delta),
+            pld,
+        }
+    }
+
+    /// ε by Rényi divergences alone, which is quick.
+    pub fn quick(&self, steps: u64) -> f64 {
+        match steps {
+            0 => 0.0,
+            steps => self.divergences.epsilon(steps, self.delta),
+        }
+    }
+
+    /// The distance between two losses on the grid; `None` where there is no grid.
+    pub fn interval(&self) -> Option<f64> {
+        self.losses().map(pld::Losses::interval)
+    }
+}
+
+/// The least noise that has a grid of losses, and that is looked for: ε is in the hundreds.
+pub const LEAST_NOISE: f64 = 0.01;
+/// The most noise that is looked for.
+const MOST_NOISE: f64 = 1e6;
+/// How near the answer is, as a share.
+const NEAR: f64 = 1e-5;
+
+/// The least σ whose ε is at most that; `None` where it would be beyond 1e6.
+pub fn noise_for(epsilon: f64, sampling: f64, steps: u64, delta: f64) -> Option<f64> {
+    let quick = |noise: f64| {
+        let mechanism = Mechanism { noise, sampling };
+        rdp::Divergences::new(mechanism.noise, mechanism.sampling).epsilon(steps, delta)
+    };
+    let whole = |noise: f64| Mechanism { noise, sampling }.cost(steps, delta).epsilon();
+    least_noise(epsilon, quick, whole)
+}
+
+/// The least σ at which `whole` is at most ε, both falling with σ and `whole` never above
+/// `quick`: from above, by false position on the logarithms.
+pub(crate) fn least_noise(
+    epsilon: f64,
+    quick: impl Fn(f64) -> f64,
+    whole: impl Fn(f64) -> f64,
+) -> Option<f64> {
+    // By the quick account first: it is the larger, so its answer is enough.
+    let mut high = 1.0;
+    while quick(high) > epsilon {
+        high *= 2.0;
+        if high > MOST_NOISE {
+            return None;
+        }
+    }
+    let mut low = high / 2.0;
+    while quick(low) <= epsilon && low > LEAST_NOISE {
+        (high, low) = (low, low / 2.0);
+    }
+    // f(σ) = ln(ε(σ)/ε): above 0 on the left, at most 0 on the right.
+    let f = |noise: f64| (whole(noise) / epsilon).ln();
+    let mut at_high = f(high);
+    low = high / 1.5;
+    let mut at_low = f(low);
+    while at_low <= 0.0 {
+        (high, at_high) = (low, at_low);
+        low /= 1.5;
+        if low < LEAST_NOISE {
+            return Some(high);
+        }
+        at_low = f(low);
+    }
+    let (mut of_low, mut of_high) = (at_low, at_high);
+    for turn in 0..60 {
+        if high / low - 1.0 < NEAR || (at_high <= 0.0 && at_high > -NEAR) {
+            break;
+        }
+        let (a, b) = (low.ln(), high.ln());
+        let share = of_low / (of_low - of_high);
+        let straight = share.is_finite() && turn % 4 != 3;
+        let share = if straight {
+            share.clamp(0.01, 0.99)
+        } else {
+            0.5
+        };
+        let middle = (a + (b - a) * share).exp();
+        let found = f(middle);
+        // Illinois: the end that stays counts for half.
+        match found > 0.0 {
+            true => (low, of_low, of_high) = (middle, found, of_high / 2.0),
+            false => {
+                (high, at_high, of_high) = (middle, found, found);
+                of_low /= 2.0;
+            }
+        }
+    }
+    Some(high)
+}

@@ -1,0 +1,424 @@
+//! Privacy loss distributions: the loss of one step on a grid, and of many by convolution.
+//!
+//! Everything is rounded against the reader: what is computed is never below the true ε but for
+//! the rounding of `f64`, which is estimated and added too.
+
+use rustfft::FftPlanner;
+use rustfft::num_complex::Complex;
+
+use super::normal::density;
+
+/// How far out, in deviations, a step's density is followed: beyond it, 1e-23 of it counts as an
+/// infinite loss.
+const REACH: f64 = 10.0;
+/// Φ(−10), from above.
+const BEYOND: f64 = 7.62e-24;
+/// The interval of the grid at most, where the sum allows it.
+const FINEST: f64 = 1e-4;
+/// Cells of the sum's distribution at most; a wider one has a coarser grid.
+const CELLS: f64 = (1u32 << 17) as f64;
+/// The same for one step, whose rare losses may be far higher than the sum's that matter.
+const STEP_CELLS: f64 = (1u32 << 20) as f64;
+/// The share of δ that may lie above the window of the sum; it is added.
+const ABOVE: f64 = 1e-6;
+/// The share of the tilted sum that may lie below the window. It wraps around to where losses
+/// are higher, and so counts for more than it is.
+const BELOW: f64 = 1e-9;
+
+/// How much wider than the narrowest a window may be for the sake of a larger tilt, which keeps
+/// more digits of small tails.
+const WIDER: f64 = 1.5;
+
+/// The two ways in which data sets are neighbours: one has one more than the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    /// The loss ln(P/Q), z ∼ P, where P = (1−q)N(0, σ²) + qN(1, σ²) and Q = N(0, σ²).
+    Remove,
+    /// The loss ln(Q/P), z ∼ Q.
+    Add,
+}
+
+/// The larger loss distribution of both directions, for up to so many steps.
+#[derive(Clone, Debug)]
+pub(super) struct Losses {
+    both: [Grid; 2],
+}
+
+impl Losses {
+    /// Of noise σ > 0 on a sample of rate 0 < q < 1, as fine as that many steps at δ allow.
+    pub fn new(noise: f64, sampling: f64, steps: u64, delta: f64) -> Self {
+        let both = [Direction::Remove, Direction::Add].map(|direction| {
+            let step = OneStep {
+                noise,
+                sampling,
+                direction,
+            };
+            // A coarse one says how wide the sum is.
+            let coarse = step.on_grid(step.widest() / 2000.0);
+            let (from, to) = coarse.window(steps, delta).range;
+            let width = to - from;
+            // A small part of a step's own deviation, about q/σ, where the sum allows it.
+            let fine = FINEST.min(sampling / (16.0 * noise));
+            step.on_grid(fine.max(width / CELLS).max(step.widest() / STEP_CELLS))
+        });
+        Self { both }
+    }
+
+    /// The ε of so many steps at δ.
+    pub fn epsilon(&self, steps: u64, delta: f64) -> f64 {
+        let each = self.both.iter().map(|grid| grid.epsilon(steps, delta));
+        each.fold(0.0, f64::max)
+    }
+
+    /// The distance between two losses of the grid, the coarser of the two directions'.
+    pub fn interval(&self) -> f64 {
+        self.both
+            .iter()
+            .map(|grid| grid.interval)
+            .fold(0.0, f64::max)
+    }
+}
+
+/// One step of the mechanism.
+#[derive(Clone, Copy, Debug)]
+struct OneStep {
+    noise: f64,
+    sampling: f64,
+    direction: Direction,
+}
+
+impl OneStep {
+    /// The loss at u, which rises with u: u = z, or −z where one is added.
+    fn loss(&self, u: f64) -> f64 {
+        let Self {
+            noise, sampling: q, ..
+        } = *self;
+        // ln(1 − q + q·e^y)
+        let of = |z: f64| {
+            let y = (2.0 * z - 1.0) / (2.0 * noise * noise);
+            match y > 1.0 {
+                true => y + (q + (1.0 - q) * (-y).exp()).ln(),
+                false => (q * y.exp_m1()).ln_1p(),
+            }
+        };
+        match self.direction {
+            Direction::Remove => of(u),
+            Direction::Add => -of(-u),
+        }
+    }
+
+    /// The u of a loss; infinite where there is none so high.
+    fn point(&self, loss: f64) -> f64 {
+        let Self {
+            noise, sampling: q, ..
+        } = *self;
+        // z with ln(1 − q + q·e^y) = l
+        let of = |l: f64| {
+            let y = match l > 1.0 {
+                true => l - q.ln() + (-(1.0 - q) * (-l).exp()).ln_1p(),
+                false => (l.exp_m1() / q).ln_1p(),
+            };
+            noise * noise * y + 0.5
+        };
+        match self.direction {
+            Direction::Remove => of(loss),
+            Direction::Add if -loss <= (-q).ln_1p() => f64::INFINITY,
+            Direction::Add => -of(-loss),
+        }
+    }
+
+    fn density(&self, u: f64) -> f64 {
+        let Self {
+            noise, sampling: q, ..
+        } = *self;
+        let at = |u: f64| density(u / noise) / noise;
+        match self.direction {
+            Direction::Remove => (1.0 - q) * at(u) + q * at(u - 1.0),
+            Direction::Add => at(u),
+        }
+    }
+
+    /// Where the density is followed.
+    fn reach(&self) -> (f64, f64) {
+        let far = REACH * self.noise;
+        match self.direction {
+            Direction::Remove => (-far, 1.0 + far),
+            Direction::Add => (-far, far),
+        }
+    }
+
+    /// How far its losses lie apart; with little noise they may be one and the same number.
+    fn widest(&self) -> f64 {
+        let (from, to) = self.reach();
+        (self.loss(to) - self.loss(from)).max(1e-6)
+    }
+
+    /// Moves every loss l between two points of a grid to these two, so that mass and
+    /// E[e^−l] stay: δ(ε) as a function of e^ε becomes its chords, and it is convex, so that they
+    /// lie above it (Doroshenko et al., 2022). With t = l − kh, the shares are
+    ///
+    /// ```text
+    /// upper: (1 − e^−t)/(1 − e^−h)        lower: (e^(h−t) − 1)/(e^h − 1)
+    /// ```
+    ///
+    /// and their integrals have no difference in them to lose digits by. A tail that is not
+    /// followed counts as an infinite loss above, and as the least one below.
+    fn on_grid(&self, interval: f64) -> Grid {
+        let (from, to) = self.reach();
+        // So narrow that five points are exact to rounding: e^y has its nearest pole of ln at
+        // a distance of πσ².
+        let widest = (self.noise / 24.0).min(self.noise * self.noise / 4.0);
+        let first = (self.loss(from) / interval).floor();
+        let cells = (self.loss(to) / interval).floor() - first;
+        let mut masses = vec![0.0; cells as usize + 3];
+        let (of_upper, of_lower) = (-(-interval).exp_m1(), interval.exp_m1());
+        let mut u = from;
+        let mut cell = 0;
+        while u < to {
+            let low = (first + cell as f64) * interval;
+            let end = match cell + 2 < masses.len() {
+                true => self.point(low + interval).clamp(u, to),
+                false => to,
+            };
+            while u < end {
+                let width = (end - u).min(widest);
+                let next = match width < widest {
+                    true => end,
+                    false => u + width,
+                };
+                for (place, weight) in GAUSS {
+                    let at = u + width * place;
+                    let t = (self.loss(at) - low).clamp(0.0, interval);
+                    let mass = width * weight * self.density(at);
+                    masses[cell + 1] += mass * (-(-t).exp_m1() / of_upper);
+                    masses[cell] += mass * ((interval - t).exp_m1() / of_lower);
+                }
+                u = next;
+            }
+            cell += 1;
+        }
+        masses[0] += BEYOND;
+        Grid::new(interval, first as i64, masses)
+    }
+}
+
+/// Points and weights of Gauss–Legendre on 0 … 1.
+const GAUSS: [(f64, f64); 5] = [
+    (0.046_910_077_030_668_004, 0.118_463_442_528_094_54),
+    (0.230_765_344_947_158_45, 0.239_314_335_249_683_23),
+    (0.5, 0.284_444_444_444_444_44),
+    (0.769_234_655_052_841_6, 0.239_314_335_249_683_23),
+    (0.953_089_922_969_332, 0.118_463_442_528_094_54),
+];
+
+/// A loss distribution on the points (first + k)·interval, and [`BEYOND`] at infinity.
+#[derive(Clone, Debug)]
+struct Grid {
+    interval: f64,
+    first: i64,
+    masses: Vec<f64>,
+    /// (λ, ln E[e^(λ·loss)]), λ rising.
+    cumulants: Vec<(f64, f64)>,
+}
+
+/// Where the distribution of a sum is looked at.
+struct Window {
+    /// λ of the tilt: e^(λ·loss), so that the tail that makes δ is the middle.
+    tilt: f64,
+    /// ln E[e^(λ·loss)]
+    cumulant: f64,
+    /// Losses from … to.
+    range: (f64, f64),
+}
+
+impl Grid {
+    fn new(interval: f64, first: i64, masses: Vec<f64>) -> Self {
+        let mut grid = Self {
+            interval,
+            first,
+            masses,
+            cumulants: Vec::new(),
+        };
+        let below = (0..8).map(|k| -0.25 * f64::from(1 << k)).rev();
+        let above = (0..60).map(|k| 0.02 * 1.2f64.powi(k));
+        let tilts = below.chain([0.0]).chain(above);
+        grid.cumulants = tilts.map(|tilt| (tilt, grid.cumulant(tilt))).collect();
+        grid
+    }
+
+    fn loss(&self, k: usize) -> f64 {
+        (self.first + k as i64) as f64 * self.interval
+    }
+
+    /// ln Σ p·e^(λ·loss)
+    fn cumulant(&self, tilt: f64) -> f64 {
+        let exponent = |k: usize| self.masses[k].ln() + tilt * self.loss(k);
+        let most = (0..self.masses.len())
+            .map(exponent)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = (0..self.masses.len())
+            .map(|k| (exponent(k) - most).exp())
+            .sum();
+        most + sum.ln()
+    }
+
+    /// The largest tilt, up to the one that is best for Chernoff's bound on δ, whose window is not
+    /// much wider than the narrowest: a tail heavier than a Gaussian's takes a smaller one.
+    fn window(&self, steps: u64, delta: f64) -> Window {
+        let rising = self.cumulants.iter().filter(|(tilt, _)| *tilt > 0.0);
+        let bound = |(tilt, of): &(f64, f64)| (steps as f64 * of - delta.ln()) / tilt;
+        let best = rising.clone().min_by(|a, b| bound(a).total_cmp(&bound(b)));
+        let best = best.expect("there are tilts above 0").0;
+        let upto = rising.filter(|(tilt, _)| *tilt <= best);
+        let windows: Vec<Window> = upto.map(|of| self.tilted(*of, steps, delta)).collect();
+        let width = |w: &Window| w.range.1 - w.range.0;
+        let narrowest = windows.iter().map(width).fold(f64::INFINITY, f64::min);
+        let fits = |w: &Window| width(w) <= WIDER * narrowest;
+        let largest = windows.into_iter().rev().find(fits);
+        largest.expect("the narrowest is not wider than itself")
+    }
+
+    /// By Chernoff's bound P[S > s] ≤ e^(T·K(μ) − μs): above, at most [`ABOVE`] of δ, and no more
+    /// than that of what wraps around, which the tilt makes e^(λ·width) of what it was; below, at
+    /// most [`BELOW`] of the tilted sum.
+    fn tilted(&self, (tilt, cumulant): (f64, f64), steps: u64, delta: f64) -> Window {
+        let t = steps as f64;
+        let allowed = (ABOVE * delta).ln();
+        let others = self.cumulants.iter().filter(|(other, _)| *other > 0.0);
+        let top = others
+            .clone()
+            .map(|(other, of)| (t * of - allowed) / other)
+            .fold(f64::INFINITY, f64::min);
+        let lower = self.cumulants.iter().filter(|(other, _)| *other < tilt);
+        let start = lower
+            .map(|(other, of)| (BELOW.ln() - t * (of - cumulant)) / (tilt - other))
+            .fold(f64::NEG_INFINITY, f64::max);
+        let start = start.max(t * self.loss(0)).min(top - self.interval);
+        // Only what comes out above 0 counts.
+        let landing = start.max(0.0);
+        let width = others
+            .filter(|(other, _)| *other > tilt)
+            .map(|(other, of)| (t * of - other * landing - allowed) / (other - tilt))
+            .fold(f64::INFINITY, f64::min);
+        let end = match width.is_finite() {
+            true => top.max(start + width),
+            false => top,
+        };
+        Window {
+            tilt,
+            cumulant,
+            range: (start, end),
+        }
+    }
+
+    /// The ε of so many steps at δ, never below the true one.
+    fn epsilon(&self, steps: u64, delta: f64) -> f64 {
+        let Window {
+            tilt,
+            cumulant,
+            range: (from, to),
+        } = self.window(steps, delta);
+        let h = self.interval;
+        let from = (from / h).floor() as i64 - 1;
+        let cells = ((to / h).ceil() as i64 + 1 - from).max(2) as usize;
+        let n = cells.next_power_of_two();
+        let t = steps as f64;
+
+        // The tilted step, wrapped around; its spectrum to the power T; the tilted sum.
+        let mut sum = vec![Complex::new(0.0, 0.0); n];
+        for (k, mass) in self.masses.iter().enumerate() {
+            let place = (self.first + k as i64).rem_euclid(n as i64) as usize;
+            sum[place].re += mass * (tilt * self.loss(k) - cumulant).exp();
+        }
+        let mut planner = FftPlanner::new();
+        planner.plan_fft_forward(n).process(&mut sum);
+        for k in 0..=n / 2 {
+            let (size, angle) = (sum[k].norm(), sum[k].arg());
+            let power = Complex::from_polar((t * size.ln()).exp(), t * angle);
+            sum[k] = power;
+            sum[(n - k) % n] = power.conj();
+        }
+        planner.plan_fft_inverse(n).process(&mut sum);
+        let tilted = |s: i64| (sum[s.rem_euclid(n as i64) as usize].re / n as f64).max(0.0);
+
+        // Rounding: T products of spectra and log₂ n stages, each of one part in 2⁵², of the
+        // largest cell, over as many cells as the untilting e^(−λs) leaves alive.
+        let peak = (0..n).map(|k| tilted(k as i64)).fold(0.0, f64::max);
+        let alive = (1.0 / (tilt * h) + 1.0).min(n as f64);
+        let rounding = peak * alive * f64::EPSILON * (t + 64.0);
+        let untilted = |s: f64| (t * cumulant - tilt * s).exp();
+        let certain = ABOVE * delta + t * BEYOND;
+
+        // δ(ε) = Σ_{s>ε} p(s) − Σ_{s>ε} p(s)e^(ε−s), from the highest loss down.
+        let (mut mass, mut shrunk) = (0.0, 0.0);
+        let shrink = (-h).exp();
+        let last = from + n as i64 - 1;
+        for s in (from.max(0)..=last).rev() {
+            let epsilon = s as f64 * h;
+            let slack = certain + rounding * untilted(epsilon);
+            if mass - shrunk + slack > delta {
+                // From this point to the one above, δ(ε + x) = mass − e^x·shrunk.
+                let further = ((mass - (delta - slack)) / shrunk).ln();
+                return epsilon
+                    + if further.is_nan() {
+                        h
+                    } else {
+                        further.clamp(0.0, h)
+                    };
+            }
+            let p = tilted(s) * untilted(epsilon);
+            mass += p;
+            shrunk = (shrunk + p) * shrink;
+        }
+        (from.max(0)) as f64 * h
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::normal::{gaussian_delta, gaussian_epsilon};
+    use super::*;
+
+    fn grid(noise: f64, sampling: f64, direction: Direction, interval: f64) -> Grid {
+        OneStep {
+            noise,
+            sampling,
+            direction,
+        }
+        .on_grid(interval)
+    }
+
+    /// Without sampling the loss of T steps is that of one with σ/√T, whose δ(ε) is known.
+    #[test]
+    fn without_sampling_it_is_the_exact_gaussian() {
+        for direction in [Direction::Remove, Direction::Add] {
+            for (noise, steps, delta) in [
+                (1.0, 1, 1e-5),
+                (4.0, 1, 1e-6),
+                (3.0, 9, 1e-5),
+                (20.0, 400, 1e-9),
+            ] {
+                let exact = gaussian_epsilon(noise / f64::from(steps as u32).sqrt(), delta);
+                let found = grid(noise, 1.0, direction, 1e-4).epsilon(steps, delta);
+                assert!(found >= exact, "{found} is below {exact}");
+                assert!(found < 1.0005 * exact + 1e-4, "{found}, exactly {exact}");
+                let delta_there = gaussian_delta(noise / f64::from(steps as u32).sqrt(), found);
+                assert!(delta_there <= delta);
+            }
+        }
+    }
+
+    #[test]
+    fn a_step_has_all_its_mass_and_moves_no_expectation() {
+        for direction in [Direction::Remove, Direction::Add] {
+            let grid = grid(0.8, 0.01, direction, 1e-3);
+            let sum: f64 = grid.masses.iter().sum();
+            assert!((sum - 1.0).abs() < 1e-12, "{sum}");
+            // E[e^−loss] = Σ Q = 1, kept exactly by the two shares.
+            let other: f64 = (0..grid.masses.len())
+                .map(|k| grid.masses[k] * (-grid.loss(k)).exp())
+                .sum();
+            assert!((other - 1.0).abs() < 1e-12, "{other}");
+        }
+    }
+}
