@@ -100,6 +100,12 @@ impl<'a> Section<'a> {
         self.problems.note(key, message);
     }
 
+    /// Names keys that may be written here and are asked for only where they are: who mistypes
+    /// one is told of it.
+    pub fn knows(&mut self, keys: &[&str]) {
+        self.asked.extend(keys.iter().map(|key| (*key).to_owned()));
+    }
+
     /// Whether the key was written.
     pub fn has(&self, key: &str) -> bool {
         self.given.contains_key(key)

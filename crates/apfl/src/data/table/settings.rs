@@ -69,6 +69,7 @@ impl Table {
     /// Reads `[data]`.
     pub fn read(s: &mut Section<'_>, common: Common) -> Self {
         let paths = read_paths(s);
+        s.knows(&["split", "header"]);
         let split_required = s.has("split");
         let client = read_client(s);
         let partition = (client == ClientOf::Nobody).then(|| Partition::read(s, "iid"));

@@ -90,10 +90,12 @@ impl Table {
                         ClientOf::Nobody => "lower data.clients, ",
                         _ => "",
                     };
-                    format!(
-                        "{fewer}lower data.validation, or leave such clients out with \
-                         data.min_examples = {more}"
-                    )
+                    // A single row is held out whatever the share.
+                    let share = match rows.len() {
+                        1 => "",
+                        _ => "lower data.validation, or ",
+                    };
+                    format!("{fewer}{share}leave such clients out with data.min_examples = {more}")
                 };
                 let plural = if rows.len() == 1 { "" } else { "s" };
                 troubles.note(format!(
