@@ -329,6 +329,7 @@ impl Spec {
 
     fn read_used_pace(&self, s: &mut Section<'_>, algorithm: &AlgorithmSpec) -> PlannedPace {
         let most = 1u64 << 40;
+        s.knows(&["local_steps", "local_epochs"]);
         let work = if s.has("local_epochs") {
             if s.has("local_steps") {
                 s.problem(
