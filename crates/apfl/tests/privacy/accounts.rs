@@ -7,9 +7,12 @@ fn cost(noise: f64, sampling: f64, steps: u64, delta: f64) -> Cost {
     Mechanism { noise, sampling }.cost(steps, delta)
 }
 
+/// σ, q, steps and δ.
+type Setting = (f64, f64, u64, f64);
+
 /// (σ, q, steps, δ), the PRV accountant's bound, which includes its error of 0.01, and
 /// dp-accounting's PLD at an interval of 1e-4.
-const ROWS: [((f64, f64, u64, f64), f64, f64); 7] = [
+const ROWS: [(Setting, f64, f64); 7] = [
     ((0.8, 0.001, 100, 1e-6), 0.270403, 0.260339),
     ((1.5, 0.05, 100, 1e-6), 1.953853, 1.943736),
     ((2.0, 0.2, 100, 1e-6), 5.672056, 5.661788),

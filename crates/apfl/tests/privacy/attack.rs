@@ -36,7 +36,7 @@ fn advantage(privacy: Option<&str>) -> (f64, Option<f64>) {
     let plan = spec.plan().unwrap();
     let mut data = InMemory::classes((0..WIDTH).map(|k| k.to_string()), ["no", "yes"]);
     for client in 0..3u64 {
-        data.add(&client.to_string(), rows(client), 0.5).unwrap();
+        data.add(client.to_string(), rows(client), 0.5).unwrap();
     }
     let data = Arc::new(data);
     let w0 = model.layout().uniform(&mut stream(1, Purpose::Init, 0, 0));
