@@ -18,6 +18,7 @@ fn what_does_not_go_with_a_choice_is_refused() {
         ("alpha_every = 'step'", "algorithm.alpha_every"),
         ("alpha_l2 = 0.1", "algorithm.alpha_l2"),
         ("alpha_rate = 0.1", "algorithm.alpha_rate"),
+        ("alpha_on = 'aside'", "algorithm.alpha_on"),
         ("preset = 'fedtorch'", "algorithm.preset"),
     ] {
         let said = problems(&format!("{chosen}, {more}"));
