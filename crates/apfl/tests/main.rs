@@ -3,6 +3,7 @@
 
 mod agnostic;
 mod algorithms;
+mod alpha_aside;
 mod architecture;
 mod averaging;
 mod bad_data;
