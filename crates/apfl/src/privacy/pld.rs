@@ -459,7 +459,7 @@ mod tests {
                 (0.8, 0.01, 3, 1e-5),
                 (1.0, 0.3, 6, 1e-6),
                 (2.0, 0.1, 9, 1e-9),
-                (0.5, 0.001, 4, 1e-7),
+                (0.5, 0.05, 4, 1e-7),
             ] {
                 let grid = grid(noise, sampling, direction, 0.02);
                 let mut sum = vec![1.0];

@@ -72,18 +72,17 @@ fn rounds_that_are_repeated_count_again() {
     let of = |level: &str| {
         format!("federation.privacy={{ level = '{level}', noise = 2.0, noise_seed = 'system' }}")
     };
-    let settings = |privacy| {
-        [
-            privacy,
-            "checkpoint.every=2",
-            "federation.participation=0.5",
-        ]
-    };
-    let (whole, entered) = finished(&settings(&of("client")), &[]);
+    let privacy = of("client");
+    let half = [
+        &privacy,
+        "checkpoint.every=2",
+        "federation.participation=0.5",
+    ];
+    let (whole, entered) = finished(&half, &[]);
     let whole = whole.summary.privacy.unwrap();
     assert_eq!((entered, whole.steps, whole.repeated), (6, 6, 0));
     assert!(!whole.simulation);
-    let (resumed, entered) = finished(&settings(&of("client")), &[3, 5]);
+    let (resumed, entered) = finished(&half, &[3, 5]);
     let spent = resumed.summary.privacy.clone().unwrap();
     assert_eq!((entered, spent.steps, spent.repeated), (8, 8, 2));
     let cost = Mechanism {
