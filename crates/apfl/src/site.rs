@@ -3,12 +3,11 @@
 //! A [`Site`] gives batches, gradients and rates. It knows no names, no files, no clock
 //! and no other client.
 
+use rand::Rng;
+
 use crate::choice::Candidate;
 use crate::data::augment::Augmentation;
 use crate::data::{Batch, Examples, Features, Targets};
-use crate::metrics::assessment::{Answer, Values};
-use crate::metrics::{Assessment, Tally};
-use crate::model::loss::predicted;
 use crate::model::{Model, Step, Workspace};
 use crate::params::Params;
 use crate::rng::Stream;
@@ -17,12 +16,14 @@ use crate::schedule::{Clock, Schedule};
 mod predictor;
 mod private;
 mod sampler;
+mod scoring;
 mod sgd;
 
 pub use predictor::Predictor;
 use private::PrivateState;
 pub use private::PrivateSteps;
 use sampler::Sampler;
+use scoring::EVALUATION_ROWS;
 pub use sgd::Sgd;
 
 /// How much a client works in one round.
@@ -95,99 +96,6 @@ impl Default for Scratch {
     }
 }
 
-/// Rows of evaluation that go through a model at once.
-const EVALUATION_ROWS: usize = 256;
-
-impl Scratch {
-    /// The loss of every one of those examples.
-    pub fn losses(
-        &mut self,
-        model: &dyn Model,
-        predictor: &Predictor<'_>,
-        examples: &Examples,
-    ) -> Vec<f64> {
-        let mut losses = Vec::with_capacity(examples.len());
-        for start in (0..examples.len()).step_by(EVALUATION_ROWS) {
-            let batch = examples.batch(start, EVALUATION_ROWS);
-            let outputs = predictor.outputs(model, &batch, &mut self.workspace);
-            let rows = outputs.chunks_exact(model.outputs()).enumerate();
-            losses.extend(rows.map(|(k, z)| model.tally(&examples.batch(start + k, 1), z).loss));
-        }
-        losses
-    }
-
-    /// Loss and hits of `predictor` on all of those examples.
-    pub fn tally(
-        &mut self,
-        model: &dyn Model,
-        predictor: &Predictor<'_>,
-        examples: &Examples,
-    ) -> Tally {
-        let mut tally = Tally::default();
-        for start in (0..examples.len()).step_by(EVALUATION_ROWS) {
-            let batch = examples.batch(start, EVALUATION_ROWS);
-            let outputs = predictor.outputs(model, &batch, &mut self.workspace);
-            tally.add(&model.tally(&batch, outputs));
-        }
-        tally
-    }
-}
-
-impl Scratch {
-    /// The sums that final scores are made of; `center` is what a client without a model would
-    /// answer where numbers are predicted: the mean of its training examples.
-    pub fn assess(
-        &mut self,
-        model: &dyn Model,
-        predictor: &Predictor<'_>,
-        examples: &Examples,
-        classes: usize,
-        center: f64,
-    ) -> Assessment {
-        let (loss, width) = (model.loss(), model.outputs());
-        let mut outputs = Vec::with_capacity(examples.len() * width);
-        for start in (0..examples.len()).step_by(EVALUATION_ROWS) {
-            let batch = examples.batch(start, EVALUATION_ROWS);
-            outputs.extend_from_slice(predictor.outputs(model, &batch, &mut self.workspace));
-        }
-        let truths = match examples.targets() {
-            Targets::Classes(truths) => truths,
-            Targets::Values(truths) => {
-                let mut values = Values::default();
-                for (z, truth) in outputs.iter().zip(truths) {
-                    let truth = f64::from(*truth);
-                    let (error, plain) = (f64::from(*z) - truth, center - truth);
-                    values.truth.add(truth);
-                    values.absolute += error.abs();
-                    values.squared += error * error;
-                    values.mean_absolute += plain.abs();
-                    values.mean_squared += plain * plain;
-                }
-                return Assessment {
-                    values: Some(values),
-                    ..Assessment::default()
-                };
-            }
-        };
-        let mut said = Vec::with_capacity(truths.len());
-        for z in outputs.chunks_exact(width) {
-            let mut ranks = Vec::new();
-            loss.ranks(z, classes, &mut ranks);
-            said.push((loss.present(z, classes), ranks));
-        }
-        let rows = outputs.chunks_exact(width).zip(truths).zip(&said);
-        Assessment::of_classes(
-            classes,
-            rows.map(|((z, truth), (scores, ranks))| Answer {
-                truth: *truth as usize,
-                answer: predicted(z) as usize,
-                probabilities: loss.has_probabilities().then_some(&scores[..]),
-                ranks,
-            }),
-        )
-    }
-}
-
 /// A loss that is not a finite number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trouble {
@@ -225,6 +133,9 @@ pub struct Site<'a> {
     augmentation: Option<Augmentation>,
     choice: Option<Candidate>,
     private: Option<PrivateState>,
+    /// What dropout's masks come from, and that of the batch.
+    masks: Option<Stream>,
+    mask: u64,
 }
 
 impl std::fmt::Debug for Site<'_> {
@@ -267,7 +178,21 @@ impl<'a> Site<'a> {
             augmentation: None,
             choice: None,
             private: None,
+            masks: None,
+            mask: 0,
         }
+    }
+
+    /// The same, with `rng` for the outputs of hidden layers that a step drops, where the model
+    /// drops some: a mask for every batch, the same for every model that sees it.
+    pub fn dropping(mut self, rng: Stream) -> Self {
+        self.masks = Some(rng);
+        self
+    }
+
+    /// The round, from 1.
+    pub fn round(&self) -> u64 {
+        self.round
     }
 
     /// The same at a client that has chosen what it serves.
@@ -354,6 +279,8 @@ impl<'a> Site<'a> {
     /// The next mini-batch of a part of the examples; every part has an order of its own.
     pub fn next_batch_of(&mut self, part: Part) {
         self.batches += 1;
+        // Never 0, which is no mask.
+        self.mask = self.masks.as_mut().map_or(0, |rng| rng.next_u64() | 1);
         let m = self.train.len();
         let size = self.pace.batch;
         let all = part == Part::Whole && size.is_none_or(|size| size >= m);
@@ -411,6 +338,15 @@ impl<'a> Site<'a> {
         self.scratch.aside.fill(chosen);
     }
 
+    /// Of the examples put aside only the next batch stays there: all batches of that part are
+    /// that one from now on. Returns how many steps make a pass over the others.
+    pub fn keep_one_batch_aside(&mut self) -> u64 {
+        let Scratch { rest, aside, .. } = &mut *self.scratch;
+        let rows = aside.draw(self.pace.batch, &mut self.rng).to_vec();
+        aside.fill(rows);
+        self.pace.steps_per_epoch(rest.len())
+    }
+
     /// The training examples of this client.
     pub fn examples(&self) -> usize {
         self.train.len()
@@ -431,6 +367,7 @@ impl<'a> Site<'a> {
         let examples = if self.whole { self.train } else { batch };
         let batch = Batch {
             number: *drawn,
+            mask: self.mask,
             ..examples.all()
         };
         work(self.model, &batch, workspace)
