@@ -131,11 +131,10 @@ impl Normalize {
             sums,
             scale,
         } = space;
-        let rows = delta.chunks_exact_mut(self.width);
-        let rows = rows.zip(normal.chunks_exact(self.width)).enumerate();
         match self.over {
             Over::Batch => {
-                sum(self.width, rows.map(|(_, (delta, x))| (&*delta, x)), sums);
+                let rows = delta.chunks_exact(self.width);
+                sum(self.width, rows.zip(normal.chunks_exact(self.width)), sums);
                 let share = 1.0 / (normal.len() / self.width).max(1) as f32;
                 let [deltas, products] = sums;
                 let rows = delta.chunks_exact_mut(self.width);
@@ -148,7 +147,9 @@ impl Normalize {
             }
             Over::Row => {
                 let share = 1.0 / self.width as f32;
-                for (row, (delta, x)) in rows {
+                let rows = delta.chunks_exact_mut(self.width);
+                let rows = rows.zip(normal.chunks_exact(self.width));
+                for ((delta, x), inverse) in rows.zip(&*inverse) {
                     let (mut mean, mut along) = (0.0, 0.0);
                     for ((delta, s), x) in delta.iter_mut().zip(&*scale).zip(x) {
                         *delta *= s;
@@ -156,7 +157,7 @@ impl Normalize {
                         along += *delta * x;
                     }
                     for (delta, x) in delta.iter_mut().zip(x) {
-                        *delta = inverse[row] * (*delta - share * (mean + x * along));
+                        *delta = inverse * (*delta - share * (mean + x * along));
                     }
                 }
             }
