@@ -66,6 +66,29 @@ fn on_a_screen(text: &str) -> String {
     lines.join("\n")
 }
 
+/// An error where a file that is about to be written is one of a run's own, or has not the ending
+/// that it should have: what was typed by mistake is not written over.
+pub fn require_free(flag: &str, path: &Path, endings: &[&str]) -> Result<()> {
+    let refused = |what: String| Err(Error::Request(format!("{flag} {}: {what}", path.display())));
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if !endings.contains(&ending) {
+        return refused(format!("the name must end in .{}", endings.join(" or .")));
+    }
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let of_run = absolute
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .any(|directory| directory.join("spec.toml").exists());
+    let page = absolute
+        .file_name()
+        .is_some_and(|name| name == "report.html");
+    match of_run && !page && absolute.exists() {
+        true => refused("the file is a run's own; give another name".into()),
+        false => Ok(()),
+    }
+}
+
 /// What a user is told of an error: the library's words, and this program's way out.
 pub fn told(error: &Error) -> String {
     match error {

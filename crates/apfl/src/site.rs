@@ -7,94 +7,28 @@ use rand::Rng;
 
 use crate::choice::Candidate;
 use crate::data::augment::Augmentation;
-use crate::data::{Batch, Examples, Features, Targets};
+use crate::data::{Batch, Examples};
 use crate::model::{Model, Step, Workspace};
 use crate::params::Params;
 use crate::rng::Stream;
-use crate::schedule::{Clock, Schedule};
+use crate::schedule::Clock;
 
+mod pace;
 mod predictor;
 mod private;
 mod sampler;
 mod scoring;
+mod scratch;
 mod sgd;
 
+pub use pace::{LocalWork, Pace};
 pub use predictor::Predictor;
 use private::PrivateState;
 pub use private::PrivateSteps;
 use sampler::Sampler;
 use scoring::EVALUATION_ROWS;
+pub use scratch::Scratch;
 pub use sgd::Sgd;
-
-/// How much a client works in one round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LocalWork {
-    /// τ steps.
-    Steps(u64),
-    /// E·⌈m/batch⌉ steps.
-    Epochs(u64),
-}
-
-/// How every client trains.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// Steps or epochs a round.
-    pub work: LocalWork,
-    /// Examples a step; `None`: all of the client's.
-    pub batch: Option<usize>,
-    /// `training.learning_rate`.
-    pub learning_rate: f64,
-    /// How it changes.
-    pub schedule: Schedule,
-    /// β of local momentum: [`Sgd`] takes it into account.
-    pub momentum: f64,
-}
-
-impl Pace {
-    /// Steps that make one pass over `m` examples.
-    pub fn steps_per_epoch(&self, m: usize) -> u64 {
-        self.batch.map_or(1, |batch| m.div_ceil(batch) as u64)
-    }
-
-    /// Local steps of one round of a client with `m` training examples.
-    pub fn steps(&self, m: usize) -> u64 {
-        match self.work {
-            LocalWork::Steps(tau) => tau,
-            LocalWork::Epochs(epochs) => epochs * self.steps_per_epoch(m),
-        }
-    }
-}
-
-/// A thread's own memory, reused from client to client.
-#[derive(Clone, Debug)]
-pub struct Scratch {
-    workspace: Workspace,
-    batch: Examples,
-    whole: Sampler,
-    rest: Sampler,
-    aside: Sampler,
-    spare: Vec<Params>,
-    /// Batches drawn: the name of the latest.
-    drawn: u64,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self {
-            workspace: Workspace::default(),
-            batch: Examples::new(
-                0,
-                Features::Floats(Vec::new()),
-                Targets::Classes(Vec::new()),
-            ),
-            whole: Sampler::default(),
-            rest: Sampler::default(),
-            aside: Sampler::default(),
-            spare: Vec::new(),
-            drawn: 0,
-        }
-    }
-}
 
 /// A loss that is not a finite number.
 #[derive(Clone, Copy, Debug, PartialEq)]

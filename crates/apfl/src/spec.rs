@@ -110,6 +110,14 @@ impl Spec {
         Ok(())
     }
 
+    /// The same as if overrides had been written in the file: a kind that is set from now on drops
+    /// what it does not have, whoever said it.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.set.clear();
+        self
+    }
+
     /// Sets the value of a key such as `training.rounds`.
     pub(crate) fn put(&mut self, key: &str, value: Value) {
         let mut path: Vec<&str> = key.split('.').collect();

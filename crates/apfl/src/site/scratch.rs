@@ -1,0 +1,37 @@
+//! A thread's own memory.
+
+use super::Sampler;
+use crate::data::{Examples, Features, Targets};
+use crate::model::Workspace;
+use crate::params::Params;
+
+/// A thread's own memory, reused from client to client.
+#[derive(Clone, Debug)]
+pub struct Scratch {
+    pub(super) workspace: Workspace,
+    pub(super) batch: Examples,
+    pub(super) whole: Sampler,
+    pub(super) rest: Sampler,
+    pub(super) aside: Sampler,
+    pub(super) spare: Vec<Params>,
+    /// Batches drawn: the name of the latest.
+    pub(super) drawn: u64,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            workspace: Workspace::default(),
+            batch: Examples::new(
+                0,
+                Features::Floats(Vec::new()),
+                Targets::Classes(Vec::new()),
+            ),
+            whole: Sampler::default(),
+            rest: Sampler::default(),
+            aside: Sampler::default(),
+            spare: Vec::new(),
+            drawn: 0,
+        }
+    }
+}
