@@ -15,7 +15,11 @@ use crate::output::print;
 /// Writes one model of a run to a file.
 pub fn export(args: &args::Export) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
-    let model = read_model(&run, args.model, args.client.as_deref())?;
+    let model = read_model(
+        &run,
+        args.model,
+        args.client.as_deref().or(run.site.as_deref()),
+    )?;
     let (layout, params) = (model.layout(), model.params());
     match args.out.extension().and_then(|e| e.to_str()) {
         Some("safetensors") => {

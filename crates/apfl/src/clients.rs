@@ -159,6 +159,8 @@ pub enum Keep<'a> {
     Nothing,
     /// They are in [`Delivered::models`].
     HandOver,
+    /// The process that owns a client keeps them where it likes, as a site does.
+    There,
     /// The process that owns a client writes them, and nobody else sees them.
     In(&'a ModelFiles),
 }
@@ -177,7 +179,7 @@ pub struct ModelFiles {
 }
 
 impl ModelFiles {
-    fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
+    pub(crate) fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
         let place = place as u64;
         self.personal.write(place, &bytes_of(&models.personal))?;
         self.localized.write(place, &bytes_of(&models.localized))?;
@@ -525,6 +527,12 @@ impl<A: Algorithm> Clients<A> {
         &shared[number * len..][..len]
     }
 
+    /// The one of several shared models that is a client's.
+    pub fn shared_of(&self, client: usize, shared: &[f32]) -> Result<Params> {
+        let own = self.memories.look(client, |m| self.algorithm.cluster(m))?;
+        Ok(self.of_cluster(shared, own.unwrap_or(0)).to_vec())
+    }
+
     /// The losses of all models that a client may choose from, on its held-out rows, after a
     /// local round as in delivery, on a copy of its memory. `None` as in [`Clients::train`].
     pub fn hold_out(
@@ -686,6 +694,11 @@ impl<A: Algorithm> Clients<A> {
         archive.read(part, &self.fields(), clients, &mut |client, arrays| {
             self.restore(client, arrays)
         })
+    }
+
+    /// Whether clients of this algorithm remember anything.
+    pub fn remembers(&self) -> bool {
+        !self.fields().is_empty()
     }
 
     /// The arrays of any memory.

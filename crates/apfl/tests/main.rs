@@ -17,6 +17,7 @@ mod equations;
 mod examples;
 mod family;
 mod faults;
+mod federation;
 mod front_door;
 mod gradients;
 mod identities;
