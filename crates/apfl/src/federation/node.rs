@@ -445,6 +445,7 @@ impl Node {
             let run = self.site.state.join("run");
             let new = self.site.state.join("run.new");
             let _ = fs::remove_dir_all(&new); // a killed node's
+            create_directory(&new)?;
             write_site(
                 &new,
                 &agreement.terms.spec,

@@ -1,9 +1,14 @@
-"""`python -m apfl.flower new DIR --spec spec.toml`: an app folder for `flwr run`."""
+"""Federations on Flower.
+
+`python -m apfl.flower new DIR --spec spec.toml` writes an app folder for `flwr run`.
+`python -m apfl.flower node …` is `flower-supernode …` that runs no code of a server's.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -19,7 +24,7 @@ name = "{name}"
 version = "1.0.0"
 description = "A federation over sites, trained by apfl {version}"
 license = {{ file = "LICENSE" }}
-dependencies = []
+dependencies = ["flwr>=1.41"]
 
 [tool.flwr.app]
 publisher = "apfl"
@@ -50,16 +55,31 @@ def new(directory: Path, spec: Path, out: Path, name: str) -> str:
         name=name,
         version=version()[0],
         out=json.dumps(str(out.absolute())),
-        spec=json.dumps(text),  # a JSON text is a TOML text
+        spec=json.dumps(text, ensure_ascii=False),  # a text of JSON is one of TOML
     )
     (directory / "pyproject.toml").write_text(project)
     (directory / "LICENSE").write_text(LICENSE)
     return hash
 
 
+def node(arguments: list[str]) -> int:
+    """Becomes a SuperNode whose processes refuse bundles with code."""
+    guard = str(Path(__file__).with_name("guard"))
+    path = os.environ.get("PYTHONPATH")
+    environment = os.environ | {"PYTHONPATH": f"{guard}{os.pathsep}{path}" if path else guard}
+    os.execvpe("flower-supernode", ["flower-supernode", *arguments], environment)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m apfl.flower", description=__doc__)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["node"]:
+        return node(given[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m apfl.flower",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("new", help="write an app folder for flwr run")
     make.add_argument("directory", type=Path)
@@ -71,7 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
         help="the run directory at the server (default: runs/federation here)",
     )
     make.add_argument("--name", default="apfl-federation", help="the app's name")
-    asked = parser.parse_args(arguments)
+    commands.add_parser("node", help="a SuperNode that runs no code of a server's")
+    asked = parser.parse_args(given)
     try:
         hash = new(asked.directory, asked.spec, asked.out, asked.name)
     except SpecError as error:
