@@ -1,32 +1,34 @@
-"""Loaded by every Python process of a SuperNode that `python -m apfl.flower node` started."""
+"""Loaded by every Python process of a SuperNode that `python -m apfl.flower node` started: puts the
+guard around what unpacks bundles, when its module is first imported."""
 
 import importlib.abc
 import importlib.util
 import sys
+from types import ModuleType
+from typing import Any
+
+WHAT_UNPACKS = "flwr.cli.install"
 
 
-class Guard(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Puts the guard around what unpacks bundles, when its module is first imported."""
+class Guard(importlib.abc.MetaPathFinder):
+    """Finds that module as others do, and changes it when it is loaded."""
 
-    name = "flwr.cli.install"
-
-    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        if name != self.name:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != WHAT_UNPACKS:
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        self.loader = spec.loader
-        spec.loader = self
-        return spec
+        found: Any = importlib.util.find_spec(name)
+        load = found.loader.exec_module
 
-    def create_module(self, spec):  # type: ignore[no-untyped-def]
-        return self.loader.create_module(spec)
+        def exec_module(module: ModuleType) -> None:
+            from apfl.flower._guard import guarded
 
-    def exec_module(self, module):  # type: ignore[no-untyped-def]
-        self.loader.exec_module(module)
-        from apfl.flower._guard import guarded
+            load(module)
+            unpacks: Any = module
+            unpacks.install_from_fab = guarded(unpacks.install_from_fab)
 
-        module.install_from_fab = guarded(module.install_from_fab)
+        found.loader.exec_module = exec_module
+        return found
 
 
 sys.meta_path.insert(0, Guard())
