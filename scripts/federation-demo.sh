@@ -153,9 +153,12 @@ start_node() { # NAME: its SuperNode
         --node-config "client=\"$name\" data=\"$work/tables/$name.csv\" state=\"$work/state-$name\" accept=\"first\""
     echo "$last" >"$work/node-$name.pid"
 }
-restart_node() { # NAME: as systemd would: again and again, until Flower lets it in
-    local name=$1
-    until start_node "$name" && sleep 8 && kill -0 "$last" 2>/dev/null; do :; done
+restart_node() { # NAME: as systemd would, again and again: Flower does not let it in at once
+    until [ -e "$work/run/summary.json" ]; do
+        start_node "$1"
+        while kill -0 "$last" 2>/dev/null && [ ! -e "$work/run/summary.json" ]; do sleep 1; done
+        sleep 3
+    done
 }
 patiently() { # SECONDS COMMAND…: until it succeeds
     local until=$((SECONDS + $1))

@@ -9,12 +9,15 @@ mod data;
 mod faults;
 mod federation;
 mod files;
+mod inputs;
+mod limits;
 mod privacy;
 mod program;
 #[path = "../../apfl/tests/published_data.rs"]
 mod published_data;
 mod report;
 mod resume;
+mod short_run;
 #[path = "../../apfl/tests/skipped.rs"]
 mod skipped;
 mod state;

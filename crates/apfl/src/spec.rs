@@ -10,7 +10,7 @@ use crate::attack::Attack;
 use crate::data::Source;
 use crate::error::{Error, Result};
 use crate::model::Architecture;
-use crate::privacy::PrivacySettings;
+use crate::privacy::{NoiseSeed, PrivacySettings};
 use crate::schedule::{Per, Schedule};
 use crate::settings::{Problems, Section, shown};
 use crate::site::LocalWork;
@@ -207,6 +207,13 @@ impl Spec {
                     s.forgive_unknown(self.set_within("federation"));
                 }
                 let share = f64::MIN_POSITIVE..=1.0;
+                let sites = sites::read(s);
+                // Over sites it is no simulation.
+                let noise_seed = match sites {
+                    Some(_) => NoiseSeed::System,
+                    None => NoiseSeed::Seed,
+                };
+                let privacy = PrivacySettings::read(s, noise_seed);
                 let weights = [
                     ("uniform", Weights::Uniform),
                     ("examples", Weights::Examples),
@@ -217,8 +224,8 @@ impl Spec {
                     Aggregation::read(s),
                     self.read_attack(s),
                     self.read_server(s),
-                    PrivacySettings::read(s),
-                    sites::read(s),
+                    privacy,
+                    sites,
                 )
             });
         let mut notes = Vec::new();

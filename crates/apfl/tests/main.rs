@@ -3,6 +3,7 @@
 
 mod agnostic;
 mod algorithms;
+mod alpha_aside;
 mod architecture;
 mod averaging;
 mod bad_data;
@@ -18,6 +19,7 @@ mod examples;
 mod family;
 mod faults;
 mod federation;
+mod final_scores;
 mod front_door;
 mod gradients;
 mod identities;

@@ -8,6 +8,7 @@
 //! | `accepted` | the hash of the accepted terms |
 //! | `agreement.json` | what all agreed on; every order must name its hash |
 //! | `memories/memory-R-D.safetensors` | what the client remembers after round R |
+//! | `released/` | the last answers whose noise cannot be made again: a letter that comes twice gets the same one |
 //! | `run/` | what delivery left: a run directory of this one client, for `apfl predict` |
 //! | `log` | what happened, errors in full: they do not leave the site |
 
@@ -25,13 +26,18 @@ use crate::engine::message::{decode, encode, joined, split};
 use crate::engine::remote::{Answer, Ask, Done, Errand, Fruit, Place};
 use crate::error::{Error, Result, SiteCode, at};
 use crate::model::kernels::lanes;
+use crate::privacy::NoiseSeed;
 use crate::run::{Program, write_site};
 use crate::spec::{Plan, PlannedSites, Resources};
 use crate::store::archive::ArchiveDirectory;
+use crate::store::atomic::write_privately;
 use crate::store::lock::DirectoryLock;
 use crate::store::private::{create_directory, create_file};
 use crate::store::{UtcTime, write_atomically};
 use crate::training::at_site;
+
+/// How many answers are kept whose noise cannot be made again.
+const RELEASED: usize = 4;
 
 /// How long a letter waits for the one before it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -111,6 +117,10 @@ impl Node {
     /// Answers a letter. What went wrong, if anything, is told here and in the log; the answer
     /// has a code alone.
     pub fn answer(&self, letter: &[u8]) -> (Vec<u8>, Option<Error>) {
+        let before = self.site.state.join("released").join(name_of(letter));
+        if let Ok(answer) = fs::read(before) {
+            return (answer, None);
+        }
         let result = catch_unwind(AssertUnwindSafe(|| self.read(letter)));
         let result = result.unwrap_or_else(|_| {
             Err(Error::Panic {
@@ -119,7 +129,14 @@ impl Node {
             })
         });
         match result {
-            Ok((update, done)) => (answered(letter, update, Ok(done)), None),
+            Ok((answer, kept)) => match kept.then(|| self.release(letter, &answer)) {
+                None | Some(Ok(())) => (answer, None),
+                Some(Err(error)) => {
+                    self.log(&error.to_string());
+                    let refused = answered(letter, Vec::new(), Err(SiteCode::State));
+                    (refused, Some(error))
+                }
+            },
             Err(error) => {
                 let code = self.code_of(&error);
                 self.log(&format!("{code}: {error}"));
@@ -170,7 +187,24 @@ impl Node {
         })
     }
 
-    fn read(&self, letter: &[u8]) -> Result<(Vec<u8>, Done)> {
+    /// Keeps an answer whose noise cannot be made again, before it leaves: what comes of the same
+    /// letter is one release. The last few are kept.
+    fn release(&self, letter: &[u8], answer: &[u8]) -> Result<()> {
+        let directory = self.site.state.join("released");
+        create_directory(&directory)?;
+        let made = |path: &PathBuf| fs::metadata(path).and_then(|m| m.modified()).ok();
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        let mut kept: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        kept.sort_by_key(made);
+        let surplus = kept.len().saturating_sub(RELEASED - 1);
+        for path in &kept[..surplus] {
+            let _ = fs::remove_file(path); // in nobody's way but the disk's
+        }
+        write_privately(&directory.join(name_of(letter)), answer)
+    }
+
+    /// The answer to a letter, and whether it must be kept.
+    fn read(&self, letter: &[u8]) -> Result<(Vec<u8>, bool)> {
         let (payload, ask): (_, Ask) = split(letter)?;
         let told = |fruit| Done {
             shared: None,
@@ -180,14 +214,19 @@ impl Node {
         match ask {
             Ask::Survey(terms) => {
                 let told_of = encode(&self.survey(decode(&terms)?)?);
-                Ok((Vec::new(), told(Fruit::Survey(told_of))))
+                let done = told(Fruit::Survey(told_of));
+                Ok((answered(letter, Vec::new(), Ok(done)), false))
             }
             Ask::Agree(agreement) => {
                 let text = String::from_utf8_lossy(&agreement);
                 self.agree(&Agreement::from_json(&text)?)?;
-                Ok((Vec::new(), told(Fruit::Nothing)))
+                let done = told(Fruit::Nothing);
+                Ok((answered(letter, Vec::new(), Ok(done)), false))
             }
-            Ask::Work(errand) => self.work(*errand, payload),
+            Ask::Work(errand) => {
+                let (update, done, kept) = self.work(*errand, payload)?;
+                Ok((answered(letter, update, Ok(done)), kept))
+            }
         }
     }
 
@@ -399,7 +438,8 @@ impl Node {
         plan.setup_with(dataset, Resources::default())
     }
 
-    fn work(&self, errand: Errand, payload: &[u8]) -> Result<(Vec<u8>, Done)> {
+    /// Carries out an errand; also says whether its noise cannot be made again.
+    fn work(&self, errand: Errand, payload: &[u8]) -> Result<(Vec<u8>, Done, bool)> {
         let Some(agreement) = self.agreement()? else {
             let why = "an order came before anything was agreed on";
             return self.refuse(SiteCode::OtherAgreement, why);
@@ -459,8 +499,15 @@ impl Node {
             fs::rename(&new, &run).map_err(at_path(&run))?;
             self.log("delivered: the models are in run/");
         }
-        Ok((update, done))
+        let private = site_setup.world.private;
+        let once = private.is_some_and(|how| how.noise_seed == NoiseSeed::System);
+        Ok((update, done, once))
     }
+}
+
+/// What the answer to a letter is called.
+fn name_of(letter: &[u8]) -> String {
+    hex(&digest_of_pieces([letter]))
 }
 
 fn at_path(path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<'_> {

@@ -271,7 +271,7 @@ impl Sums {
             .filter(|_| !setup.choices.list.is_empty())
             .map(|choosing| Prior::of(&setup.choices, choosing.prior));
         Ok(Summary {
-            rounds: setup.rounds,
+            rounds: training.round(),
             skipped: skipped.iter().map(name).collect(),
             fingerprint: training.fingerprint()?,
             prior,

@@ -23,6 +23,7 @@ use crate::store::archive::{MemoryArchive, Written};
 pub(super) trait Rounds: Send {
     fn round(&self) -> u64;
     fn step(&self) -> u64;
+    fn until(&self) -> u64;
     /// In how many rounds each client took part so far.
     fn rounds_of(&self) -> &[u32];
     fn next_round(&mut self) -> Result<Option<RoundRecord>>;
@@ -69,6 +70,8 @@ pub(super) struct Typed<A: Algorithm, E> {
     step: u64,
     rounds_of: Vec<u32>,
     recorded: Recorded,
+    /// The last round.
+    until: u64,
 }
 
 /// What a cohort's local rounds came to, beside the sum of its updates.
@@ -100,6 +103,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
                 setup.server.kind()
             )));
         }
+        let until = setup.last_round(0, &vec![0; clients]);
         Ok(Self {
             server,
             moments,
@@ -110,6 +114,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             step: 0,
             rounds_of: vec![0; clients],
             recorded: Recorded::default(),
+            until,
         })
     }
 
@@ -130,7 +135,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
     fn train(&mut self, round: u64, sent: &A::Broadcast) -> Result<(A::Fold, Trained)> {
         let setup = &*self.setup;
         let mut cohort = setup.cohort(round);
-        let score = setup.evaluates(round);
+        let score = self.evaluates(round);
         let (mut localized, mut personal) = (Pool::default(), Pool::default());
         let mut candidates: Vec<(f64, Pool)> = Vec::new();
         let (mut mixing, mut skipped) = (Vec::new(), Vec::new());
@@ -224,12 +229,13 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
 
     /// One round, as far as its record can be written.
     fn round_of(&mut self, round: u64) -> Result<Waiting> {
+        self.setup.enter(round)?;
         let started = Instant::now();
         let sent = self.algorithm.broadcast(&self.server);
         let (fold, mut trained) = self.train(round, &sent)?;
         self.take_scores(false)?;
         self.finish(fold);
-        let scorers = match self.setup.evaluates(round) {
+        let scorers = match self.evaluates(round) {
             true => trained.honest.clone(),
             false => Vec::new(),
         };
@@ -288,6 +294,10 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         budget.spent(&exposures).epsilon
     }
 
+    fn evaluates(&self, round: u64) -> bool {
+        self.setup.evaluates(round) || round == self.until
+    }
+
     /// Notes who took part in some rounds.
     fn count(&mut self, rounds: std::ops::RangeInclusive<u64>) {
         for round in rounds {
@@ -308,6 +318,10 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         self.step
     }
 
+    fn until(&self) -> u64 {
+        self.until
+    }
+
     fn rounds_of(&self) -> &[u32] {
         &self.rounds_of
     }
@@ -319,7 +333,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
                 let whole = self.recorded.waiting.pop_front();
                 return Ok(whole.map(|waiting| waiting.record));
             }
-            match (self.round < self.setup.rounds, first.is_some()) {
+            match (self.round < self.until, first.is_some()) {
                 (true, _) => {
                     let waiting = self.round_of(self.round + 1)?;
                     self.recorded.waiting.push_back(waiting);
@@ -416,7 +430,11 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         }
         (self.round, self.step) = (round, step);
         self.rounds_of.fill(0);
+        if let Some(ledger) = self.setup.ledger() {
+            ledger.require(self.setup.pass_number(), round)?;
+        }
         self.count(1..=round);
+        self.until = self.setup.last_round(round, &self.rounds_of);
         // Scores that rode are asked for again.
         let missing = self.recorded.waiting.iter().find(|w| w.pools.is_some());
         if let Some(waiting) = missing.cloned() {

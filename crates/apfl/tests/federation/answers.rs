@@ -116,6 +116,26 @@ fn too_few_answers_are_an_error_with_names() {
     assert_eq!(shown(&resumed), shown(&here));
 }
 
+/// With noise of the operating system a letter that comes twice gets the answer of the first
+/// time (the post asserts it): one release.
+#[test]
+fn noise_that_cannot_be_made_again_leaves_once() {
+    let room = Room::new();
+    let more = "federation.privacy={ level = 'example', noise = 1.0, delta = 1e-5, clip = 1.0 }
+         training.class_weights=none";
+    let plan = spec(room.0.path(), "{ kind = 'fedavg' }", more)
+        .plan()
+        .unwrap();
+    let run = |name: &str| {
+        let post = room.post(&format!("states-{name}"));
+        over_sites(&plan, &post, &room.path(name), false).unwrap()
+    };
+    let (one, other) = (run("one"), run("other"));
+    assert_ne!(one.summary.fingerprint, other.summary.fingerprint);
+    let released = std::fs::read_dir(room.path("states-one/north/released")).unwrap();
+    assert!(released.count() <= 4);
+}
+
 /// A node without its state starts from w⁰ and says so.
 #[test]
 fn a_lost_state_is_said() {
