@@ -199,3 +199,72 @@ fn in_order(site: &str, columns: &[String], told: &Told) -> Result<Survey> {
         .collect();
     Ok(survey)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::table::{ColumnSurvey, Words};
+    use serde_json::Value;
+
+    /// Every key of a document, by its path.
+    fn keys(value: &Value, path: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    let path = format!("{path}.{key}");
+                    found.push(path.clone());
+                    keys(value, &path, found);
+                }
+            }
+            Value::Array(list) => list.iter().for_each(|value| keys(value, path, found)),
+            _ => {}
+        }
+    }
+
+    /// What docs/FEDERATION.md lists, and nothing else, is what a site tells.
+    #[test]
+    fn a_survey_tells_what_the_document_lists() {
+        let mut survey = Survey::new(1);
+        survey.columns[0] = ColumnSurvey {
+            words: Some(Box::new(Words::default())),
+            ..ColumnSurvey::default()
+        };
+        let told = Told {
+            columns: vec!["age".into()],
+            rows: [3, 1, 1],
+            survey,
+            lanes: 8,
+        };
+        let mut found = Vec::new();
+        keys(&serde_json::to_value(&told).unwrap(), "", &mut found);
+        found.sort();
+        let mut listed = vec![
+            ".columns",
+            ".rows",
+            ".lanes",
+            ".survey",
+            ".survey.rows",
+            ".survey.labels",
+            ".survey.values",
+            ".survey.values.n",
+            ".survey.values.mean",
+            ".survey.values.m2",
+            ".survey.columns",
+            ".survey.columns.missing",
+            ".survey.columns.numbers",
+            ".survey.columns.numbers.n",
+            ".survey.columns.numbers.mean",
+            ".survey.columns.numbers.m2",
+            ".survey.columns.words",
+            ".survey.columns.words.trues",
+            ".survey.columns.words.falses",
+            ".survey.columns.words.texts",
+            ".survey.columns.words.dates",
+            ".survey.columns.words.huge",
+            ".survey.columns.words.others",
+            ".survey.columns.words.values",
+        ];
+        listed.sort_unstable();
+        assert_eq!(found, listed);
+    }
+}
