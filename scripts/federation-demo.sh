@@ -182,6 +182,7 @@ if [ -n "${APFL_DURING:-}" ]; then
 fi
 federation=
 for ((try = 1; try <= ${APFL_TRIES:-1} && ${#federation} == 0; try++)); do
+    patiently 60 flwr supernode list demo
     resume=false
     [ ! -e "$work/run/spec.toml" ] || resume=true
     flwr run "$work/app" demo --run-config "resume=$resume" --stream >>"$work/server.log" 2>&1 || true

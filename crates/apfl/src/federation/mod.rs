@@ -7,8 +7,10 @@
 mod agreement;
 mod node;
 mod server;
+mod state;
 
 pub use crate::engine::remote::{Courier, Disclose, Letter};
 pub use agreement::{Agreement, Terms};
-pub use node::{Accept, Node, Site, SiteStatus};
+pub use node::{Accept, Node, Site};
 pub use server::{Server, terms_of};
+pub use state::SiteStatus;

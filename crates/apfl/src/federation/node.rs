@@ -1,43 +1,24 @@
 //! A site's node: answers letters with the site's own table and state.
-//!
-//! The state directory is readable by its owner alone:
-//!
-//! | file | what |
-//! |---|---|
-//! | `proposal.toml` | the terms that wait for the operator's consent, or were accepted |
-//! | `accepted` | the hash of the accepted terms |
-//! | `agreement.json` | what all agreed on; every order must name its hash |
-//! | `memories/memory-R-D.safetensors` | what the client remembers after round R |
-//! | `released/` | the last answers whose noise cannot be made again: a letter that comes twice gets the same one |
-//! | `run/` | what delivery left: a run directory of this one client, for `apfl predict` |
-//! | `log` | what happened, errors in full: they do not leave the site |
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::agreement::{Agreement, Terms, Told, over_sites};
+use super::state::{SiteStatus, State};
 use crate::data::roster::roster;
 use crate::data::table::{Surveyed, Table};
 use crate::digest::{digest_of_pieces, hex};
 use crate::engine::message::{decode, encode, joined, split};
 use crate::engine::remote::{Answer, Ask, Done, Errand, Fruit, Place};
-use crate::error::{Error, Result, SiteCode, at};
+use crate::error::{Error, Result, SiteCode};
 use crate::model::kernels::lanes;
 use crate::privacy::NoiseSeed;
 use crate::run::{Program, write_site};
 use crate::spec::{Plan, PlannedSites, Resources};
 use crate::store::archive::ArchiveDirectory;
-use crate::store::atomic::write_privately;
 use crate::store::lock::DirectoryLock;
-use crate::store::private::{create_directory, create_file};
-use crate::store::{UtcTime, write_atomically};
 use crate::training::at_site;
-
-/// How many answers are kept whose noise cannot be made again.
-const RELEASED: usize = 4;
 
 /// How long a letter waits for the one before it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -70,34 +51,17 @@ pub struct Site {
 #[derive(Debug)]
 pub struct Node {
     site: Site,
+    state: State,
     program: Program,
     _lock: DirectoryLock,
-}
-
-/// What a site's state directory holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SiteStatus {
-    /// The terms that were proposed last.
-    pub proposed: Option<String>,
-    /// The terms that were accepted.
-    pub accepted: Option<String>,
-    /// The hash of the agreement, and the sites that take part.
-    pub agreement: Option<(String, Vec<String>)>,
-    /// The rounds of which there are memories, ascending.
-    pub memories: Vec<u64>,
-    /// Whether delivery left models.
-    pub delivered: bool,
-    /// The last lines of the log.
-    pub log: Vec<String>,
 }
 
 impl Node {
     /// Opens a site's state directory, made where it is not there. Waits a little for another
     /// node that has it.
     pub fn open(site: Site, program: Program) -> Result<Self> {
-        create_directory(&site.state)?;
-        create_directory(&site.state.join("memories"))?;
+        let state = State(site.state.clone());
+        state.create()?;
         let since = Instant::now();
         let lock = loop {
             match DirectoryLock::take(&site.state) {
@@ -109,6 +73,7 @@ impl Node {
         };
         Ok(Self {
             site,
+            state,
             program,
             _lock: lock,
         })
@@ -117,8 +82,7 @@ impl Node {
     /// Answers a letter. What went wrong, if anything, is told here and in the log; the answer
     /// has a code alone.
     pub fn answer(&self, letter: &[u8]) -> (Vec<u8>, Option<Error>) {
-        let before = self.site.state.join("released").join(name_of(letter));
-        if let Ok(answer) = fs::read(before) {
+        if let Some(answer) = self.state.released(letter) {
             return (answer, None);
         }
         let result = catch_unwind(AssertUnwindSafe(|| self.read(letter)));
@@ -129,17 +93,17 @@ impl Node {
             })
         });
         match result {
-            Ok((answer, kept)) => match kept.then(|| self.release(letter, &answer)) {
+            Ok((answer, kept)) => match kept.then(|| self.state.release(letter, &answer)) {
                 None | Some(Ok(())) => (answer, None),
                 Some(Err(error)) => {
-                    self.log(&error.to_string());
+                    self.state.log(&error.to_string());
                     let refused = answered(letter, Vec::new(), Err(SiteCode::State));
                     (refused, Some(error))
                 }
             },
             Err(error) => {
                 let code = self.code_of(&error);
-                self.log(&format!("{code}: {error}"));
+                self.state.log(&format!("{code}: {error}"));
                 (answered(letter, Vec::new(), Err(code)), Some(error))
             }
         }
@@ -154,6 +118,16 @@ impl Node {
         answered(letter, Vec::new(), Err(code))
     }
 
+    /// Accepts the terms that were proposed last, for the operator. Returns their hash.
+    pub fn accept(state: &Path) -> Result<String> {
+        State(state.into()).accept()
+    }
+
+    /// What a state directory holds.
+    pub fn status(state: &Path) -> Result<SiteStatus> {
+        State(state.into()).status()
+    }
+
     fn code_of(&self, error: &Error) -> SiteCode {
         match error {
             Error::Site { code, .. } => *code,
@@ -165,42 +139,6 @@ impl Node {
             Error::Spec(_) | Error::Request(_) | Error::Engine(_) => SiteCode::Order,
             _ => SiteCode::Failed,
         }
-    }
-
-    /// Appends to the log; a log that cannot be written stops nobody.
-    fn log(&self, words: &str) {
-        let path = self.site.state.join("log");
-        if !path.exists() {
-            let _ = create_file(&path);
-        }
-        if let Ok(mut file) = OpenOptions::new().append(true).open(&path) {
-            let words = words.replace('\n', "\n    ");
-            let _ = writeln!(file, "{} {words}", UtcTime::now());
-        }
-    }
-
-    fn refuse<T>(&self, code: SiteCode, why: &str) -> Result<T> {
-        self.log(why);
-        Err(Error::Site {
-            site: self.site.client.clone(),
-            code,
-        })
-    }
-
-    /// Keeps an answer whose noise cannot be made again, before it leaves: what comes of the same
-    /// letter is one release. The last few are kept.
-    fn release(&self, letter: &[u8], answer: &[u8]) -> Result<()> {
-        let directory = self.site.state.join("released");
-        create_directory(&directory)?;
-        let made = |path: &PathBuf| fs::metadata(path).and_then(|m| m.modified()).ok();
-        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-        let mut kept: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        kept.sort_by_key(made);
-        let surplus = kept.len().saturating_sub(RELEASED - 1);
-        for path in &kept[..surplus] {
-            let _ = fs::remove_file(path); // in nobody's way but the disk's
-        }
-        write_privately(&directory.join(name_of(letter)), answer)
     }
 
     /// The answer to a letter, and whether it must be kept.
@@ -235,7 +173,7 @@ impl Node {
         let own = format!("{} ({})", self.program.version, self.program.commit);
         if terms.program != own {
             let why = format!("the server runs {}, this site {own}", terms.program);
-            return self.refuse(SiteCode::OtherProgram, &why);
+            return self.state.refuse(SiteCode::OtherProgram, &why);
         }
         let plan = terms.plan()?;
         let (_, sites) = over_sites(&plan)?;
@@ -250,110 +188,6 @@ impl Node {
         }
     }
 
-    /// An error unless the terms were accepted: shown to the operator, or of the expected hash.
-    fn require_accepted(&self, terms: &Terms) -> Result<()> {
-        let hash = terms.hash();
-        let accepted = read(&self.site.state.join("accepted"))?;
-        if accepted.as_deref().map(str::trim) == Some(&hash) {
-            return Ok(());
-        }
-        if let Some(agreement) = self.agreement()?
-            && agreement.terms != *terms
-        {
-            return self.refuse(
-                SiteCode::OtherAgreement,
-                "this state directory belongs to a federation of other terms; a new one needs a \
-                 directory of its own",
-            );
-        }
-        let proposal = format!(
-            "# terms {hash}\n# program {}\n{}",
-            terms.program, terms.spec
-        );
-        write_atomically(&self.site.state.join("proposal.toml"), proposal)?;
-        match &self.site.accept {
-            Accept::First => {}
-            Accept::Operator => {
-                let why = format!(
-                    "terms {hash} wait for consent: read {0}/proposal.toml, then apfl site accept {0}",
-                    self.site.state.display()
-                );
-                return self.refuse(SiteCode::NotAccepted, &why);
-            }
-            Accept::File(path) => {
-                let expected = fs::read_to_string(path).map_err(at(path, "read"))?;
-                if expected.trim() != hash {
-                    let why = format!(
-                        "terms {hash} are not those that {} expects ({})",
-                        path.display(),
-                        expected.trim()
-                    );
-                    return self.refuse(SiteCode::NotAccepted, &why);
-                }
-            }
-        }
-        self.log(&format!("terms {hash} accepted"));
-        write_atomically(&self.site.state.join("accepted"), hash + "\n")
-    }
-
-    /// Accepts the terms that were proposed last, for the operator. Returns their hash.
-    pub fn accept(state: &Path) -> Result<String> {
-        match Self::status(state)?.proposed {
-            Some(hash) => {
-                write_atomically(&state.join("accepted"), format!("{hash}\n"))?;
-                Ok(hash)
-            }
-            None => Err(Error::Request(format!(
-                "{}: no terms were proposed yet",
-                state.display()
-            ))),
-        }
-    }
-
-    /// What a state directory holds.
-    pub fn status(state: &Path) -> Result<SiteStatus> {
-        if !state.is_dir() {
-            return Err(Error::Request(format!(
-                "{}: there is no such state directory",
-                state.display()
-            )));
-        }
-        let proposed = read(&state.join("proposal.toml"))?;
-        let proposed = proposed.and_then(|text| {
-            let line = text.lines().next()?.strip_prefix("# terms ")?;
-            Some(line.trim().to_owned())
-        });
-        let agreement = read(&state.join("agreement.json"))?;
-        let agreement = agreement
-            .map(|text| Agreement::from_json(&text))
-            .transpose()?;
-        let mut memories: Vec<u64> = (memories(&state.join("memories")).into_iter())
-            .map(|(round, _)| round)
-            .collect();
-        memories.sort_unstable();
-        memories.dedup();
-        let log = read(&state.join("log"))?.unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        Ok(SiteStatus {
-            proposed,
-            accepted: read(&state.join("accepted"))?.map(|hash| hash.trim().to_owned()),
-            agreement: agreement.map(|agreement| {
-                let sites = agreement.sites().into_iter().map(str::to_owned);
-                (agreement.hash(), sites.collect())
-            }),
-            memories,
-            delivered: state.join("run/summary.json").exists(),
-            log: (lines.iter().skip(lines.len().saturating_sub(10)))
-                .map(|line| (*line).to_owned())
-                .collect(),
-        })
-    }
-
-    fn agreement(&self) -> Result<Option<Agreement>> {
-        let text = read(&self.site.state.join("agreement.json"))?;
-        text.map(|text| Agreement::from_json(&text)).transpose()
-    }
-
     /// The site's own table of a plan, read for the first two times.
     fn surveyed(&self, plan: &Plan, place: usize) -> Result<(Table, Surveyed)> {
         let (table, _) = over_sites(plan)?;
@@ -365,7 +199,7 @@ impl Node {
     /// What is told before training.
     fn survey(&self, terms: Terms) -> Result<Told> {
         let (plan, place) = self.plan(&terms)?;
-        self.require_accepted(&terms)?;
+        self.state.require_accepted(&terms, &self.site.accept)?;
         let (table, surveyed) = self.surveyed(&plan, place)?;
         surveyed.require_unmixed()?;
         let PlannedSites { send_rare, .. } = over_sites(&plan)?.1;
@@ -380,13 +214,13 @@ impl Node {
                 crate::data::table::RARE,
                 rare.join(", ")
             );
-            return self.refuse(SiteCode::Rare, &why);
+            return self.state.refuse(SiteCode::Rare, &why);
         }
         let columns = surveyed.columns().to_vec();
         let mut survey = surveyed.surveys()[0].clone();
         let declared = &table.declared;
         declared.strip(&columns, &mut survey, plan.class_weights);
-        self.log("told its survey");
+        self.state.log("told its survey");
         Ok(Told {
             columns,
             rows: surveyed.rows(0),
@@ -398,19 +232,19 @@ impl Node {
     /// Reads the table as all agreed, and keeps the agreement.
     fn agree(&self, agreement: &Agreement) -> Result<()> {
         let (plan, place) = self.plan(&agreement.terms)?;
-        self.require_accepted(&agreement.terms)?;
-        if let Some(before) = self.agreement()?
+        self.state
+            .require_accepted(&agreement.terms, &self.site.accept)?;
+        if let Some(before) = self.state.agreement()?
             && before != *agreement
         {
-            return self.refuse(
+            return self.state.refuse(
                 SiteCode::OtherAgreement,
                 "this state directory belongs to another agreement: another run's, or some site's \
                  table has changed; a new one needs a directory of its own",
             );
         }
         self.setup(&plan, place, agreement)?;
-        self.log(&format!("agreed to {}", agreement.hash()));
-        write_atomically(&self.site.state.join("agreement.json"), agreement.to_json())
+        self.state.keep_agreement(agreement)
     }
 
     /// The setup of this site's client.
@@ -440,9 +274,9 @@ impl Node {
 
     /// Carries out an errand; also says whether its noise cannot be made again.
     fn work(&self, errand: Errand, payload: &[u8]) -> Result<(Vec<u8>, Done, bool)> {
-        let Some(agreement) = self.agreement()? else {
+        let Some(agreement) = self.state.agreement()? else {
             let why = "an order came before anything was agreed on";
-            return self.refuse(SiteCode::OtherAgreement, why);
+            return self.state.refuse(SiteCode::OtherAgreement, why);
         };
         if agreement.hash() != errand.agreement {
             let why = format!(
@@ -450,7 +284,7 @@ impl Node {
                 errand.agreement,
                 agreement.hash()
             );
-            return self.refuse(SiteCode::OtherAgreement, &why);
+            return self.state.refuse(SiteCode::OtherAgreement, &why);
         }
         let (plan, place) = self.plan(&agreement.terms)?;
         if errand.client != place {
@@ -460,7 +294,7 @@ impl Node {
             )));
         }
         let setup = self.setup(&plan, place, &agreement)?;
-        let archive = ArchiveDirectory(self.site.state.join("memories"));
+        let archive = ArchiveDirectory(self.state.memories());
         let at = Place {
             archive: &archive,
             disclose: over_sites(&plan)?.1.disclose,
@@ -471,47 +305,28 @@ impl Node {
         let (update, done, kept) = at_site(setup, &plan.algorithm, at, errand, payload)?;
         if done.lost {
             let round = memory.round;
-            self.log(&format!(
+            self.state.log(&format!(
                 "the memory of round {round} is lost: started from w⁰"
             ));
         }
-        for (round, path) in memories(&archive.0) {
-            if round < floor && round != memory.round {
-                let _ = fs::remove_file(path); // in nobody's way but the disk's
-            }
-        }
+        self.state.forget(floor, memory.round);
         if let Some(kept) = kept.filter(|_| last_pass) {
-            let rounds = plan.rounds;
-            let run = self.site.state.join("run");
-            let new = self.site.state.join("run.new");
-            let _ = fs::remove_dir_all(&new); // a killed node's
-            create_directory(&new)?;
-            write_site(
-                &new,
-                &agreement.terms.spec,
-                &site_setup,
-                &self.program,
-                &kept,
-                (rounds, hex(&memory.digest)),
-                plan.algorithm.mixes_outputs(),
-            )?;
-            let _ = fs::remove_dir_all(&run);
-            fs::rename(&new, &run).map_err(at_path(&run))?;
-            self.log("delivered: the models are in run/");
+            self.state.replace_run(|path| {
+                write_site(
+                    path,
+                    &agreement.terms.spec,
+                    &site_setup,
+                    &self.program,
+                    &kept,
+                    (plan.rounds, hex(&memory.digest)),
+                    plan.algorithm.mixes_outputs(),
+                )
+            })?;
         }
         let private = site_setup.world.private;
         let once = private.is_some_and(|how| how.noise_seed == NoiseSeed::System);
         Ok((update, done, once))
     }
-}
-
-/// What the answer to a letter is called.
-fn name_of(letter: &[u8]) -> String {
-    hex(&digest_of_pieces([letter]))
-}
-
-fn at_path(path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<'_> {
-    at(path, "write")
 }
 
 fn answered(
@@ -521,27 +336,4 @@ fn answered(
 ) -> Vec<u8> {
     let to = digest_of_pieces([letter]);
     joined(update, &Answer { to, result })
-}
-
-/// A file's text; `None` where there is none.
-fn read(path: &Path) -> Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(at(path, "read")(e)),
-    }
-}
-
-/// The memories in a directory, with their rounds.
-fn memories(directory: &Path) -> Vec<(u64, PathBuf)> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let round = |path: &Path| -> Option<u64> {
-        let name = path.file_name()?.to_str()?.strip_prefix("memory-")?;
-        let (round, rest) = name.split_once('-')?;
-        rest.ends_with(".safetensors").then(|| round.parse().ok())?
-    };
-    entries
-        .map(|entry| entry.path())
-        .filter_map(|path| Some((round(&path)?, path)))
-        .collect()
 }
