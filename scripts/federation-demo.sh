@@ -15,8 +15,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
-# With TLS; `insecure` is for looking at the bytes on the wire.
-transport=${APFL_TRANSPORT:-tls}
 
 program=${APFL_PROGRAM:-}
 [ -n "$program" ] || program=$(ls -t "$target"/{release,debug}/apfl 2>/dev/null | head -1 || true)
@@ -122,24 +120,13 @@ done
 
 port=$(free_port)
 mkdir -p "$FLWR_HOME"
-case $transport in
-tls)
-    link=(--ssl-certfile "$work/tls/server.pem" --ssl-keyfile "$work/tls/server.key" --ssl-ca-certfile "$work/tls/ca.pem")
-    to_link=(--root-certificates "$work/tls/ca.pem")
-    connection="root-certificates = \"$work/tls/ca.pem\""
-    ;;
-*)
-    link=(--insecure)
-    to_link=(--insecure)
-    connection="insecure = true"
-    ;;
-esac
+link=(--ssl-certfile "$work/tls/server.pem" --ssl-keyfile "$work/tls/server.key" --ssl-ca-certfile "$work/tls/ca.pem")
 cat >"$FLWR_HOME/config.toml" <<CONFIG
 [superlink]
 default = "demo"
 [superlink.demo]
 address = "127.0.0.1:$port"
-$connection
+root-certificates = "$work/tls/ca.pem"
 CONFIG
 start_link() {
     begin "$work/superlink.log" flower-superlink "${link[@]}" --host 127.0.0.1 --port "$port" \
@@ -148,7 +135,7 @@ start_link() {
 }
 start_node() { # NAME: its SuperNode
     local name=$1
-    begin "$work/node-$name.log" "$python" -m apfl.flower node "${to_link[@]}" --superlink "127.0.0.1:$port" \
+    begin "$work/node-$name.log" "$python" -m apfl.flower node --root-certificates "$work/tls/ca.pem" --superlink "127.0.0.1:$port" \
         --auth-supernode-private-key "$work/keys/$name" --host 127.0.0.1 --port "$(free_port)" \
         --node-config "client=\"$name\" data=\"$work/tables/$name.csv\" state=\"$work/state-$name\" accept=\"first\""
     echo "$last" >"$work/node-$name.pid"
