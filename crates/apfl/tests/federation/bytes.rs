@@ -26,7 +26,7 @@ fn spellings(text: &str) -> Vec<Vec<u8>> {
 fn training_letters_hold_no_data_and_nothing_personal() {
     let room = Room::new();
     let more = "federation.participation=1\nfederation.disclose=[]\ndata.standardize=false
-         model={ kind = 'linear' }\ntraining.learning_rate=1e-5";
+         model={ kind = 'linear' }\ntraining.learning_rate=1e-5\ncheckpoint.every=0";
     let algorithm = "{ kind = 'apfl', mixing = { adaptive = 0.5 } }";
     let plan = spec(room.0.path(), algorithm, more).plan().unwrap();
     let post = room.post("states");
