@@ -18,6 +18,7 @@ mod equations;
 mod examples;
 mod family;
 mod faults;
+mod final_scores;
 mod front_door;
 mod gradients;
 mod identities;

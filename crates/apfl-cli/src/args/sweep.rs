@@ -40,7 +40,7 @@ pub struct Sweep {
     #[arg(long, value_name = "KEY")]
     pub best: Option<String>,
     /// The validation score that is shown and that --best goes by [default: accuracy, or rmse]
-    #[arg(long, value_name = "SCORE", value_parser = ["accuracy", "balanced_accuracy", "auc", "f1", "brier", "loss", "rmse", "mae", "r2"])]
+    #[arg(long, value_name = "SCORE", value_parser = super::SCORES)]
     pub by: Option<String>,
     /// Where everything goes [default: runs/<name>-sweep-<UTC time>]
     #[arg(long, value_name = "DIR")]

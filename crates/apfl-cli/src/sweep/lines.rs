@@ -6,6 +6,7 @@ use apfl::metrics::{ByModel, OverClients};
 use serde::Serialize;
 
 use crate::grid::{Done, Outcome};
+use crate::report::ERRORS;
 use crate::statistics::Sample;
 
 /// One combination, over its seeds.
@@ -33,9 +34,6 @@ pub struct Line {
     /// Whether it validates best of those that differ in one key alone.
     pub best: bool,
 }
-
-/// Scores of which less is better.
-const ERRORS: [&str; 4] = ["loss", "brier", "rmse", "mae"];
 
 type Pick = fn(&ByModel<OverClients>) -> &OverClients;
 const MODELS: [(&str, Pick); 3] = [
