@@ -168,33 +168,39 @@ def mean_and_error(values):
 
 
 def show(names, out):
-    loss, accuracy, head = [], [], None
+    head = ["shared", "localized"] + [f"α={a}" for a in FIXED[:-1]] + ["alone"]
+    head += [f"learned {a}" for a in LEARNED] + ["learned aside", "chosen"]
+    tables = {"loss or rmse": [], "accuracy in %": []}
     for name in names:
         found = runs(name, out)
-        seeds = sorted({seed for _, seed in found})
-        rows = [columns(found, seed) for seed in seeds if ("chosen", seed) in found]
-        head = list(rows[0])
-        for place, lines in [(0, loss), (1, accuracy)]:
+        seeds = sorted(seed for mixing, seed in found if mixing == "chosen")
+        rows = [columns(found, seed) for seed in seeds]
+        for place, lines in enumerate(tables.values()):
             if rows[0]["chosen"][place] is None:
                 continue
-            sign = 1 if place == 0 else -100
-            values = {model: [sign * row[model][place] for row in rows] for model in head}
-            others = [model for model in head if model != "chosen"]
-            best = min(others, key=lambda model: sum(values[model]))
-            gap = mean_and_error([c - b for c, b in zip(values["chosen"], values[best])])
-            cells = []
-            for model in head:
-                mean, error = mean_and_error(values[model])
-                digits = 4 if place == 0 and abs(mean) < 10 else 2
-                cell = f"{abs(mean):.{digits}f} ± {error:.{digits}f}"
-                cells.append(f"**{cell}**" if model in (best, "chosen") and (model == best) == (gap[0] > 0) else cell)
-            digits = 4 if place == 0 else 2
-            gap = f"{sign / abs(sign) * gap[0]:+.{digits}f} ± {gap[1]:.{digits}f} ({best})"
+            sign = [1, -100][place]
+            values = {model: [sign * row[model][place] for row in rows] for model in rows[0]}
+            best = min((m for m in values if m != "chosen"), key=lambda model: sum(values[model]))
+            gap, error = mean_and_error([c - b for c, b in zip(values["chosen"], values[best])])
+            digits = 2 if place == 1 or abs(sum(values[best])) > 30 else 4
+            bold = "chosen" if gap <= 0 else best
+            cells = [cell(values[m], digits, m == bold) if m in values else "–" for m in head]
+            gap = f"{(gap if place == 0 else -gap):+.{digits}f} ± {error:.{digits}f} ({best})"
             lines.append(f"| {name} | " + " | ".join(cells) + f" | {gap} |")
-    for title, lines in [("loss or rmse", loss), ("accuracy in %", accuracy)]:
+    for title, lines in tables.items():
         print(f"| {title} | " + " | ".join(head) + " | chosen − best other |")
         print("|" + "---|" * (len(head) + 2))
         print("\n".join(lines) + "\n")
+
+
+def cell(values, digits, bold):
+    mean, error = mean_and_error(values)
+    text = f"{abs(mean):.{digits}f} ± {error:.{digits}f}"
+    return f"**{text}**" if bold else text
+
+
+def finished(name, out):
+    return any(mixing == "chosen" for mixing, _ in runs(name, out))
 
 
 def main():
@@ -211,7 +217,7 @@ def main():
         sys.exit(f"no data set {unknown[0]}; there are {', '.join(DATA)}")
     names = args.names or list(DATA)
     if args.what == "show":
-        return show([name for name in names if runs(name, args.out)], args.out)
+        return show([name for name in names if finished(name, args.out)], args.out)
     for name in names:
         run(name, args)
 
