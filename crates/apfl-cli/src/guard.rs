@@ -105,7 +105,10 @@ mod tests {
         assert_eq!(said(&ten), None);
         ten[5] = [3.0, 2.0, 2.1];
         let two = said(&ten).unwrap();
-        assert!(two.contains("than the localized one for 2 of 10 clients;"), "{two}");
+        assert!(
+            two.contains("than the localized one for 2 of 10 clients;"),
+            "{two}"
+        );
         assert!(
             two.contains("chosen") && !two.contains("shared one"),
             "{two}"

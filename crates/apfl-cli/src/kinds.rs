@@ -127,13 +127,22 @@ const CLUSTERS: (&str, &str, &str, &str) = (
     "the same",
 );
 
-/// Every kind with its line of help.
+/// Those whose settings the help has too: what one compares by.
+const WITH_SETTINGS: [&str; 2] = ["algorithm", "federation.server"];
+
+/// Every kind with its line of help; of algorithms and the server's optimizers also the settings,
+/// at their defaults.
 pub fn help() -> String {
-    let mut text = String::from("What a spec may name (`apfl init` has their settings):\n");
+    let mut text = String::from("What a spec may name (`apfl init` has all settings):\n");
     for registry in registries() {
         text += &format!("\n  {}.{}\n", registry.table, registry.key);
+        let settings = WITH_SETTINGS.contains(&registry.table);
         for kind in &registry.kinds {
             text += &format!("    {:<17} {}\n", kind.name, kind.about);
+            for (setting, meaning) in kind.keys.iter().filter(|_| settings) {
+                let setting = setting.trim_start_matches("# ");
+                text += &format!("      {}\n", line(setting, meaning).trim_end());
+            }
         }
     }
     text += "\nWhat shared · localized · personal are:\n\n";

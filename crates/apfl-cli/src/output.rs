@@ -78,12 +78,22 @@ pub fn told(error: &Error) -> String {
 /// What privacy cost, in a line.
 pub fn privacy_in_words(spent: &Spent) -> String {
     let epsilon = spent.epsilon.map_or("∞".into(), |e| format!("{e:.4}"));
-    let simulated = match spent.simulation {
+    let whence = match spent.simulation {
         true => "; the noise follows from the seed: a simulation",
-        false => "",
+        false => "; the noise is the operating system's: the fingerprint is another in every run",
+    };
+    let repeated = match spent.repeated {
+        0 => String::new(),
+        n => format!(
+            "; {} begun, lost and repeated, and count again",
+            match n {
+                1 => "one round was".into(),
+                n => format!("{n} rounds were"),
+            }
+        ),
     };
     format!(
-        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){simulated}",
+        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){whence}{repeated}",
         spent.level, spent.delta, spent.noise, spent.clip, spent.steps
     )
 }

@@ -117,6 +117,14 @@ impl Choosing {
         }
     }
 
+    /// How often the shared model is trained for it: with rows held out, and once more.
+    pub fn passes(&self) -> u64 {
+        match self.refit {
+            true => self.folds + 1,
+            false => 1,
+        }
+    }
+
     /// Whether 1 is a candidate, so that every client also trains alone.
     pub fn has_alone(&self) -> bool {
         self.candidates.contains(&1.0)

@@ -21,6 +21,7 @@ use crate::digest::digest_of;
 use crate::error::{Error, Result};
 use crate::memories::{DiskMemories, Memories};
 use crate::pack::{Arrays, Field, Pack};
+use crate::privacy::NoiseSeed;
 use crate::rng::{Purpose, stream};
 use crate::site::{Scratch, Site};
 use crate::store::archive::{MemoryArchive, Written};
@@ -137,9 +138,10 @@ impl<A: Algorithm> Clients<A> {
             private,
             ..
         } = &self.world;
-        let rng = stream(*seed, purpose, round, client as u64);
+        let from = private.map_or(NoiseSeed::Seed, |how| how.noise_seed);
+        let rng = from.stream(*seed, purpose, round, client as u64);
         let changes = stream(*seed, Purpose::Augmentation, round, client as u64);
-        let noise = stream(*seed, Purpose::Noise, round, client as u64);
+        let noise = from.stream(*seed, Purpose::Noise, round, client as u64);
         Site::new(&**model, train, *pace, round, rng, scratch)
             .augmenting(changes)
             .choosing(self.choice(client))

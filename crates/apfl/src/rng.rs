@@ -5,6 +5,7 @@
 //! in any thread, any process, before or after a resume.
 
 use rand::SeedableRng;
+use rand::rngs::SysRng;
 use rand_chacha::ChaCha8Rng;
 
 /// A stream of random numbers.
@@ -60,6 +61,12 @@ pub fn stream(seed: u64, purpose: Purpose, round: u64, client: u64) -> Stream {
         slot.copy_from_slice(&word.to_le_bytes());
     }
     Stream::from_seed(key)
+}
+
+/// A stream that has no name: its key is taken from the operating system, and nobody can make it
+/// again. For noise that must not be known.
+pub fn system_stream() -> Stream {
+    Stream::try_from_rng(&mut SysRng).expect("the operating system has random numbers")
 }
 
 #[cfg(test)]

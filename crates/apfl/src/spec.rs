@@ -10,7 +10,7 @@ use crate::attack::Attack;
 use crate::data::Source;
 use crate::error::{Error, Result};
 use crate::model::Architecture;
-use crate::privacy::PrivacySettings;
+use crate::privacy::{NoiseSeed, PrivacySettings};
 use crate::schedule::{Per, Schedule};
 use crate::settings::{Problems, Section, shown};
 use crate::site::LocalWork;
@@ -200,7 +200,8 @@ impl Spec {
                     Aggregation::read(s),
                     self.read_attack(s),
                     self.read_server(s),
-                    PrivacySettings::read(s),
+                    // A federation over sites would have NoiseSeed::System here.
+                    PrivacySettings::read(s, NoiseSeed::Seed),
                 )
             });
         let mut notes = Vec::new();

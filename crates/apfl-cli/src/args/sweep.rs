@@ -39,7 +39,8 @@ pub struct Sweep {
     /// the files keep all of them
     #[arg(long, value_name = "KEY")]
     pub best: Option<String>,
-    /// The validation score that is shown and that --best goes by [default: accuracy, or rmse]
+    /// The score that is shown, on test examples where the data has such a part, and that --best
+    /// goes by on validation examples [default: accuracy, or rmse]
     #[arg(long, value_name = "SCORE", value_parser = super::SCORES)]
     pub by: Option<String>,
     /// Where everything goes [default: runs/<name>-sweep-<UTC time>]

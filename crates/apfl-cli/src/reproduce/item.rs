@@ -4,7 +4,7 @@ use apfl::error::Result;
 
 use super::results::{Measure, Results, Track};
 use super::verdict::Claim;
-use super::{fig1, fig2, fig3, fig4, fig5, fig6, privacy, robustness, table1, table2};
+use super::{fig1, fig2, fig3, fig4, fig5, fig6, privacy, published, robustness, table1, table2};
 use crate::chart::{self, Axis, Chart};
 
 /// Pictures by name, as SVG.
@@ -51,7 +51,7 @@ pub const VARIANTS: &[(&str, &str)] = &[
 impl Item {
     /// Whether it is one of the paper's, and so of `all`.
     pub fn of_the_paper(&self) -> bool {
-        !matches!(self.name, "robustness" | "privacy")
+        !matches!(self.name, "robustness" | "privacy" | "fedrep" | "pfllib")
     }
 }
 
@@ -68,6 +68,8 @@ pub fn items() -> Vec<Item> {
         fig6::item(),
         robustness::item(),
         privacy::item(),
+        published::fedrep(),
+        published::pfllib(),
     ]
 }
 

@@ -25,6 +25,7 @@ mod fig6;
 mod item;
 mod page;
 mod privacy;
+mod published;
 mod results;
 mod robustness;
 mod table1;

@@ -121,6 +121,16 @@ impl Results {
         }
     }
 
+    /// The largest score of all evaluated rounds, each over the clients drawn then.
+    pub fn best(&self, track: &Track, measure: Measure) -> Values {
+        self.by_seed(track, |run: &Done| {
+            let scores = run.rounds.iter().filter_map(|r| r.scores.as_ref());
+            scores
+                .map(|scores| measure.of(track.model.of(scores)))
+                .reduce(f64::max)
+        })
+    }
+
     /// The same results, whose last scores are those of delivery, over all clients.
     pub fn over_all_clients(&self) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use apfl::metrics::{ByModel, OverClients};
+use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients};
 use serde::Serialize;
 
 use crate::grid::{Done, Outcome};
@@ -29,10 +29,22 @@ pub struct Line {
     personal: Option<Sample>,
     train_loss: Option<Sample>,
     mixing: Option<Sample>,
+    /// The personal models' score on validation examples, which the best is chosen by.
+    chosen_by: Option<Sample>,
     /// The score that is shown.
     by: String,
+    /// The examples it is of: `test` where the runs have such a part, else `valid`.
+    part: &'static str,
     /// Whether it validates best of those that differ in one key alone.
     pub best: bool,
+}
+
+/// The scores on a part.
+fn on<'a>(scores: &'a FinalScores, part: &str) -> Option<&'a FinalScore> {
+    match part {
+        "test" => scores.test.as_ref(),
+        _ => Some(&scores.valid),
+    }
 }
 
 type Pick = fn(&ByModel<OverClients>) -> &OverClients;
@@ -49,7 +61,11 @@ impl Line {
         let models = || done.iter().filter_map(|run| run.summary.models.as_ref());
         let regression = models().any(|m| m.personal.pooled.train.accuracy.is_none());
         let by = by.unwrap_or(if regression { "rmse" } else { "accuracy" });
-        let valid = |pick: Pick| Sample::of(models().filter_map(|m| pick(m).pooled.valid.get(by)));
+        let tested = models().count() > 0 && models().all(|m| m.personal.pooled.test.is_some());
+        let part = if tested { "test" } else { "valid" };
+        let score = |pick: Pick, part: &'static str| {
+            Sample::of(models().filter_map(|m| on(&pick(m).pooled, part)?.get(by)))
+        };
         let mixing = done.iter().filter_map(|run| run.summary.mixing.as_ref());
         Self {
             set: keys
@@ -64,9 +80,11 @@ impl Line {
                 .iter()
                 .filter_map(|o| o.as_ref().err().cloned())
                 .collect(),
-            shared: valid(MODELS[0].1),
-            localized: valid(MODELS[1].1),
-            personal: valid(MODELS[2].1),
+            shared: score(MODELS[0].1, part),
+            localized: score(MODELS[1].1, part),
+            personal: score(MODELS[2].1, part),
+            chosen_by: score(MODELS[2].1, "valid"),
+            part,
             train_loss: Sample::of(models().map(|m| m.personal.pooled.train.loss)),
             mixing: Sample::of(mixing.map(|spread| spread.mean)),
             by: by.into(),
@@ -88,7 +106,7 @@ impl Line {
 
     /// What the best is chosen by: no failed run, then the personal models' validation.
     fn merit(&self) -> f64 {
-        match (&self.personal, self.failed.is_empty()) {
+        match (&self.chosen_by, self.failed.is_empty()) {
             (Some(score), true) if ERRORS.contains(&self.by.as_str()) => -score.mean,
             (Some(score), true) => score.mean,
             _ => f64::NEG_INFINITY,
@@ -117,11 +135,20 @@ pub fn mark_best(lines: &mut [Line], key: usize) {
     best.into_iter().for_each(|k| lines[k].best = true);
 }
 
+/// The part that is shown: `test` if one of the lines has it, for a line that failed has none.
+pub fn part_of(lines: &[Line]) -> &'static str {
+    match lines.iter().any(|line| line.part == "test") {
+        true => "test",
+        false => "valid",
+    }
+}
+
 /// Means and deviations over seeds, for people; a best line is marked.
 pub fn shown_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
     let mut heads: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     let what = lines.first().map_or("accuracy", |line| line.by.as_str());
-    heads.extend(MODELS.map(|(name, _)| format!("{name} valid {what}")));
+    let part = part_of(lines);
+    heads.extend(MODELS.map(|(name, _)| format!("{name} {part} {what}")));
     heads.extend(["personal train loss".into(), "α".into()]);
     let some_best = lines.iter().any(|line| line.best) && !lines.iter().all(|line| line.best);
     if some_best {
@@ -152,14 +179,19 @@ pub fn seed_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
     let what = lines.first().map_or("accuracy", |line| line.by.as_str());
     let mut heads: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     heads.push("seed".into());
+    let part = part_of(lines);
+    let named = |name: &str, what: &str| match part {
+        "test" => format!("{name}_test_{what}"),
+        _ => format!("{name}_{what}"),
+    };
     for (name, _) in MODELS {
         heads.extend([
-            format!("{name}_loss"),
-            format!("{name}_{what}"),
-            format!("{name}_worst_decile"),
+            named(name, "loss"),
+            named(name, what),
+            named(name, "worst_decile"),
         ]);
     }
-    heads.extend(["train_loss", "mixing", "best", "run"].map(String::from));
+    heads.extend(["valid", "train_loss", "mixing", "best", "run"].map(String::from));
     let number = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
     let mut rows = vec![heads];
     for line in lines {
@@ -169,11 +201,12 @@ pub fn seed_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
             for (_, pick) in MODELS {
                 let model = run.summary.models.as_ref().map(pick);
                 let numbers = model.map(|over| {
-                    let pooled = &over.pooled.valid;
+                    let pooled = on(&over.pooled, part);
+                    let worst = on(&over.worst_decile, part);
                     [
-                        Some(pooled.loss),
-                        pooled.get(what),
-                        over.worst_decile.valid.get(what),
+                        pooled.map(|score| score.loss),
+                        pooled.and_then(|score| score.get(what)),
+                        worst.and_then(|score| score.get(what)),
                     ]
                 });
                 row.extend(match numbers {
@@ -182,6 +215,9 @@ pub fn seed_rows(keys: &[&str], lines: &[Line]) -> Vec<Vec<String>> {
                 });
             }
             let models = run.summary.models.as_ref();
+            row.push(number(
+                models.and_then(|m| m.personal.pooled.valid.get(what)),
+            ));
             row.push(number(models.map(|m| m.personal.pooled.train.loss)));
             row.push(number(run.summary.mixing.as_ref().map(|a| a.mean)));
             row.push(line.best.to_string());

@@ -84,8 +84,12 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
         let rows = shown_rows(&keys, &lines);
         let best = args.best.as_ref().map_or(String::new(), |best| {
             format!(
-                "\n{best}: the value whose personal models validate best, for each line; sweep.csv \
-                 and sweep.md have the others too\n"
+                "\n{best}: the value whose personal models validate best, for each line, scored on {}; \
+                 sweep.csv and sweep.md have the others too\n",
+                match lines::part_of(&lines) {
+                    "test" => "test examples, which nothing is chosen by",
+                    _ => "the same validation examples",
+                }
             )
         });
         print(&format!("{}{best}\n{}\n", columns(&rows), out.display()))?;

@@ -1,9 +1,9 @@
 //! Ditto (Li et al., 2021): beside FedAvg, a model of every client's own that is held near
 //! the shared one.
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties};
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
-use crate::params::{Mean, Params};
+use crate::params::Params;
 use crate::settings::Kind;
 use crate::site::{Predictor, Sgd, Site};
 
@@ -51,19 +51,8 @@ pub(super) const KIND: AlgorithmKind = Kind {
 };
 
 impl Algorithm for Ditto {
-    type Server = ModelOnly;
-    type Broadcast = ModelOnly;
+    one_model!();
     type Memory = Memory;
-    type Update = ModelOnly;
-    type Fold = Mean;
-
-    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
-        ModelOnly { model: w0.to_vec() }
-    }
-
-    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
-        server.clone()
-    }
 
     fn join(&self, w0: &[f32]) -> Memory {
         Memory { v: w0.to_vec() }
@@ -88,28 +77,6 @@ impl Algorithm for Ditto {
         of_w.end(site);
         of_v.end(site);
         ModelOnly { model: w }
-    }
-
-    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
-        fold.add(from.weight, &update.model);
-    }
-
-    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
-        if let Some(w) = fold.value() {
-            server.model = w;
-        }
-    }
-
-    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
-        &server.model
-    }
-
-    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
-        Some(&mut server.model)
-    }
-
-    fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
-        &update.model
     }
 
     /// vᵢ

@@ -1,8 +1,7 @@
 //! FedProx (Li et al., 2018): FedAvg whose clients are held near the model they received.
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties};
 use crate::pack::ModelOnly;
-use crate::params::Mean;
 use crate::settings::Kind;
 use crate::site::{Predictor, Sgd, Site};
 
@@ -32,19 +31,8 @@ pub(super) const KIND: AlgorithmKind = Kind {
 };
 
 impl Algorithm for FedProx {
-    type Server = ModelOnly;
-    type Broadcast = ModelOnly;
+    one_model!();
     type Memory = ();
-    type Update = ModelOnly;
-    type Fold = Mean;
-
-    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
-        ModelOnly { model: w0.to_vec() }
-    }
-
-    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
-        server.clone()
-    }
 
     fn join(&self, _w0: &[f32]) {}
 
@@ -61,28 +49,6 @@ impl Algorithm for FedProx {
         }
         sgd.end(site);
         ModelOnly { model: y }
-    }
-
-    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
-        fold.add(from.weight, &update.model);
-    }
-
-    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
-        if let Some(w) = fold.value() {
-            server.model = w;
-        }
-    }
-
-    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
-        &server.model
-    }
-
-    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
-        Some(&mut server.model)
-    }
-
-    fn localized<'a>(&self, _: &'a (), update: &'a ModelOnly) -> &'a [f32] {
-        &update.model
     }
 
     fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {

@@ -72,19 +72,11 @@ impl<S> Partly<S> {
     }
 }
 
-/// What the server remembers.
+/// What the server remembers; and what travels down, where `model` is the shared layers alone, or
+/// all, while or after they all were shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// The shared layers, with the others of w⁰, or of the end of the warm-up.
-    pub model: Params,
-    /// Rounds so far.
-    pub round: u64,
-}
-
-/// What travels down.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sent {
-    /// The shared layers; all, while or after they all were shared.
     pub model: Params,
     /// Rounds so far.
     pub round: u64,
@@ -113,19 +105,6 @@ impl Update {
 }
 
 impl Pack for Server {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("model", View::F32(&self.model));
-        see("round", View::U64(&[self.round]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            model: arrays.f32("model")?,
-            round: arrays.count("round")?,
-        })
-    }
-}
-
-impl Pack for Sent {
     fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
         see("model", View::F32(&self.model));
         see("round", View::U64(&[self.round]));
@@ -188,7 +167,7 @@ impl<S: Sharing> Partly<S> {
 
 impl<S: Sharing> Algorithm for Partly<S> {
     type Server = Server;
-    type Broadcast = Sent;
+    type Broadcast = Server;
     type Memory = Private;
     type Update = Update;
     type Fold = Mean;
@@ -207,12 +186,12 @@ impl<S: Sharing> Algorithm for Partly<S> {
 
     /// The shared layers; with a warm-up all of them, for a client that is drawn for the
     /// first time after it starts with its end.
-    fn broadcast(&self, server: &Server) -> Sent {
+    fn broadcast(&self, server: &Server) -> Server {
         let part = match self.sharing.warmup() {
             0 => self.aggregated(server),
             _ => &server.model,
         };
-        Sent {
+        Server {
             model: part.to_vec(),
             round: server.round,
         }
@@ -225,7 +204,7 @@ impl<S: Sharing> Algorithm for Partly<S> {
         }
     }
 
-    fn local_round(&self, sent: &Sent, local: &mut Private, site: &mut Site<'_>) -> Update {
+    fn local_round(&self, sent: &Server, local: &mut Private, site: &mut Site<'_>) -> Update {
         let len = site.model().layout().len();
         let shared = self.shared_after(sent.round, len);
         let mut whole = match sent.model.len() == len {

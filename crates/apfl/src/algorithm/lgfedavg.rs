@@ -37,7 +37,10 @@ pub(super) const KIND: AlgorithmKind = Kind {
             "shared_layers = 1",
             "the last layers, which are averaged: 0 to all of the model's",
         ),
-        ("warmup = 0", "rounds of FedAvg before, all layers averaged"),
+        (
+            "warmup = 0",
+            "rounds of FedAvg before, all layers averaged: 0 or more",
+        ),
     ],
     examples: &["{ kind = 'lgfedavg' }", "{ kind = 'lgfedavg', warmup = 2 }"],
     read: |s| {

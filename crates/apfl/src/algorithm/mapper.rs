@@ -3,9 +3,9 @@
 
 use toml::Value;
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties};
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
-use crate::params::{Mean, Params, mix};
+use crate::params::{Params, mix};
 use crate::settings::{Kind, Section, shown};
 use crate::site::{Part, Predictor, Site};
 
@@ -98,19 +98,8 @@ fn fits(grid: &[f64]) -> bool {
 }
 
 impl Algorithm for Mapper {
-    type Server = ModelOnly;
-    type Broadcast = ModelOnly;
+    one_model!();
     type Memory = Memory;
-    type Update = ModelOnly;
-    type Fold = Mean;
-
-    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
-        ModelOnly { model: w0.to_vec() }
-    }
-
-    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
-        server.clone()
-    }
 
     fn join(&self, w0: &[f32]) -> Memory {
         Memory {
@@ -181,28 +170,6 @@ impl Algorithm for Mapper {
         site.give_back(v);
         site.give_back(point);
         ModelOnly { model: w }
-    }
-
-    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
-        fold.add(from.weight, &update.model);
-    }
-
-    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
-        if let Some(w) = fold.value() {
-            server.model = w;
-        }
-    }
-
-    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
-        &server.model
-    }
-
-    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
-        Some(&mut server.model)
-    }
-
-    fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
-        &update.model
     }
 
     /// λᵢvᵢ + (1−λᵢ)wᵢ

@@ -15,6 +15,8 @@ use crate::site::{Predictor, Site};
 pub mod agnostic;
 pub mod layers;
 #[macro_use]
+mod one_model;
+#[macro_use]
 mod registry;
 
 pub use agnostic::Agnostic;

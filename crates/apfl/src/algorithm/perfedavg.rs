@@ -1,8 +1,8 @@
 //! perFedAvg (Fallah et al., 2020): a shared model from which one step personalizes well.
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties};
 use crate::pack::ModelOnly;
-use crate::params::{Mean, axpy};
+use crate::params::axpy;
 use crate::settings::{Kind, Section};
 use crate::site::{Part, Predictor, Site};
 
@@ -81,19 +81,8 @@ impl PerFedAvg {
 }
 
 impl Algorithm for PerFedAvg {
-    type Server = ModelOnly;
-    type Broadcast = ModelOnly;
+    one_model!();
     type Memory = ();
-    type Update = ModelOnly;
-    type Fold = Mean;
-
-    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
-        ModelOnly { model: w0.to_vec() }
-    }
-
-    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
-        server.clone()
-    }
 
     fn join(&self, _w0: &[f32]) {}
 
@@ -154,28 +143,6 @@ impl Algorithm for PerFedAvg {
         site.give_back(theta);
         site.give_back(g2);
         ModelOnly { model: w }
-    }
-
-    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
-        fold.add(from.weight, &update.model);
-    }
-
-    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
-        if let Some(w) = fold.value() {
-            server.model = w;
-        }
-    }
-
-    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
-        &server.model
-    }
-
-    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
-        Some(&mut server.model)
-    }
-
-    fn localized<'a>(&self, _: &'a (), update: &'a ModelOnly) -> &'a [f32] {
-        &update.model
     }
 
     /// One step of rate α from wᵢ, on a batch of the training examples.

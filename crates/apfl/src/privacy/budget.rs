@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{Accountant, Level, Mechanism, PrivacySettings, least_noise};
+use super::{Accountant, Ledger, Level, Mechanism, NoiseSeed, PrivacySettings, least_noise};
 
 /// How much somebody has been exposed: the steps in which they were in the sample with
 /// probability q.
@@ -37,6 +37,13 @@ pub struct Spent {
     /// Whether the noise follows from the run's seed, so that who knows it can take it away.
     #[serde(default)]
     pub simulation: bool,
+    /// Rounds that were begun, lost and repeated after a resume: they count among the steps.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeated: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The noise of a run, and the accounts of it.
@@ -48,17 +55,23 @@ pub struct Budget {
     pub noise: f64,
     /// Rounds that can be afforded, at most those that were planned.
     pub rounds: u64,
+    /// How often that many rounds are trained.
+    pub passes: u64,
+    /// What was released, where the noise cannot be made again.
+    pub ledger: Option<Ledger>,
     /// The most steps at every q that the run can come to, by the bits of q.
     most: BTreeMap<u64, u64>,
     accounts: Mutex<BTreeMap<u64, Arc<Accountant>>>,
 }
 
 impl Budget {
-    /// For so many rounds, after each number of which everybody is exposed as `exposures` says.
+    /// For so many rounds in each of so many passes, after each number of which everybody is
+    /// exposed as `exposures` says.
     /// An error where no noise, or not one round, is within ε.
     pub fn new(
         settings: PrivacySettings,
         rounds: u64,
+        passes: u64,
         exposures: impl Fn(u64) -> Vec<Exposure>,
     ) -> Result<Self, String> {
         let end = worst(&exposures(rounds));
@@ -71,6 +84,8 @@ impl Budget {
             settings,
             noise,
             rounds,
+            passes,
+            ledger: (settings.noise_seed == NoiseSeed::System).then(Ledger::default),
             most: most.clone(),
             accounts: Mutex::default(),
         };
@@ -86,7 +101,7 @@ impl Budget {
         };
         let mut budget = with(noise);
         if let (Some(_), Some(epsilon)) = (settings.noise, settings.epsilon) {
-            let fits = |rounds: u64| budget.largest(&exposures(rounds)).0 <= epsilon;
+            let fits = |rounds: u64| budget.fits(&exposures(rounds));
             if !fits(1) {
                 let first = budget.largest(&exposures(1)).0;
                 return Err(format!(
@@ -94,16 +109,7 @@ impl Budget {
                      more noise, or a larger ε"
                 ));
             }
-            // ε rises with the rounds: the last that fits.
-            let (mut low, mut high) = (1, rounds + 1);
-            while high - low > 1 {
-                let middle = low + (high - low) / 2;
-                match middle <= rounds && fits(middle) {
-                    true => low = middle,
-                    false => high = middle,
-                }
-            }
-            budget.rounds = low;
+            budget.rounds = last_that_fits(1, rounds, fits);
         }
         Ok(budget)
     }
@@ -118,6 +124,12 @@ impl Budget {
             Arc::new(Accountant::new(mechanism, most, self.settings.delta))
         };
         accounts.entry(bits).or_insert_with(new).clone()
+    }
+
+    /// Whether it is within ε, where there is one, that everybody is exposed so.
+    pub fn fits(&self, exposures: &[Exposure]) -> bool {
+        let most = self.settings.epsilon.unwrap_or(f64::INFINITY);
+        self.largest(exposures).0 <= most
     }
 
     /// ε of one exposure.
@@ -177,7 +189,8 @@ impl Budget {
             noise: self.noise,
             clip: self.settings.clip,
             steps,
-            simulation: true,
+            simulation: self.settings.noise_seed == NoiseSeed::Seed,
+            repeated: self.ledger.as_ref().map_or(0, Ledger::repeated),
         }
     }
 
@@ -189,18 +202,31 @@ impl Budget {
             noise,
             delta,
             clip,
-            ..
+            noise_seed,
         } = self.settings;
+        let whence = match noise_seed {
+            NoiseSeed::Seed => "the noise follows from the seed, so that this is a simulation",
+            NoiseSeed::System => {
+                "the noise is the operating system's, so that the fingerprint is another in every run, \
+                 and rounds that are repeated after a resume count again"
+            }
+        };
         let unit = match level {
             Level::Client => "updates",
             Level::Example => "examples' gradients",
         };
         let mut notes = vec![format!(
-            "privacy by {}: noise of {:.6} × {clip} on {unit} clipped to {clip}, δ = {delta:e}; the \
-             noise follows from the seed, so that this is a simulation",
+            "privacy by {}: noise of {:.6} × {clip} on {unit} clipped to {clip}, δ = {delta:e}; {whence}",
             level.word(),
             self.noise,
         )];
+        if self.passes > 1 {
+            notes.push(format!(
+                "privacy: the shared model is trained {} times for the choice of α, and ε is that of \
+                 all together",
+                self.passes
+            ));
+        }
         if let (Some(epsilon), Some(_)) = (epsilon, noise)
             && self.rounds < planned
         {
@@ -211,6 +237,19 @@ impl Budget {
         }
         notes
     }
+}
+
+/// The last of some rounds that fits, where all before it do; the first where none does.
+pub(crate) fn last_that_fits(first: u64, last: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (first, last + 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match fits(middle) {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
 }
 
 /// Those that no other exceeds in both q and steps: ε rises with either.

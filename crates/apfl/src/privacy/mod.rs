@@ -19,13 +19,17 @@
 use std::sync::OnceLock;
 
 mod budget;
+mod ledger;
 mod noise;
 mod normal;
 mod pld;
 mod rdp;
+mod rounding;
 mod settings;
 
+pub(crate) use budget::last_that_fits;
 pub use budget::{Budget, Exposure, Spent};
+pub use ledger::{Keep, Ledger, Release};
 pub use noise::{PrivateSum, clip_factor};
 pub use settings::{Level, NoiseSeed, PrivacySettings};
 

@@ -1,6 +1,7 @@
 //! `federation.privacy`
 
 use super::LEAST_NOISE;
+use crate::rng::{Purpose, Stream, stream, system_stream};
 use crate::settings::Section;
 
 const NOISE: &str = "0, or 0.01 to 1e6";
@@ -30,6 +31,29 @@ impl Level {
 pub enum NoiseSeed {
     /// From `seed`: whoever knows it can take the noise away again. A simulation.
     Seed,
+    /// From the operating system, and so are the samples that ε rests on: no run is made again
+    /// to the bit, and a round that is repeated after a resume counts again.
+    System,
+}
+
+impl NoiseSeed {
+    const WORDS: [(&'static str, Self); 2] = [("seed", Self::Seed), ("system", Self::System)];
+
+    /// As a spec has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            NoiseSeed::Seed => "seed",
+            NoiseSeed::System => "system",
+        }
+    }
+
+    /// The stream of that name, or one that nobody can make again.
+    pub(crate) fn stream(self, seed: u64, purpose: Purpose, round: u64, client: u64) -> Stream {
+        match self {
+            NoiseSeed::Seed => stream(seed, purpose, round, client),
+            NoiseSeed::System => system_stream(),
+        }
+    }
 }
 
 /// `federation.privacy`
@@ -41,7 +65,7 @@ pub enum NoiseSeed {
 /// | `noise` | – | σ = 0, or from 0.01 on; beside `epsilon`: the run ends before ε is exceeded |
 /// | `delta` | 1e-5 | above 0, below 1 |
 /// | `clip` | 1 | above 0 |
-/// | `noise_seed` | `"seed"` | `"seed"` |
+/// | `noise_seed` | `"seed"` | `"seed"`: a simulation · `"system"`: from the operating system |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrivacySettings {
     /// What is protected.
@@ -59,8 +83,9 @@ pub struct PrivacySettings {
 }
 
 impl PrivacySettings {
-    /// Reads `privacy = { … }` within `[federation]`; `None` where there is none.
-    pub fn read(s: &mut Section<'_>) -> Option<Self> {
+    /// Reads `privacy = { … }` within `[federation]`; `None` where there is none. `noise_seed` is
+    /// where the noise comes from if nothing is said.
+    pub fn read(s: &mut Section<'_>, noise_seed: NoiseSeed) -> Option<Self> {
         if !s.has("privacy") {
             let _ = s.take("privacy"); // a key that is known
             return None;
@@ -90,7 +115,7 @@ impl PrivacySettings {
                 noise,
                 delta: s.float("delta", 1e-5, 1e-15..=0.5, "1e-15 to 0.5"),
                 clip: s.float("clip", 1.0, positive, "above 0"),
-                noise_seed: s.choice("noise_seed", "seed", &[("seed", NoiseSeed::Seed)]),
+                noise_seed: s.choice("noise_seed", noise_seed.word(), &NoiseSeed::WORDS),
             }
         }))
     }

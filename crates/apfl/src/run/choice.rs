@@ -65,8 +65,11 @@ impl Run {
 
     /// Everybody who needs a choice.
     fn choosers(&self) -> BTreeSet<usize> {
+        let everybody = 0..self.setup.world.dataset.clients();
         match self.setup.deliver_to {
-            DeliverTo::All => (0..self.setup.world.dataset.clients()).collect(),
+            // Who will be drawn is not known before, where nothing follows from the seed.
+            _ if self.setup.ledger().is_some() => everybody.collect(),
+            DeliverTo::All => everybody.collect(),
             DeliverTo::Drawn | DeliverTo::None => (1..=self.setup.rounds)
                 .flat_map(|round| self.setup.cohort(round))
                 .collect(),

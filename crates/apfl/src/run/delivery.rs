@@ -242,7 +242,7 @@ impl Sums {
         let over = |gathered: &Gathered| gathered.over(&self.scoring);
         let name = |client: &usize| setup.world.dataset.name(*client);
         Ok(Summary {
-            rounds: setup.rounds,
+            rounds: training.round(),
             clients: self.clients,
             skipped: skipped.iter().map(name).collect(),
             attackers: self.reached - self.clients,

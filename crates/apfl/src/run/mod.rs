@@ -29,7 +29,7 @@
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::algorithm::Algorithm;
@@ -38,8 +38,8 @@ use crate::error::{Error, Result};
 use crate::spec::{Plan, differences, prolonged};
 use crate::store::checkpoint::Checkpoints;
 use crate::store::lock::DirectoryLock;
-use crate::store::private;
 use crate::store::run_dir::{InterruptedRun, RunDir};
+use crate::store::{private, releases};
 use crate::training::{RoundRecord, Setup, Training};
 
 mod builder;
@@ -200,6 +200,7 @@ impl Run {
             let notes = &self.setup.notes;
             let directory = RunDir::create(&path, &spec, notes, schema, &environment)?;
             let checkpoints = Checkpoints::new(&path, identity);
+            self.keep_releases(&path)?;
             let setup = match self.before(Some(&path), watch)? {
                 Before::Stopped(round) => return Ok(Ended::Stopped(round)),
                 Before::Ready(setup) => setup,
@@ -224,6 +225,7 @@ impl Run {
         }
         environment::fits(begun.environment.as_ref(), &environment, &path)?;
         let identity = environment::identity(&self.spec, &self.setup, &environment)?;
+        self.keep_releases(&path)?;
         let setup = match self.before(Some(&path), watch)? {
             Before::Stopped(round) => return Ok(Ended::Stopped(round)),
             Before::Ready(setup) => setup,
@@ -248,6 +250,15 @@ impl Run {
             watch,
         )
     }
+
+    /// Makes entries of releases durable, where there are any; those of a choice's passes are
+    /// in the directory of the whole run.
+    fn keep_releases(&self, path: &Path) -> Result<()> {
+        match self.setup.ledger().filter(|ledger| !ledger.is_kept()) {
+            Some(ledger) => releases::open(path, ledger),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The rounds, their checkpoints, and delivery.
@@ -258,7 +269,7 @@ fn carry_out(
     checkpoint_every: u64,
     watch: &mut Watch<'_>,
 ) -> Result<Ended> {
-    let rounds = training.setup().rounds;
+    let rounds = training.until();
     if watch(Event::Begun(training.round())).is_break() {
         return Ok(Ended::Stopped(training.round()));
     }

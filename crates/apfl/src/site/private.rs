@@ -5,6 +5,7 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use super::Site;
+use crate::privacy::NoiseSeed;
 use crate::rng::Stream;
 
 /// How a client's steps are made private.
@@ -14,6 +15,8 @@ pub struct PrivateSteps {
     pub clip: f64,
     /// σ: the noise's deviation in units of C.
     pub noise: f64,
+    /// Where the noise and the samples come from.
+    pub noise_seed: NoiseSeed,
 }
 
 /// The same in a round: with its noise, and room for the examples' norms.
@@ -51,7 +54,7 @@ impl<'a> Site<'a> {
         let expected = self.pace.batch.map_or(m, |batch| batch.min(m)) as f64;
         let empty = self.batch_is_empty();
         let mut state = self.private.take().expect("a private site");
-        let PrivateSteps { clip, noise } = state.how;
+        let PrivateSteps { clip, noise, .. } = state.how;
         let mut loss = 0.0;
         if empty {
             let decay = rate * self.model.l2();

@@ -224,7 +224,10 @@ impl Plan {
         let setup = setup.checked()?;
         match self.privacy {
             None => Ok(setup),
-            Some(settings) => setup.privately(settings),
+            Some(settings) => {
+                let passes = self.algorithm.choosing().map_or(1, Choosing::passes);
+                setup.privately(settings, passes)
+            }
         }
     }
 

@@ -10,6 +10,7 @@ pub mod checkpoint;
 pub mod lock;
 pub(crate) mod manifest;
 pub(crate) mod private;
+pub(crate) mod releases;
 pub mod run_dir;
 pub(crate) mod slots;
 #[doc(hidden)] // for the program and the tests

@@ -7,7 +7,6 @@ use crate::algorithm::{Algorithm, Sender};
 use crate::error::{Error, Result};
 use crate::params::Params;
 use crate::privacy::{Level, PrivateSum};
-use crate::rng::{Purpose, stream};
 
 /// Takes in the updates of one round, in the order of the clients.
 ///
@@ -114,7 +113,7 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
             // One model that stands for all, also where there was nobody: its fold is itself.
             let budget = self.setup.privacy.as_ref().expect("it protects");
             let w = self.algorithm.aggregated(self.server);
-            let mut rng = stream(self.setup.world.seed, Purpose::Noise, self.round, 0);
+            let mut rng = self.setup.noise_stream(self.round);
             let w = sum.release(w, budget.noise, self.setup.expected_cohort(), &mut rng);
             let update = SplitUpdate::of_model(w).joined();
             let weight = 1.0;

@@ -205,6 +205,11 @@ impl Training {
         self.rounds.round()
     }
 
+    /// The last round: fewer than planned where repeated ones have cost privacy.
+    pub fn until(&self) -> u64 {
+        self.rounds.until()
+    }
+
     /// Local steps so far, as in [`RoundRecord::step`].
     pub fn step(&self) -> u64 {
         self.rounds.step()

@@ -23,6 +23,7 @@ use crate::store::archive::{MemoryArchive, Written};
 pub(super) trait Rounds: Send {
     fn round(&self) -> u64;
     fn step(&self) -> u64;
+    fn until(&self) -> u64;
     /// In how many rounds each client took part so far.
     fn rounds_of(&self) -> &[u32];
     fn next_round(&mut self) -> Result<Option<RoundRecord>>;
@@ -66,6 +67,8 @@ pub(super) struct Typed<A: Algorithm, E> {
     round: u64,
     step: u64,
     rounds_of: Vec<u32>,
+    /// The last round.
+    until: u64,
 }
 
 /// What a cohort's local rounds came to, beside the sum of its updates.
@@ -95,6 +98,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
                 setup.server.kind()
             )));
         }
+        let until = setup.last_round(0, &vec![0; clients]);
         Ok(Self {
             server,
             moments,
@@ -104,6 +108,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             round: 0,
             step: 0,
             rounds_of: vec![0; clients],
+            until,
         })
     }
 
@@ -124,7 +129,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
     fn train(&mut self, round: u64, sent: &A::Broadcast) -> Result<(A::Fold, Trained)> {
         let setup = &*self.setup;
         let mut cohort = setup.cohort(round);
-        let score = setup.evaluates(round);
+        let score = self.evaluates(round);
         let (mut localized, mut personal) = (Pool::default(), Pool::default());
         let mut candidates: Vec<(f64, Pool)> = Vec::new();
         let (mut mixing, mut skipped) = (Vec::new(), Vec::new());
@@ -187,7 +192,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
     /// The scores of the shared model after a round; `None` where there is nobody to score
     /// it or the round is not evaluated.
     fn score(&mut self, round: u64, clients: &[usize]) -> Result<Option<Pool>> {
-        if clients.is_empty() || !self.setup.evaluates(round) {
+        if clients.is_empty() || !self.evaluates(round) {
             return Ok(None);
         }
         let mut shared = Pool::default();
@@ -239,6 +244,10 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         budget.spent(&exposures).epsilon
     }
 
+    fn evaluates(&self, round: u64) -> bool {
+        self.setup.evaluates(round) || round == self.until
+    }
+
     /// Notes who took part in some rounds.
     fn count(&mut self, rounds: std::ops::RangeInclusive<u64>) {
         for round in rounds {
@@ -258,15 +267,20 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         self.step
     }
 
+    fn until(&self) -> u64 {
+        self.until
+    }
+
     fn rounds_of(&self) -> &[u32] {
         &self.rounds_of
     }
 
     fn next_round(&mut self) -> Result<Option<RoundRecord>> {
-        if self.round >= self.setup.rounds {
+        if self.round >= self.until {
             return Ok(None);
         }
         let round = self.round + 1;
+        self.setup.enter(round)?;
         let started = Instant::now();
         let sent = self.algorithm.broadcast(&self.server);
         let (fold, trained) = self.train(round, &sent)?;
@@ -357,7 +371,11 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         }
         (self.round, self.step) = (round, step);
         self.rounds_of.fill(0);
+        if let Some(ledger) = self.setup.ledger() {
+            ledger.require(self.setup.pass_number(), round)?;
+        }
         self.count(1..=round);
+        self.until = self.setup.last_round(round, &self.rounds_of);
         Ok(())
     }
 

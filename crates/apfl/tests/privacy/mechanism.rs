@@ -3,7 +3,7 @@
 use apfl::data::Examples;
 use apfl::model::mlp::Mlp;
 use apfl::model::{Loss, Model, Workspace};
-use apfl::privacy::PrivateSum;
+use apfl::privacy::{NoiseSeed, PrivateSum};
 use apfl::rng::{Purpose, Stream, stream};
 use apfl::schedule::Schedule;
 use apfl::site::{LocalWork, Pace, PrivateSteps, Scratch, Site};
@@ -131,7 +131,11 @@ fn a_private_step_clips_every_example_by_itself() {
     lengths.sort_by(f64::total_cmp);
     let clip = lengths[5]; // half of them are clipped
     let mut scratch = Scratch::default();
-    let how = PrivateSteps { clip, noise: 0.0 };
+    let how = PrivateSteps {
+        clip,
+        noise: 0.0,
+        noise_seed: NoiseSeed::Seed,
+    };
     let rng = stream(1, Purpose::Batches, 1, 0);
     let mut site = Site::new(&model, &examples, pace(None), 1, rng, &mut scratch)
         .privately(Some(how), noise_stream());
@@ -157,7 +161,11 @@ fn private_steps_draw_poisson_samples_and_add_their_noise() {
     let examples = examples(40, 100, 4);
     let stepped = |noise: f64, clip: f64, round: u64| {
         let mut scratch = Scratch::default();
-        let how = PrivateSteps { clip, noise };
+        let how = PrivateSteps {
+            clip,
+            noise,
+            noise_seed: NoiseSeed::Seed,
+        };
         let rng = stream(1, Purpose::Batches, round, 0);
         let mut site = Site::new(&model, &examples, pace(Some(10)), 1, rng, &mut scratch)
             .privately(Some(how), noise_stream());

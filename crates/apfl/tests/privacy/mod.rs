@@ -6,6 +6,7 @@ mod attack;
 mod mechanism;
 mod runs;
 mod specs;
+mod system;
 
 use apfl::spec::{Plan, Spec};
 
