@@ -411,3 +411,52 @@ fn a_rate_that_an_algorithm_does_not_use_is_not_swept_over() {
         assert_eq!(spec[table][key].as_float(), Some(0.05), "{kind}");
     }
 }
+
+/// Where there are test examples they are scored, and the best is chosen on validation all the
+/// same.
+#[test]
+fn with_a_test_part_the_best_is_chosen_on_one_and_scored_on_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    fs::write(
+        at.join("s.toml"),
+        SPEC.replace("examples = 30", "examples = 40\ntest = 0.25"),
+    )
+    .unwrap();
+    let rates = ["0.001", "0.03", "1.0"];
+    let over = format!("rate={}", rates.join(","));
+    let args = [
+        "sweep", "s.toml", "--over", &over, "--best", "rate", "--out", "o",
+    ];
+    let table = ok(at, &args);
+    assert!(table.contains("personal test accuracy"), "{table}");
+    assert!(table.contains("scored on test examples"), "{table}");
+    let pooled = |rate: &str, part: &str| {
+        let summary = json(&at.join(format!("o/runs/rate={rate},seed=1/summary.json")));
+        let accuracy = &summary["personal"]["pooled"][part]["accuracy"];
+        accuracy.as_f64().unwrap()
+    };
+    let best = rates
+        .into_iter()
+        .reduce(|a, b| {
+            if pooled(b, "valid") > pooled(a, "valid") {
+                b
+            } else {
+                a
+            }
+        })
+        .unwrap();
+    let shown: Value = serde_json::from_str(&ok(at, &[&args[..], &["--json"]].concat())).unwrap();
+    assert_eq!(shown[0]["set"]["rate"], best);
+    assert_eq!(shown[0]["part"], "test");
+    let close = |value: &Value, expected: f64| {
+        assert!((value["mean"].as_f64().unwrap() - expected).abs() < 1e-12);
+    };
+    close(&shown[0]["personal"], pooled(best, "test"));
+    close(&shown[0]["chosen_by"], pooled(best, "valid"));
+    let csv = fs::read_to_string(at.join("o/sweep.csv")).unwrap();
+    assert!(
+        csv.starts_with("rate,seed,shared_test_loss,shared_test_accuracy,"),
+        "{csv}"
+    );
+}
