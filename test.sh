@@ -101,7 +101,7 @@ for name in python3.13 python3.12 python3.11 python3; do
 done
 prepared() {
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check 'maturin>=1.9.4,<2' \
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check \
         ipykernel mypy nbclient nbformat 'pandas>=2.1' polars pyarrow pytest 'scikit-learn>=1.6' tqdm
 }
 if [ -z "$python" ]; then
@@ -109,11 +109,13 @@ if [ -z "$python" ]; then
 elif ! prepared; then
     skip "crates/apfl-py: its virtual environment could not be made (no network?)"
 else
-    cargo build -p apfl-cli --locked
+    # As the tests were built, so that nothing is built twice (scripts/wheel.sh builds the wheel).
+    cargo build --workspace --lib --bins --tests --locked "${features[@]}"
+    module=$(ls "$target"/debug/lib_apfl.so "$target"/debug/lib_apfl.dylib 2>/dev/null | head -n 1)
     (
         cd crates/apfl-py
-        VIRTUAL_ENV=$venv "$venv/bin/maturin" develop --locked
-        APFL_PROGRAM=$target/debug/apfl "$venv/bin/python" -m pytest
+        cp "$module" python/apfl/_apfl.abi3.so
+        PYTHONPATH=$PWD/python APFL_PROGRAM=$target/debug/apfl "$venv/bin/python" -m pytest
     )
 fi
 

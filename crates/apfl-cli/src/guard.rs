@@ -26,13 +26,13 @@ pub fn line(summary: &Summary, clients: &[ClientRecord], chosen: bool) -> Option
         if over_all || 10 * worse > honest.len() {
             let all = match over_all {
                 true => format!(
-                    "over all clients (loss {own:.4} against {:.4}), ",
+                    "over all clients (loss {own:.4} against {:.4}) and ",
                     loss(&pooled)
                 ),
                 false => String::new(),
             };
             found.push(format!(
-                "than the {name} one {all}for {worse} of {}",
+                "than the {name} one {all}for {worse} of {} clients",
                 honest.len()
             ));
         }
@@ -105,7 +105,10 @@ mod tests {
         assert_eq!(said(&ten), None);
         ten[5] = [3.0, 2.0, 2.1];
         let two = said(&ten).unwrap();
-        assert!(two.contains("than the localized one for 2 of 10;"), "{two}");
+        assert!(
+            two.contains("than the localized one for 2 of 10 clients;"),
+            "{two}"
+        );
         assert!(
             two.contains("chosen") && !two.contains("shared one"),
             "{two}"

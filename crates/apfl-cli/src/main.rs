@@ -70,7 +70,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Evaluate(args) => evaluate::evaluate(&args)?,
         Command::Join(args) => join::run(&args)?,
         Command::Advise(args) => advise::run(&args.run, args.json)?,
-        Command::Report(args) => report::run(&args.runs, args.out.as_deref())?,
+        Command::Report(args) => report::run(&args.runs, args.out.as_deref(), args.by.as_deref())?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,
         Command::Privacy(args) => privacy::run(&args)?,

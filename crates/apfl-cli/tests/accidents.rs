@@ -1,60 +1,14 @@
 //! Accidents that really happen to a run directory: two processes, edited files, signals.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use apfl::store::DirectoryLock;
 
-use crate::program::{apfl, ended, fails, ok};
+use crate::program::{apfl, ended, fails, has, ok};
+use crate::short_run::{RUN, killed_at_its_end, long_run, resume, run, signal};
 use crate::state::{fingerprint, records};
-
-const APFL: &str = env!("CARGO_BIN_EXE_apfl");
-
-/// A run of eight rounds with a checkpoint after each.
-const RUN: [&str; 17] = [
-    "run",
-    "--quiet",
-    "--json",
-    "--set",
-    "data.clients=6",
-    "--set",
-    "data.features=4",
-    "--set",
-    "data.classes=3",
-    "--set",
-    "data.examples=30",
-    "--set",
-    "federation.participation=0.5",
-    "--set",
-    "checkpoint.every=1",
-    "--set",
-    "training.rounds=8",
-];
-
-fn run(at: &Path, out: &str, more: &[&str]) -> String {
-    ok(at, &[&RUN[..], more, &["--out", out]].concat())
-}
-
-/// The run in `out` as if it had been killed between its last checkpoint and its end.
-fn killed_at_its_end(at: &Path, out: &str) {
-    fs::remove_file(at.join(out).join("summary.json")).unwrap();
-}
-
-const RESUME: [&str; 4] = ["run", "--quiet", "--resume", "--out"];
-
-fn resume<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    [&RESUME[..], &[out], more].concat()
-}
-
-#[track_caller]
-fn has(said: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(said.contains(part), "{part} is missing in\n{said}");
-    }
-}
 
 /// Every file of a directory with its bytes, but for the lock.
 fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
@@ -339,48 +293,11 @@ fn only_the_owner_reads_a_run() {
     }
 }
 
-/// A run too long to end by itself, begun with a shell's `prelude`, that has done a round.
-#[cfg(unix)]
-fn long_run(at: &Path, prelude: &str, rounds: &str) -> std::process::Child {
-    let more = ["--set", rounds, "--out", "live"];
-    let args: Vec<&str> = [&RUN[..], &more].concat();
-    let mut child = Command::new("sh")
-        .arg("-c")
-        .arg(format!("{prelude} exec \"$0\" \"$@\""))
-        .arg(APFL)
-        .args(args)
-        .current_dir(at)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    while fs::metadata(at.join("live/rounds.jsonl")).map_or(0, |m| m.len()) == 0 {
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "no round was written"
-        );
-        if let Some(status) = child.try_wait().unwrap() {
-            panic!("ended with {status}");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    child
-}
-
-#[cfg(unix)]
-fn signal(child: &std::process::Child, name: &str) {
-    let status = Command::new("kill")
-        .args([name, &child.id().to_string()])
-        .status();
-    assert!(status.unwrap().success());
-}
-
 #[cfg(unix)]
 #[test]
 fn a_signal_that_is_ignored_stays_so_and_another_ends_the_run() {
     let dir = tempfile::tempdir().unwrap();
-    let child = long_run(dir.path(), "trap '' HUP INT;", "training.rounds=1000000");
+    let child = long_run(dir.path(), "trap '' HUP INT;", &[]);
     signal(&child, "-HUP");
     signal(&child, "-INT");
     std::thread::sleep(Duration::from_millis(300));
@@ -397,7 +314,7 @@ fn a_signal_that_is_ignored_stays_so_and_another_ends_the_run() {
 fn a_directory_that_goes_away_ends_the_run_at_the_next_round() {
     for gone in ["live", "live/rounds.jsonl"] {
         let dir = tempfile::tempdir().unwrap();
-        let child = long_run(dir.path(), "", "training.rounds=1000000");
+        let child = long_run(dir.path(), "", &[]);
         let path = dir.path().join(gone);
         let removed = Instant::now();
         while path.exists() {
@@ -410,144 +327,4 @@ fn a_directory_that_goes_away_ends_the_run_at_the_next_round() {
         assert!(said.contains("live"), "{gone}: {said}");
         assert!(!dir.path().join("live/summary.json").exists());
     }
-}
-
-#[cfg(unix)]
-#[test]
-fn a_table_that_is_a_pipe_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut child = Command::new(APFL)
-        .args([
-            "run",
-            "--set",
-            "data.kind=table",
-            "--set",
-            "data.path=/dev/stdin",
-        ])
-        .current_dir(dir.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let _ = child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(b"client,label,x\na,0,1\n");
-    has(
-        &ended(&child.wait_with_output().unwrap(), 1),
-        &["/dev/stdin", "not a regular file"],
-    );
-    // A pipe without a writer does not make it wait for ever.
-    let pipe = dir.path().join("pipe.csv");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let args = ["check", "t.toml"];
-    let spec = "[data]\nkind = 'table'\npath = 'pipe.csv'\n";
-    fs::write(dir.path().join("t.toml"), spec).unwrap();
-    has(
-        &fails(dir.path(), &args, 1),
-        &["pipe.csv", "not a regular file"],
-    );
-}
-
-#[test]
-fn what_is_not_a_table_is_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = dir.path();
-    fs::write(at.join("t.toml"), "[data]\nkind = 'table'\npath = 'f'\n").unwrap();
-    for (bytes, words) in [
-        (&b"ARROW1\0\0"[..], "Arrow"),
-        (&[0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1], "IDX file of images"),
-        (b"\x89PNG\r\n\x1a\n", "PNG image"),
-        (b"PK\x03\x04 rest", "zip archive"),
-    ] {
-        fs::write(at.join("f"), bytes).unwrap();
-        has(&fails(at, &["check", "t.toml"], 1), &["f: is a", words]);
-    }
-    // A quote that nobody closes: the line where it opened.
-    let rows: String = (0..20).map(|k| format!("a,{},{k}\n", k % 2)).collect();
-    let table = format!("client,x,label\n{rows}a,1,\"0\n{rows}");
-    fs::write(at.join("f"), table).unwrap();
-    has(&fails(at, &["check", "t.toml"], 1), &["line 22", "quote"]);
-    // A spec in another encoding is a wrong request.
-    let utf16: Vec<u8> = [0xff, 0xfe]
-        .into_iter()
-        .chain("seed = 1".encode_utf16().flat_map(u16::to_le_bytes))
-        .collect();
-    fs::write(at.join("u.toml"), utf16).unwrap();
-    has(&fails(at, &["run", "u.toml"], 2), &["u.toml", "UTF-16"]);
-    let deep = format!("{}=1", vec!["a"; 60_000].join("."));
-    has(&fails(at, &["run", "--set", &deep], 2), &["deep"]);
-    has(
-        &fails(at, &["run", "--set", "training.rounds=5.5"], 2),
-        &["a whole number"],
-    );
-}
-
-#[test]
-fn names_do_not_steer_the_terminal() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = dir.path();
-    fs::write(
-        at.join("t.toml"),
-        "[data]\nkind = 'table'\npath = 'f.csv'\n",
-    )
-    .unwrap();
-    fs::write(
-        at.join("f.csv"),
-        "client,label,x\nev\u{1b}[2Jil,0,one\nb,1,2\n",
-    )
-    .unwrap();
-    let said = fails(at, &["check", "t.toml"], 1);
-    assert!(!said.contains('\u{1b}'), "{said:?}");
-}
-
-#[test]
-fn a_damaged_schema_and_rows_beyond_numbers_are_errors_of_predict() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = dir.path();
-    run(at, "r", &[]);
-    fs::write(at.join("x.csv"), "x0,x1,x2,x3\n0,2,3,4\n1,2,3,4\n").unwrap();
-    let predict = [
-        "predict", "r", "--input", "x.csv", "--client", "0", "--model", "shared",
-    ];
-    let features: Vec<String> = (0..4).map(|k| format!("x{k}")).collect();
-    let schema = fs::read_to_string(at.join("r/schema.json")).unwrap();
-    assert!(
-        features.iter().all(|name| schema.contains(name)),
-        "{schema}"
-    );
-    for damaged in [
-        schema.replacen("\"x0\",", "", 1),
-        schema.replacen("\"shape\": [\n    4", "\"shape\": [\n    0", 1),
-        schema[..schema.len() / 2].to_owned(),
-        String::new(),
-    ] {
-        fs::write(at.join("r/schema.json"), &damaged).unwrap();
-        has(&fails(at, &predict, 1), &["schema.json"]);
-        fs::write(
-            at.join("n.csv"),
-            "x0,x1,x2,x3,label\n1,2,3,4,0\n4,3,2,1,1\n",
-        )
-        .unwrap();
-        has(
-            &fails(at, &["join", "r", "--data", "n.csv"], 1),
-            &["schema.json"],
-        );
-    }
-    fs::write(at.join("r/schema.json"), &schema).unwrap();
-    // A model that blew up answers no row, rather than the first class.
-    let file = at.join("r/models/shared.safetensors");
-    let mut bytes = fs::read(&file).unwrap();
-    let last = bytes.len() - 4;
-    bytes[last..].copy_from_slice(&f32::NAN.to_le_bytes());
-    fs::write(&file, bytes).unwrap();
-    has(&fails(at, &predict, 1), &["row 1", "NaN"]);
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::files::{json, lines};
-use crate::program::{apfl, ended, fails, ok};
+use crate::program::{apfl, ended, fails, has, ok};
 use crate::state::{fingerprint, records};
 
 const APFL: &str = env!("CARGO_BIN_EXE_apfl");
@@ -29,13 +29,6 @@ const SMALL: [&str; 13] = [
     "--set",
     "checkpoint.every=2",
 ];
-
-#[track_caller]
-fn has(message: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(message.contains(part), "{part} is missing in\n{message}");
-    }
-}
 
 fn no_temporary_files(directory: &Path) {
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -114,6 +107,24 @@ fn a_full_disk_ends_the_run_and_resume_goes_on() {
         assert_eq!(fingerprint(&run), whole, "{name}");
         assert_eq!(records(&run).len(), 12, "{name}");
     }
+}
+
+/// Where the space ends at the very last file, everything but the page is there, and a resume
+/// of the finished run writes it.
+#[cfg(unix)]
+#[test]
+fn a_page_that_found_no_space_is_written_by_a_resume() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [&SMALL[..], &["--quiet", "--out", "r"]].concat();
+    let output = with_short_files(dir.path(), 40, &args);
+    has(&ended(&output, 1), &["report.html: cannot write"]);
+    let run = dir.path().join("r");
+    no_temporary_files(&run);
+    let whole = fingerprint(&run);
+    assert!(!run.join("report.html").exists());
+    ok(dir.path(), &["run", "--resume", "--quiet", "--out", "r"]);
+    assert!(run.join("report.html").exists());
+    assert_eq!(fingerprint(&run), whole);
 }
 
 /// The same with a real file system of 32 kB that is then enlarged, and one that is

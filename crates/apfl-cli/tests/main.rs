@@ -8,12 +8,15 @@ mod cluster;
 mod data;
 mod faults;
 mod files;
+mod inputs;
+mod limits;
 mod privacy;
 mod program;
 #[path = "../../apfl/tests/published_data.rs"]
 mod published_data;
 mod report;
 mod resume;
+mod short_run;
 #[path = "../../apfl/tests/skipped.rs"]
 mod skipped;
 mod state;

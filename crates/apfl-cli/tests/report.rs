@@ -162,6 +162,25 @@ fn runs_of_every_kind_are_compared() {
         "report", "plain", "fedavg", "silent", "line", "killed", "--out", "all.html",
     ];
     assert_eq!(ok(here, &all).trim(), "all.html");
+    // By a score the best comes first, and a run without it last.
+    let loss = |run: &str| {
+        let summary = crate::files::json(&here.join(run).join("summary.json"));
+        summary["personal"]["pooled"]["valid"]["loss"]
+            .as_f64()
+            .unwrap()
+    };
+    let ranked = [
+        "report", "killed", "fedavg", "plain", "--by", "loss", "--out", "by.html",
+    ];
+    ok(here, &ranked);
+    let page = read(&here.join("by.html"));
+    assert!(page.contains("personal valid loss"));
+    let place = |run: &str| page.find(&format!(">{run}</a>")).unwrap();
+    assert_eq!(
+        place("plain") < place("fedavg"),
+        loss("plain") < loss("fedavg")
+    );
+    assert!(place("killed") > place("plain").max(place("fedavg")));
     let page = read(&here.join("all.html"));
     let keys = page.split("The specs differ in ").nth(1).unwrap();
     let keys = keys.split("</p>").next().unwrap();

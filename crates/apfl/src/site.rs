@@ -5,188 +5,27 @@
 
 use crate::choice::Candidate;
 use crate::data::augment::Augmentation;
-use crate::data::{Batch, Examples, Features, Targets};
-use crate::metrics::assessment::{Answer, Values};
-use crate::metrics::{Assessment, Tally};
-use crate::model::loss::predicted;
+use crate::data::{Batch, Examples};
 use crate::model::{Model, Step, Workspace};
 use crate::params::Params;
 use crate::rng::Stream;
-use crate::schedule::{Clock, Schedule};
+use crate::schedule::Clock;
 
+mod pace;
 mod predictor;
 mod private;
 mod sampler;
+mod scratch;
 mod sgd;
 
+pub use pace::{LocalWork, Pace};
 pub use predictor::Predictor;
 use private::PrivateState;
 pub use private::PrivateSteps;
 use sampler::Sampler;
+use scratch::EVALUATION_ROWS;
+pub use scratch::Scratch;
 pub use sgd::Sgd;
-
-/// How much a client works in one round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LocalWork {
-    /// τ steps.
-    Steps(u64),
-    /// E·⌈m/batch⌉ steps.
-    Epochs(u64),
-}
-
-/// How every client trains.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// Steps or epochs a round.
-    pub work: LocalWork,
-    /// Examples a step; `None`: all of the client's.
-    pub batch: Option<usize>,
-    /// `training.learning_rate`.
-    pub learning_rate: f64,
-    /// How it changes.
-    pub schedule: Schedule,
-    /// β of local momentum: [`Sgd`] takes it into account.
-    pub momentum: f64,
-}
-
-impl Pace {
-    /// Steps that make one pass over `m` examples.
-    pub fn steps_per_epoch(&self, m: usize) -> u64 {
-        self.batch.map_or(1, |batch| m.div_ceil(batch) as u64)
-    }
-
-    /// Local steps of one round of a client with `m` training examples.
-    pub fn steps(&self, m: usize) -> u64 {
-        match self.work {
-            LocalWork::Steps(tau) => tau,
-            LocalWork::Epochs(epochs) => epochs * self.steps_per_epoch(m),
-        }
-    }
-}
-
-/// A thread's own memory, reused from client to client.
-#[derive(Clone, Debug)]
-pub struct Scratch {
-    workspace: Workspace,
-    batch: Examples,
-    whole: Sampler,
-    rest: Sampler,
-    aside: Sampler,
-    spare: Vec<Params>,
-    /// Batches drawn: the name of the latest.
-    drawn: u64,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self {
-            workspace: Workspace::default(),
-            batch: Examples::new(
-                0,
-                Features::Floats(Vec::new()),
-                Targets::Classes(Vec::new()),
-            ),
-            whole: Sampler::default(),
-            rest: Sampler::default(),
-            aside: Sampler::default(),
-            spare: Vec::new(),
-            drawn: 0,
-        }
-    }
-}
-
-/// Rows of evaluation that go through a model at once.
-const EVALUATION_ROWS: usize = 256;
-
-impl Scratch {
-    /// The loss of every one of those examples.
-    pub fn losses(
-        &mut self,
-        model: &dyn Model,
-        predictor: &Predictor<'_>,
-        examples: &Examples,
-    ) -> Vec<f64> {
-        let mut losses = Vec::with_capacity(examples.len());
-        for start in (0..examples.len()).step_by(EVALUATION_ROWS) {
-            let batch = examples.batch(start, EVALUATION_ROWS);
-            let outputs = predictor.outputs(model, &batch, &mut self.workspace);
-            let rows = outputs.chunks_exact(model.outputs()).enumerate();
-            losses.extend(rows.map(|(k, z)| model.tally(&examples.batch(start + k, 1), z).loss));
-        }
-        losses
-    }
-
-    /// Loss and hits of `predictor` on all of those examples.
-    pub fn tally(
-        &mut self,
-        model: &dyn Model,
-        predictor: &Predictor<'_>,
-        examples: &Examples,
-    ) -> Tally {
-        let mut tally = Tally::default();
-        for start in (0..examples.len()).step_by(EVALUATION_ROWS) {
-            let batch = examples.batch(start, EVALUATION_ROWS);
-            let outputs = predictor.outputs(model, &batch, &mut self.workspace);
-            tally.add(&model.tally(&batch, outputs));
-        }
-        tally
-    }
-}
-
-impl Scratch {
-    /// The sums that final scores are made of; `center` is what a client without a model would
-    /// answer where numbers are predicted: the mean of its training examples.
-    pub fn assess(
-        &mut self,
-        model: &dyn Model,
-        predictor: &Predictor<'_>,
-        examples: &Examples,
-        classes: usize,
-        center: f64,
-    ) -> Assessment {
-        let (loss, width) = (model.loss(), model.outputs());
-        let mut outputs = Vec::with_capacity(examples.len() * width);
-        for start in (0..examples.len()).step_by(EVALUATION_ROWS) {
-            let batch = examples.batch(start, EVALUATION_ROWS);
-            outputs.extend_from_slice(predictor.outputs(model, &batch, &mut self.workspace));
-        }
-        let truths = match examples.targets() {
-            Targets::Classes(truths) => truths,
-            Targets::Values(truths) => {
-                let mut values = Values::default();
-                for (z, truth) in outputs.iter().zip(truths) {
-                    let truth = f64::from(*truth);
-                    let (error, plain) = (f64::from(*z) - truth, center - truth);
-                    values.truth.add(truth);
-                    values.absolute += error.abs();
-                    values.squared += error * error;
-                    values.mean_absolute += plain.abs();
-                    values.mean_squared += plain * plain;
-                }
-                return Assessment {
-                    values: Some(values),
-                    ..Assessment::default()
-                };
-            }
-        };
-        let mut said = Vec::with_capacity(truths.len());
-        for z in outputs.chunks_exact(width) {
-            let mut ranks = Vec::new();
-            loss.ranks(z, classes, &mut ranks);
-            said.push((loss.present(z, classes), ranks));
-        }
-        let rows = outputs.chunks_exact(width).zip(truths).zip(&said);
-        Assessment::of_classes(
-            classes,
-            rows.map(|((z, truth), (scores, ranks))| Answer {
-                truth: *truth as usize,
-                answer: predicted(z) as usize,
-                probabilities: loss.has_probabilities().then_some(&scores[..]),
-                ranks,
-            }),
-        )
-    }
-}
 
 /// A loss that is not a finite number.
 #[derive(Clone, Copy, Debug, PartialEq)]

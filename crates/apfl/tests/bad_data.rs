@@ -313,3 +313,34 @@ fn a_rate_that_blows_up_names_the_client() {
         }
     }
 }
+
+/// What never ends its row would fill the memory: a line without an end, or a quote whose text
+/// goes on over all lines.
+#[test]
+fn a_row_without_an_end_is_refused_before_it_fills_the_memory() {
+    use std::io::Read;
+    let endless = |first: &'static [u8], line: &'static [u8]| {
+        let lines = (0..u64::MAX).flat_map(move |_| line.iter().copied());
+        let bytes = first.iter().copied().chain(lines);
+        apfl::data::rows::open_csv(Box::new(Endless(Box::new(bytes))), None)
+            .and_then(|mut rows| rows.advance().map(|_| ()))
+    };
+    for (first, line) in [
+        (&b""[..], &b"aaaaaaaaaaaaaaaa"[..]),
+        (b"client,label,x\n", b"aaaa,aaaa"),
+        (b"client,label,x\na,1,\"2\n", b"a,1,2\n"),
+    ] {
+        let said = endless(first, line).unwrap_err();
+        assert!(said.contains("more than 64 MB"), "{said}");
+    }
+
+    struct Endless(Box<dyn Iterator<Item = u8>>);
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            for place in buffer.iter_mut() {
+                *place = self.0.next().expect("it does not end");
+            }
+            Ok(buffer.len())
+        }
+    }
+}

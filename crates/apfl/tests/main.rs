@@ -3,6 +3,7 @@
 
 mod agnostic;
 mod algorithms;
+mod alpha_aside;
 mod architecture;
 mod averaging;
 mod bad_data;
@@ -17,6 +18,7 @@ mod equations;
 mod examples;
 mod family;
 mod faults;
+mod final_scores;
 mod front_door;
 mod gradients;
 mod identities;

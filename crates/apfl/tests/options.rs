@@ -2,7 +2,7 @@
 
 use crate::small::{self, Hand, classes, full, gap, quadratics, synthetic};
 use apfl::WhichModel;
-use apfl::algorithm::apfl::options::{AlphaGradient, Every, Mix, Order, Rate};
+use apfl::algorithm::apfl::options::{AlphaGradient, AlphaOn, Every, Mix, Order, Rate};
 use apfl::algorithm::apfl::{Apfl, Mixing, Options};
 use apfl::algorithm::{AlgorithmSpec, FedAvg, every_algorithm};
 use apfl::params::mix;
@@ -280,7 +280,7 @@ fn with_w_frozen_the_mixture_follows_sgd_with_alpha_squared() {
 }
 
 #[test]
-fn no_option_but_the_projection_touches_the_shared_path() {
+fn no_option_but_projection_and_rows_aside_touches_the_shared_path() {
     let run = |algorithm: &str| {
         let plan = synthetic(
             algorithm,
@@ -297,13 +297,13 @@ fn no_option_but_the_projection_touches_the_shared_path() {
         if let AlgorithmSpec::Apfl(apfl) = synthetic(algorithm, "").algorithm {
             assert_eq!(
                 run(algorithm) == fedavg,
-                apfl.options.projection.is_none(),
+                apfl.options.projection.is_none() && apfl.options.alpha_on == AlphaOn::Batch,
                 "{algorithm}"
             );
             seen += 1;
         }
     }
-    assert_eq!(seen, 6);
+    assert_eq!(seen, 7);
     let plan = synthetic("{ kind = 'fedavg' }", "");
     assert!(plan.algorithm == AlgorithmSpec::FedAvg(FedAvg));
 }
@@ -343,8 +343,8 @@ fn the_preset_is_its_options_and_its_schedule() {
     };
     assert_eq!(plan.pace.schedule, PlannedSchedule::Known(schedule));
     let options = "mix = 'logits', order = 'sequential', alpha_every = 'round', alpha_l2 = 0.02, \
-         alpha_gradient = 'blended', alpha_rate = 'schedule', v_rate = 'constant', l2_on_v = true, \
-         projection = 'none'";
+         alpha_gradient = 'blended', alpha_rate = 'schedule', alpha_on = 'batch', v_rate = 'constant', \
+         l2_on_v = true, projection = 'none'";
     let factor = 1.0 / 1.01;
     let decay =
         format!(", schedule = {{ kind = 'geometric', factor = {factor:?}, per = 'epoch' }}");
@@ -373,11 +373,11 @@ fn options_are_checked_and_a_preset_cannot_be_contradicted() {
     assert_eq!(
         problems(
             "mix = 'x', order = 1, alpha_every = 'epoch', alpha_l2 = -1, alpha_gradient = '', \
-             alpha_rate = 0, v_rate = 'fast', l2_on_v = 1, projection = -2"
+             alpha_rate = 0, alpha_on = 'rows', v_rate = 'fast', l2_on_v = 1, projection = -2"
         ),
         "algorithm.mix algorithm.order algorithm.alpha_every algorithm.alpha_l2 \
-         algorithm.alpha_gradient algorithm.alpha_rate algorithm.v_rate algorithm.l2_on_v \
-         algorithm.projection"
+         algorithm.alpha_gradient algorithm.alpha_on algorithm.alpha_rate algorithm.v_rate \
+         algorithm.l2_on_v algorithm.projection"
     );
     assert_eq!(
         problems("preset = 'fedtorch', mix = 'parameters', v_rate = 0.1, alpha_l2 = 0.02"),

@@ -27,6 +27,19 @@ pub use spec::{Check, Init, Overrides, read_spec, set};
 pub use sweep::Sweep;
 pub use theory::Theory;
 
+/// The validation scores that runs can be ranked by.
+const SCORES: [&str; 9] = [
+    "accuracy",
+    "balanced_accuracy",
+    "auc",
+    "f1",
+    "brier",
+    "loss",
+    "rmse",
+    "mae",
+    "r2",
+];
+
 /// Personalized federated learning: one shared model, and one for each client.
 #[derive(Debug, Parser)]
 #[command(name = "apfl", version, about, after_help = EXAMPLES, propagate_version = true)]

@@ -41,7 +41,7 @@ pub struct Sweep {
     pub best: Option<String>,
     /// The score that is shown, on test examples where the data has such a part, and that --best
     /// goes by on validation examples [default: accuracy, or rmse]
-    #[arg(long, value_name = "SCORE", value_parser = ["accuracy", "balanced_accuracy", "auc", "f1", "brier", "loss", "rmse", "mae", "r2"])]
+    #[arg(long, value_name = "SCORE", value_parser = super::SCORES)]
     pub by: Option<String>,
     /// Where everything goes [default: runs/<name>-sweep-<UTC time>]
     #[arg(long, value_name = "DIR")]

@@ -1,6 +1,7 @@
 //! `apfl data get`: fetches a data set, and believes nothing but its checksums.
 
 use std::fs;
+use std::path::Path;
 
 use apfl::data::folder::data_directory;
 use apfl::error::{Error, Result};
@@ -26,29 +27,38 @@ pub fn get(args: &args::Get) -> Result<()> {
         )));
     }
     fs::create_dir_all(&folder).map_err(io(&folder, "create"))?;
+    let fetched = fetch(args, entry, &folder);
+    if fetched.is_err() {
+        let _ = fs::remove_dir(&folder); // where nothing is in it
+    }
+    fetched
+}
+
+/// Tries every way into a folder that is there.
+fn fetch(args: &args::Get, entry: &'static Entry, folder: &Path) -> Result<()> {
     let names: Vec<&str> = entry
         .files
         .iter()
         .flat_map(|f| f.forms)
         .map(|f| f.name)
         .collect();
-    sweep(&folder, &names);
+    sweep(folder, &names);
     let progress = Progress::new(args.quiet);
-    if ways::missing(entry, &folder)?.is_empty() {
-        return finished(entry, &folder, args.quiet, "was there already");
+    if ways::missing(entry, folder)?.is_empty() {
+        return finished(entry, folder, args.quiet, "was there already");
     }
     let attempts: Vec<Box<dyn Fn() -> ways::Outcome + '_>> = match &args.from {
         Some(from) => vec![Box::new(|| {
-            ways::from_folder(from, entry, &folder, &progress)
+            ways::from_folder(from, entry, folder, &progress)
         })],
-        None => attempts(args, entry, &folder, &progress),
+        None => attempts(args, entry, folder, &progress),
     };
     let mut reasons = Vec::new();
     for attempt in attempts {
         match attempt()? {
             Ok(()) => {
                 progress.clear();
-                return finished(entry, &folder, args.quiet, "is whole");
+                return finished(entry, folder, args.quiet, "is whole");
             }
             Err(reason) => {
                 if args.from.is_none() {
@@ -70,7 +80,7 @@ pub fn get(args: &args::Get) -> Result<()> {
 fn attempts<'a>(
     args: &'a args::Get,
     entry: &'static Entry,
-    folder: &'a std::path::Path,
+    folder: &'a Path,
     progress: &'a Progress,
 ) -> Vec<Box<dyn Fn() -> ways::Outcome + 'a>> {
     type Attempt<'a> = Box<dyn Fn() -> ways::Outcome + 'a>;
@@ -104,7 +114,7 @@ fn unknown(name: &str) -> Error {
     ))
 }
 
-fn finished(entry: &Entry, folder: &std::path::Path, quiet: bool, how: &str) -> Result<()> {
+fn finished(entry: &Entry, folder: &Path, quiet: bool, how: &str) -> Result<()> {
     if quiet {
         return Ok(());
     }

@@ -25,12 +25,13 @@ pub fn advice(run: &Run) -> String {
         client.map_or(0, |client| client.examples.train) as f64
     };
     let stride = advice.clients.len().div_ceil(DOTS).max(1);
+    // Those who are told something lie on top.
     let kinds = [
+        (Verdict::Undecided, GREY),
         (Verdict::Helps, 0),
         (Verdict::Harms, 1),
-        (Verdict::Undecided, GREY),
     ];
-    let series = kinds.map(|(verdict, colour)| {
+    let dots = kinds.map(|(verdict, colour)| {
         let (mut points, mut tips) = (Vec::new(), Vec::new());
         let clients = advice.clients.iter().step_by(stride);
         for client in clients.filter(|client| client.verdict == verdict) {
@@ -50,14 +51,28 @@ pub fn advice(run: &Run) -> String {
         }
         Series::dots(word(verdict), colour, points).with_tips(tips)
     });
+    let dots = dots.into_iter().filter(|dots| !dots.points.is_empty());
+    let dots: Vec<Series> = dots.collect();
+    let all = || {
+        dots.iter()
+            .flat_map(|dots| &dots.points)
+            .map(|point| point.0)
+    };
+    let (mut least, mut most) = (
+        all().fold(f64::INFINITY, f64::min),
+        all().fold(0.0, f64::max),
+    );
+    let mut x = Axis::log("training rows");
+    if least == most {
+        (least, most) = (least / 2.0, 2.0 * most);
+        x = x.within(least, most);
+    }
+    let nothing = Series::line("no gain", GREY, vec![(least, 0.0), (most, 0.0)]).dashed();
     let chart = Chart {
         title: "what joining gives".into(),
-        x: Axis::log("training rows"),
+        x,
         y: Axis::new("loss alone − loss served"),
-        series: series
-            .into_iter()
-            .filter(|s| !s.points.is_empty())
-            .collect(),
+        series: std::iter::once(nothing).chain(dots).collect(),
     };
     heading("Is it worth it?")
         + &remark(&format!(

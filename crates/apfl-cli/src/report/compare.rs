@@ -13,8 +13,23 @@ use super::scores::{MODELS, measure, measured};
 use crate::chart::{Axis, Chart, Series, shortened, style};
 use crate::output::duration;
 
-/// The table of all runs and their curves over each other.
-pub fn compare(groups: &[Group]) -> String {
+/// Scores of which less is better.
+pub const ERRORS: [&str; 4] = ["loss", "brier", "rmse", "mae"];
+
+/// Puts the runs whose personal models validate best by a score first, those without it last.
+pub fn rank(groups: &mut [Group], by: &str) {
+    let merit = |group: &Group| {
+        let score = group.sample(|run| models(run)?.personal.pooled.valid.get(by));
+        score.map_or(f64::NEG_INFINITY, |score| match ERRORS.contains(&by) {
+            true => -score.mean,
+            false => score.mean,
+        })
+    };
+    groups.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
+}
+
+/// The table of all runs, by a validation score, and their curves over each other.
+pub fn compare(groups: &[Group], by: Option<&str>) -> String {
     let keys = differing(groups);
     let seeds = groups.iter().any(|group| group.runs.len() > 1);
     let mut html = String::from("<section><h2>Comparison</h2>\n");
@@ -28,11 +43,14 @@ pub fn compare(groups: &[Group]) -> String {
         head.push("seeds".into());
     }
     head.push("rounds".into());
-    head.extend(MODELS.iter().map(|m| format!("{} valid", m.name)));
+    let score = by.map_or(String::new(), |by| format!(" {by}"));
+    head.extend(MODELS.iter().map(|m| format!("{} valid{score}", m.name)));
     let last = ["worst decile", "personal train loss", "mean α", "time"];
     head.extend(last.map(String::from));
     let rows = groups.iter().enumerate();
-    let rows = rows.map(|(k, group)| row(k, group, &keys, seeds)).collect();
+    let rows = rows
+        .map(|(k, group)| row(k, group, &keys, seeds, by))
+        .collect();
     html.push_str(&table(&head, rows));
     html.push_str(&remark(
         "Scores are the final ones, pooled over the clients that delivery reached; the worst \
@@ -49,8 +67,9 @@ pub fn compare(groups: &[Group]) -> String {
     html
 }
 
-fn row(k: usize, group: &Group, keys: &[String], seeds: bool) -> Vec<Cell> {
+fn row(k: usize, group: &Group, keys: &[String], seeds: bool, by: Option<&str>) -> Vec<Cell> {
     let first = group.first();
+    let by = by.unwrap_or_else(|| measured(first));
     let mut row = vec![link(&group.name, &anchor(k))];
     for key in keys {
         row.push(words(
@@ -65,12 +84,12 @@ fn row(k: usize, group: &Group, keys: &[String], seeds: bool) -> Vec<Cell> {
         Some(_) => done.to_string(),
         None => format!("{done}, unfinished"),
     }));
-    let share = measured(first) == "accuracy";
+    let share = by.ends_with("accuracy");
     for m in &MODELS {
-        let score = group.sample(|run| measure(&(m.over)(models(run)?).pooled.valid));
+        let score = group.sample(|run| (m.over)(models(run)?).pooled.valid.get(by));
         row.push(over_seeds(score, share));
     }
-    let worst = group.sample(|run| measure(&models(run)?.personal.worst_decile.valid));
+    let worst = group.sample(|run| models(run)?.personal.worst_decile.valid.get(by));
     row.push(over_seeds(worst, share));
     let loss = group.sample(|run| Some(models(run)?.personal.pooled.train.loss));
     row.push(over_seeds(loss, false));

@@ -18,36 +18,48 @@ use apfl::error::Result;
 use apfl::store::atomic::write_atomically;
 
 use crate::output::print;
+pub use compare::ERRORS;
 use group::Group;
 use read::Run;
 
 /// Writes the report, by default into the first run's directory, and prints where it is.
-pub fn run(runs: &[PathBuf], out: Option<&Path>) -> Result<()> {
+pub fn run(runs: &[PathBuf], out: Option<&Path>, by: Option<&str>) -> Result<()> {
     let file = match out {
         Some(file) => file.to_owned(),
         None => runs[0].join("report.html"),
     };
-    write(runs, &file)?;
+    let mut groups = read(runs)?;
+    if let Some(by) = by {
+        compare::rank(&mut groups, by);
+    }
+    write_atomically(&file, page::page(&groups, by))?;
     print(&format!("{}\n", file.display()))
 }
 
 /// Reads run directories and writes one page about them all.
 pub fn write(directories: &[PathBuf], file: &Path) -> Result<()> {
+    write_atomically(file, page::page(&read(directories)?, None))
+}
+
+fn read(directories: &[PathBuf]) -> Result<Vec<Group>> {
     let mut runs: Vec<Run> = directories
         .iter()
         .map(|directory| Run::open(directory))
         .collect::<Result<_>>()?;
     read::tell_apart(&mut runs);
-    let groups: Vec<Group> = runs.into_iter().map(Group::of_one).collect();
-    write_atomically(file, page::page(&groups))
+    Ok(runs.into_iter().map(Group::of_one).collect())
 }
 
 /// The same for runs that differ in their seeds alone, group by group: the page shows means
-/// and spreads.
-pub fn write_groups(groups: &[(String, Vec<PathBuf>)], file: &Path) -> Result<()> {
+/// and spreads of the score `by`.
+pub fn write_groups(
+    groups: &[(String, Vec<PathBuf>)],
+    file: &Path,
+    by: Option<&str>,
+) -> Result<()> {
     let groups: Vec<Group> = groups
         .iter()
         .map(|(name, directories)| Group::open(name, directories))
         .collect::<Result<_>>()?;
-    write_atomically(file, page::page(&groups))
+    write_atomically(file, page::page(&groups, by))
 }

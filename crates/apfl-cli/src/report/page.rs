@@ -10,8 +10,8 @@ use crate::output::counted;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The whole page.
-pub fn page(groups: &[Group]) -> String {
+/// The whole page; runs are compared by the validation score `by`.
+pub fn page(groups: &[Group], by: Option<&str>) -> String {
     let several = groups.iter().any(|group| group.runs.len() > 1);
     let title = match groups {
         [group] if !several => group.name.clone(),
@@ -29,7 +29,7 @@ pub fn page(groups: &[Group]) -> String {
         style::for_page()
     );
     if groups.len() > 1 || several {
-        html.push_str(&compare::compare(groups));
+        html.push_str(&compare::compare(groups, by));
     }
     // Of a group's runs the first is shown in detail.
     for (k, group) in groups.iter().enumerate() {

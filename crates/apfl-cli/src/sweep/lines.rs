@@ -6,6 +6,7 @@ use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients};
 use serde::Serialize;
 
 use crate::grid::{Done, Outcome};
+use crate::report::ERRORS;
 use crate::statistics::Sample;
 
 /// One combination, over its seeds.
@@ -37,9 +38,6 @@ pub struct Line {
     /// Whether it validates best of those that differ in one key alone.
     pub best: bool,
 }
-
-/// Scores of which less is better.
-const ERRORS: [&str; 4] = ["loss", "brier", "rmse", "mae"];
 
 /// The scores on a part.
 fn on<'a>(scores: &'a FinalScores, part: &str) -> Option<&'a FinalScore> {

@@ -68,7 +68,7 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
         .map(|line| (line.name(), line.runs.iter().map(PathBuf::from).collect()))
         .collect();
     if !groups.is_empty() {
-        report::write_groups(&groups, &out.join("report.html"))?;
+        report::write_groups(&groups, &out.join("report.html"), args.by.as_deref())?;
     }
     let failed: Vec<String> = lines.iter().flat_map(|line| line.failed.clone()).collect();
     for failure in &failed {

@@ -36,3 +36,11 @@ pub fn ok(directory: &Path, args: &[&str]) -> String {
 pub fn fails(directory: &Path, args: &[&str], code: i32) -> String {
     ended(&apfl(directory, args), code)
 }
+
+/// It said all of that.
+#[track_caller]
+pub fn has(said: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(said.contains(part), "{part} is missing in\n{said}");
+    }
+}

@@ -173,6 +173,48 @@ pub(super) fn by_partition(
     })
 }
 
+/// Clients made by a partition of the images that are not `held`, which come first. Of the
+/// held images of a class everybody gets the share that it has of those to train on, in the
+/// order of the clients.
+pub(super) fn by_partition_and_held(
+    partition: &Partition,
+    labels: &[u32],
+    classes: usize,
+    held: &[bool],
+    common: &Common,
+) -> Result<Dealt> {
+    let trained = held.iter().take_while(|held| !**held).count();
+    let (first, last) = labels.split_at(trained);
+    let dealing = partition.deal(first, classes, digest_of_labels(first), common.seed)?;
+    let mut owners = dealing.clients.clone();
+    for class in 0..classes as u32 {
+        let counts: Vec<usize> = (owners.iter())
+            .map(|(_, rows)| rows.iter().filter(|row| labels[**row as usize] == class))
+            .map(|rows| rows.filter(|row| !held[**row as usize]).count())
+            .collect();
+        let total: usize = counts.iter().sum();
+        let rows: Vec<u32> = (trained as u32..)
+            .zip(last)
+            .filter(|(_, label)| **label == class)
+            .map(|(row, _)| row)
+            .collect();
+        let (mut before, mut given) = (0, 0);
+        for ((_, own), count) in owners.iter_mut().zip(&counts) {
+            before += count;
+            let until = rows.len() * before / total.max(1);
+            own.extend(&rows[given..until]);
+            given = until;
+        }
+        if total == 0 && !rows.is_empty() {
+            owners[0].1.extend(&rows); // a class that nobody trains on: refused later, by name
+        }
+    }
+    let mut dealt = by_owner(owners, Some(held), common)?;
+    dealt.notes.splice(0..0, dealing.notes.iter().cloned());
+    dealt.dealing = Some(dealing);
+    Ok(dealt)
+}
+
 fn split(rows: &[u32], common: &Common, client: usize) -> [Vec<u32>; 3] {
     let shares = [common.validation, common.test];
     let parts = hold_out_parts(rows.len(), shares, common.seed, client as u64);

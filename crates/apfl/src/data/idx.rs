@@ -1,11 +1,7 @@
-//! IDX, the format of MNIST: a magic number, the dimensions, the values. And `idx`:
-//! a user's own images in it.
-//!
-//! Bytes 0 and 1 are zero, byte 2 is the type of the values, byte 3 the number of
-//! dimensions; then every dimension as a big-endian u32, then the values.
+//! `idx`: a user's own images, in MNIST's format.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::deal::{self, Dealt};
 use super::images::{Images, assemble, read_column, read_labels};
@@ -14,161 +10,9 @@ use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, folder};
 use crate::error::Result;
 use crate::settings::{Kind, Section};
 
-/// The type of an array's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
-    /// 0x08
-    U8,
-    /// 0x09
-    I8,
-    /// 0x0B
-    I16,
-    /// 0x0C
-    I32,
-    /// 0x0D
-    F32,
-    /// 0x0E
-    F64,
-}
+mod array;
 
-impl Element {
-    fn of(code: u8) -> Option<Self> {
-        Some(match code {
-            0x08 => Element::U8,
-            0x09 => Element::I8,
-            0x0b => Element::I16,
-            0x0c => Element::I32,
-            0x0d => Element::F32,
-            0x0e => Element::F64,
-            _ => return None,
-        })
-    }
-
-    /// Bytes of one value.
-    pub fn size(self) -> usize {
-        match self {
-            Element::U8 | Element::I8 => 1,
-            Element::I16 => 2,
-            Element::I32 | Element::F32 => 4,
-            Element::F64 => 8,
-        }
-    }
-}
-
-/// An array as the file has it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Array {
-    /// The type of its values.
-    pub element: Element,
-    /// Its dimensions; the last runs fastest.
-    pub shape: Vec<usize>,
-    /// Its values, big-endian.
-    pub bytes: Vec<u8>,
-}
-
-impl Array {
-    /// Reads an array, plain or gzipped. What the header promises is checked against
-    /// what is there before memory is taken.
-    pub fn parse(bytes: &[u8]) -> std::result::Result<Self, String> {
-        if !folder::is_gzip(bytes) {
-            let (element, shape, start, size) = header(bytes)?;
-            let found = (bytes.len() - start) as u64;
-            if size != found {
-                return Err(promised(&shape, size, found));
-            }
-            return Ok(Self {
-                element,
-                shape,
-                bytes: bytes[start..].to_vec(),
-            });
-        }
-        // 4 bytes and up to 255 dimensions: enough for any header.
-        let head = folder::inflate(bytes, 4 + 4 * 255)?;
-        let (element, shape, start, size) = header(&head)?;
-        let most = folder::MOST_PER_BYTE * bytes.len() as u64;
-        if size > most {
-            return Err(promised(&shape, size, most));
-        }
-        let mut values = folder::inflate(bytes, start as u64 + size + 1)?;
-        let found = (values.len() - start) as u64;
-        if size != found {
-            return Err(promised(&shape, size, found));
-        }
-        values.drain(..start);
-        Ok(Self {
-            element,
-            shape,
-            bytes: values,
-        })
-    }
-
-    /// Reads a file, and returns its checksum too.
-    pub fn read(path: &Path) -> Result<(Self, SourceFile)> {
-        let (bytes, file) = folder::read(path)?;
-        let array = Self::parse(&bytes).map_err(|e| folder::wrong(path, e))?;
-        Ok((array, file))
-    }
-
-    /// Its values where they are whole numbers.
-    pub fn integers(&self) -> std::result::Result<Vec<i64>, String> {
-        let values = self.bytes.chunks_exact(self.element.size());
-        let word = |b: &[u8]| b.iter().fold(0i64, |sum, byte| sum << 8 | i64::from(*byte));
-        Ok(match self.element {
-            Element::U8 => values.map(word).collect(),
-            Element::I8 => values.map(|b| i64::from(word(b) as i8)).collect(),
-            Element::I16 => values.map(|b| i64::from(word(b) as i16)).collect(),
-            Element::I32 => values.map(|b| i64::from(word(b) as i32)).collect(),
-            Element::F32 | Element::F64 => {
-                return Err(format!(
-                    "has {:?} values, needed are integers",
-                    self.element
-                ));
-            }
-        })
-    }
-}
-
-type Header = (Element, Vec<usize>, usize, u64);
-
-fn header(bytes: &[u8]) -> std::result::Result<Header, String> {
-    let &[zero, also_zero, code, dimensions, ..] = bytes else {
-        return Err(format!(
-            "has {} bytes, too few for an IDX file",
-            bytes.len()
-        ));
-    };
-    let element = Element::of(code).filter(|_| (zero, also_zero) == (0, 0));
-    let Some(element) = element.filter(|_| dimensions > 0) else {
-        return Err(format!(
-            "is not an IDX file: it begins with the bytes {zero:02x} {also_zero:02x} {code:02x} \
-             {dimensions:02x}, an IDX file with 00 00, a type from 08 to 0e and a number of \
-             dimensions"
-        ));
-    };
-    let start = 4 + 4 * usize::from(dimensions);
-    let Some(lengths) = bytes.get(4..start) else {
-        return Err(format!(
-            "ends within its header: {dimensions} dimensions were promised"
-        ));
-    };
-    let shape: Vec<usize> = lengths
-        .chunks_exact(4)
-        .map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]) as usize)
-        .collect();
-    let size = shape
-        .iter()
-        .try_fold(element.size() as u64, |size, d| size.checked_mul(*d as u64))
-        .ok_or_else(|| format!("has dimensions whose product overflows: {shape:?}"))?;
-    Ok((element, shape, start, size))
-}
-
-fn promised(shape: &[usize], size: u64, found: u64) -> String {
-    format!(
-        "does not fit its header: dimensions {shape:?} need {size} bytes of values, \
-         there are {}{found}",
-        if found > size { "more: " } else { "at most " }
-    )
-}
+pub use array::{Array, Element};
 
 /// The most classes that labels are taken for.
 const MOST_CLASSES: usize = 1 << 16;
@@ -182,10 +26,24 @@ pub struct Idx {
     pub labels: PathBuf,
     /// Who owns which image.
     pub owners: Owners,
+    /// The images that are validated with, where they are in files of their own.
+    pub held: Option<HeldFiles>,
     /// How many classes there are; by default one more than the largest label.
     pub classes: Option<usize>,
     /// Seed, held-out share and least number of examples.
     pub common: Common,
+}
+
+/// Images that are only validated with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldFiles {
+    /// The images.
+    pub images: PathBuf,
+    /// Their labels.
+    pub labels: PathBuf,
+    /// Who owns which, where a file says so of the training images too; else the images of a
+    /// class go to the clients as its training images did.
+    pub owners: Option<PathBuf>,
 }
 
 /// How images fall on clients.
@@ -211,6 +69,14 @@ pub(super) const KIND: SourceKind = Kind {
             "the owner of every image; or a number, and a partition",
         ),
         (
+            "# valid_images = \"…\", valid_labels = \"…\"",
+            "what is validated with, in files of its own; validation and test are not used then",
+        ),
+        (
+            "# valid_clients = \"…\"",
+            "their owners, where clients is a file",
+        ),
+        (
             "# classes = 10",
             "how many there are; without it, the largest label + 1",
         ),
@@ -218,6 +84,7 @@ pub(super) const KIND: SourceKind = Kind {
     examples: &[
         "{ kind = 'idx', images = 'i', labels = 'l', clients = 'c' }",
         "{ kind = 'idx', images = 'i', labels = 'l', clients = 5, partition = 'shards' }",
+        "{ kind = 'idx', images = 'i', labels = 'l', clients = 5, valid_images = 'v', valid_labels = 'w' }",
     ],
     read: |s, common| Source::Idx(Idx::read(s, common)),
 };
@@ -230,9 +97,11 @@ impl Idx {
                 s.problem(key, "missing: an IDX file, plain or gzipped");
             }
         }
+        let held = HeldFiles::read(s);
         Self {
             images: folder::read_path(s, "images", ""),
             labels: folder::read_path(s, "labels", ""),
+            held,
             classes: s
                 .optional_integer("classes", 2..=MOST_CLASSES as u64, "2 to 65536")
                 .map(|classes| classes as usize),
@@ -247,24 +116,36 @@ impl Idx {
     /// Reads the files. Pixels become x/255, minus the training mean, over the training
     /// deviation, one number each.
     pub fn load(&self) -> Result<InMemory> {
-        let (images, file) = Images::read(&self.images)?;
+        let (mut images, file) = Images::read(&self.images)?;
         let mut files = vec![file];
         let most = self.classes.unwrap_or(MOST_CLASSES);
-        let (labels, file) = read_labels(&self.labels, images.len(), most)?;
+        let trained = images.len();
+        let (mut labels, file) = read_labels(&self.labels, trained, most)?;
         files.push(file);
+        if let Some(held) = &self.held {
+            files.extend(held.append(&mut images, &mut labels, most)?);
+        }
         let classes = self.class_count(&labels)?;
+        let held: Vec<bool> = (0..images.len()).map(|row| row >= trained).collect();
+        let held_files = self.held.as_ref();
+        let held = held_files.map(|_| &held[..]);
         let mut dealt = match &self.owners {
-            Owners::Dealt(partition) => {
-                deal::by_partition(partition, &labels, classes, &self.common)?
-            }
+            Owners::Dealt(partition) => match held {
+                None => deal::by_partition(partition, &labels, classes, &self.common)?,
+                Some(held) => {
+                    deal::by_partition_and_held(partition, &labels, classes, held, &self.common)?
+                }
+            },
             Owners::File(path) => {
-                let (owners, file) = read_column(path, images.len())?;
+                let (mut owners, file) = read_column(path, trained)?;
                 files.push(file);
-                deal::by_owner(
-                    deal::grouped(&owners, |id| id.to_string()),
-                    None,
-                    &self.common,
-                )?
+                if let Some(path) = held_files.and_then(|held| held.owners.as_ref()) {
+                    let (more, file) = read_column(path, images.len() - trained)?;
+                    owners.extend(more);
+                    files.push(file);
+                }
+                let owners = deal::grouped(&owners, |id| id.to_string());
+                deal::by_owner(owners, held, &self.common)?
             }
         };
         let scaling = training_scaling(&images, &dealt)
@@ -307,8 +188,12 @@ impl Idx {
                     &self.labels,
                     format!(
                         "the label {label} is among the validation examples of client '{}' but \
-                         in nobody's training examples; another data.seed may hold out others",
-                        part.name
+                         in nobody's training examples{}",
+                        part.name,
+                        match &self.held {
+                            None => "; another data.seed may hold out others",
+                            Some(_) => " (data.valid_labels)",
+                        }
                     ),
                 ));
             }
@@ -319,6 +204,58 @@ impl Idx {
             dealt.notes.push(note);
         }
         Ok(())
+    }
+}
+
+impl HeldFiles {
+    fn read(s: &mut Section<'_>) -> Option<Self> {
+        let keys = ["valid_images", "valid_labels", "valid_clients"];
+        s.knows(&keys);
+        if !keys.iter().any(|key| s.has(key)) {
+            return None;
+        }
+        for key in ["valid_images", "valid_labels"] {
+            if !s.has(key) {
+                s.problem(key, "missing: images to validate with are two IDX files");
+            }
+        }
+        let named = s.is_text("clients");
+        if named && !s.has("valid_clients") {
+            let what = "missing: data.clients is a file, so these images need one too";
+            s.problem("valid_clients", what);
+        }
+        if !named && s.has("valid_clients") {
+            let what = "data.clients is no file: these images are dealt as the others are";
+            s.problem("valid_clients", what);
+        }
+        Some(Self {
+            images: folder::read_path(s, "valid_images", ""),
+            labels: folder::read_path(s, "valid_labels", ""),
+            owners: (s.has("valid_clients")).then(|| folder::read_path(s, "valid_clients", "")),
+        })
+    }
+
+    /// Puts these images and labels behind the training ones.
+    fn append(
+        &self,
+        images: &mut Images,
+        labels: &mut Vec<u32>,
+        classes: usize,
+    ) -> Result<[SourceFile; 2]> {
+        let (held, first) = Images::read(&self.images)?;
+        if held.shape != images.shape {
+            return Err(folder::wrong(
+                &self.images,
+                format!(
+                    "its images have the shape {:?}, those to train on {:?}",
+                    held.shape, images.shape
+                ),
+            ));
+        }
+        let (more, second) = read_labels(&self.labels, held.len(), classes)?;
+        images.bytes.extend(held.bytes);
+        labels.extend(more);
+        Ok([first, second])
     }
 }
 

@@ -225,6 +225,7 @@ impl<R: Read> CsvRows<R> {
         let counted = Counted {
             from,
             at: 0,
+            row: 0,
             line: 1,
             fresh: true,
             starts: starts.clone(),
@@ -306,11 +307,17 @@ impl<R: Read> RowReader for CsvRows<R> {
 /// read and a row was not.
 type Starts = Rc<RefCell<VecDeque<(u64, u64)>>>;
 
+/// The longest row, in bytes: what has none so long ago that it would fill the memory is no
+/// table (a gzip of zeros, a quote that is closed a gigabyte later).
+const LONGEST_ROW: u64 = 64 << 20;
+
 /// A file whose lines are counted as an editor does: the CSV reader's own count stays
 /// behind where lines end in \r\n, and at empty lines.
 struct Counted<R> {
     from: R,
     at: u64,
+    /// Where this row began.
+    row: u64,
     line: u64,
     /// Nothing stood in this line yet.
     fresh: bool,
@@ -363,6 +370,16 @@ impl<R: Read> Read for Counted<R> {
                 _ => {}
             }
             self.at += 1;
+            if let (b'\n' | b'\r', Quotes::Start) = (byte, self.quotes) {
+                self.row = self.at;
+            }
+        }
+        if self.at - self.row > LONGEST_ROW {
+            return Err(std::io::Error::other(format!(
+                "line {}: the row that ends there or later has more than {} MB; is this a table?",
+                self.line,
+                LONGEST_ROW >> 20
+            )));
         }
         Ok(n)
     }

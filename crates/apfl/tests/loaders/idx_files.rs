@@ -165,3 +165,69 @@ fn a_wrong_idx_file_is_refused() {
     fs::write(at.join("labels.gz"), idx(0x0c, &[20], &[255; 80])).unwrap();
     error(at, IDX, "label 0 is -1; allowed is 0 to");
 }
+
+/// Validation images in files of their own: 10 of them, labels 0 0 0 0 0 0 1 1 1 1. Training
+/// is all of the 20 others, dealt by stripe of one class: client '0' has the ten of label 0,
+/// client '1' those of label 1, so they get the six and the four.
+#[test]
+fn idx_may_be_validated_with_files_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    small_idx(at);
+    let pixels: Vec<u8> = (100..110).flat_map(|k| [k; 4]).collect();
+    fs::write(at.join("vi"), idx(8, &[10, 2, 2], &pixels)).unwrap();
+    let labels = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1];
+    fs::write(at.join("vl"), idx(8, &[10], &labels)).unwrap();
+    let held = "valid_images = 'DIR/vi'\nvalid_labels = 'DIR/vl'\n";
+    let striped = "clients = 2\npartition = { kind = 'stripe', classes = 1 }";
+    let data = load(at, &format!("{IDX}{held}{striped}")).unwrap();
+    let sizes: Vec<_> = (0..2).map(|c| data.sizes(c)).collect();
+    assert_eq!(sizes, [(10, 6), (10, 4)]);
+    assert_eq!(data.files().len(), 4);
+    let shard = data.shard(0).unwrap();
+    let Features::Bytes(bytes, _) = shard.valid.features() else {
+        panic!("images stay bytes")
+    };
+    assert_eq!(bytes[..8], [100, 100, 100, 100, 101, 101, 101, 101]);
+
+    // Two clients that share a class equally share its validation images: 3 and 3, 2 and 2.
+    let iid = "clients = 2\npartition = { kind = 'stripe', classes = 2 }";
+    let data = load(at, &format!("{IDX}{held}{iid}")).unwrap();
+    assert_eq!((data.sizes(0), data.sizes(1)), ((10, 5), (10, 5)));
+
+    // Owners of both in files: client 1 has three of the ten, client 2 seven.
+    let owners = |count: usize, of_one: usize| -> Vec<u8> {
+        (0..count).map(|k| if k < of_one { 1 } else { 2 }).collect()
+    };
+    fs::write(at.join("o"), idx(8, &[20], &owners(20, 12))).unwrap();
+    fs::write(at.join("vo"), idx(8, &[10], &owners(10, 3))).unwrap();
+    let named = "clients = 'DIR/o'\nvalid_clients = 'DIR/vo'";
+    let data = load(at, &format!("{IDX}{held}{named}")).unwrap();
+    assert_eq!((data.sizes(0), data.sizes(1)), ((12, 3), (8, 7)));
+
+    error(
+        at,
+        &format!("{IDX}{held}clients = 'DIR/o'"),
+        "data.valid_clients: missing",
+    );
+    let both = "clients = 2\nvalid_clients = 'DIR/vo'";
+    error(at, &format!("{IDX}{held}{both}"), "data.clients is no file");
+    error(
+        at,
+        &format!("{IDX}valid_images = 'DIR/vi'\n{iid}"),
+        "data.valid_labels: missing",
+    );
+    fs::write(at.join("vi"), idx(8, &[10, 4], &pixels)).unwrap();
+    error(
+        at,
+        &format!("{IDX}{held}{iid}"),
+        "shape [4], those to train on [1, 2, 2]",
+    );
+    fs::write(at.join("vi"), idx(8, &[10, 2, 2], &pixels)).unwrap();
+    fs::write(at.join("vl"), idx(8, &[10], &[2; 10])).unwrap();
+    error(
+        at,
+        &format!("{IDX}{held}{iid}"),
+        "label 2 is among the validation examples",
+    );
+}

@@ -18,7 +18,7 @@ pub(in crate::algorithm) const KIND: AlgorithmKind = Kind {
         ),
         (
             "# preset = \"none\"",
-            "or \"fedtorch\": all of the next nine as in the authors' released code",
+            "or \"fedtorch\": all of the next ten as in the authors' released code",
         ),
         (
             "# mix = \"parameters\"",
@@ -43,6 +43,10 @@ pub(in crate::algorithm) const KIND: AlgorithmKind = Kind {
         (
             "# alpha_rate = \"schedule\"",
             "α's rate: η; or \"constant\", or a number above 0",
+        ),
+        (
+            "# alpha_on = \"batch\"",
+            "or \"aside\": α learns on a fifth of the rows, w and v on the others (ours)",
         ),
         ("# v_rate = \"schedule\"", "v's rate, likewise"),
         (
@@ -70,6 +74,7 @@ pub(in crate::algorithm) const KIND: AlgorithmKind = Kind {
         "{ kind = 'apfl', mixing = { adaptive = 0.5 }, mix = 'logits', alpha_every = 'step' }",
         "{ kind = 'apfl', mixing = { adaptive = 0.5 }, order = 'sequential', alpha_rate = 0.05, \
          alpha_l2 = 0.02, alpha_gradient = 'blended' }",
+        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, alpha_on = 'aside' }",
         "{ kind = 'apfl', mixing = { fixed = 0.5 }, projection = 0.1, v_rate = 0.2, l2_on_v = true }",
         "{ kind = 'apfl', mixing = { fixed = 0.5 }, output = 'averaged', averaging_shift = 20 }",
         "{ kind = 'apfl', mixing = { fixed = 0.5 }, output = 'averaged', averaging_shift = 0, \
@@ -136,6 +141,7 @@ fn refuse_with_chosen(s: &mut Section<'_>, options: &Options, averaged: bool) {
             options.alpha_gradient != paper.alpha_gradient,
         ),
         ("alpha_rate", options.alpha_rate != paper.alpha_rate),
+        ("alpha_on", options.alpha_on != paper.alpha_on),
     ];
     if options.preset != paper.preset {
         s.problem(

@@ -40,6 +40,15 @@ pub enum AlphaGradient {
     Blended,
 }
 
+/// Which rows α's gradient is taken on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlphaOn {
+    /// The batch that moves w and v.
+    Batch,
+    /// A fifth of the training rows, which neither w nor v is trained on.
+    Aside,
+}
+
 /// A step size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
@@ -70,6 +79,7 @@ pub enum Preset {
 /// | `alpha_every` | `"round"` (its first step) | `"step"` (fedjax, PFLlib) |
 /// | `alpha_l2` | 0 | 0 to 1e6: this times α is added to α's gradient (authors' code: 0.02) |
 /// | `alpha_gradient` | `"slope"`: ⟨v−w, ∇f(v̄)⟩ | `"blended"`: ⟨v−w, α∂ᵥ+(1−α)∂_w⟩ (authors' code) |
+/// | `alpha_on` | `"batch"` | `"aside"`: ⌈m/5⌉ of the training rows, which w and v do not see (ours) |
 /// | `alpha_rate` | `"schedule"`: η_t | `"constant"`: the undecayed rate; or a number above 0 (FL4Health: 0.01) |
 /// | `v_rate` | `"schedule"`: η_t | `"constant"` (authors' code); or a number above 0 |
 /// | `l2_on_v` | false: through f(v̄), α(∇ℓ + λv̄) | true: on v itself, α∇ℓ + λv (authors' code) |
@@ -88,6 +98,8 @@ pub struct Options {
     pub alpha_l2: f64,
     /// What α descends along.
     pub alpha_gradient: AlphaGradient,
+    /// Which rows its gradient is taken on.
+    pub alpha_on: AlphaOn,
     /// α's step size.
     pub alpha_rate: Rate,
     /// v's step size.
@@ -107,6 +119,7 @@ impl Options {
         alpha_every: Every::Round,
         alpha_l2: 0.0,
         alpha_gradient: AlphaGradient::Slope,
+        alpha_on: AlphaOn::Batch,
         alpha_rate: Rate::Schedule,
         v_rate: Rate::Schedule,
         l2_on_v: false,
@@ -121,6 +134,7 @@ impl Options {
         alpha_every: Every::Round,
         alpha_l2: 0.02,
         alpha_gradient: AlphaGradient::Blended,
+        alpha_on: AlphaOn::Batch,
         alpha_rate: Rate::Schedule,
         v_rate: Rate::Constant,
         l2_on_v: true,
@@ -164,6 +178,12 @@ impl Options {
                     ("blended", AlphaGradient::Blended),
                 ],
             ),
+            alpha_on: word(
+                s,
+                "alpha_on",
+                pinned.alpha_on,
+                &[("batch", AlphaOn::Batch), ("aside", AlphaOn::Aside)],
+            ),
             alpha_rate: rate(s, "alpha_rate", pinned.alpha_rate),
             v_rate: rate(s, "v_rate", pinned.v_rate),
             l2_on_v: s.boolean("l2_on_v", pinned.l2_on_v),
@@ -179,6 +199,7 @@ impl Options {
                     "alpha_gradient",
                     read.alpha_gradient == pinned.alpha_gradient,
                 ),
+                ("alpha_on", read.alpha_on == pinned.alpha_on),
                 ("alpha_rate", read.alpha_rate == pinned.alpha_rate),
                 ("v_rate", read.v_rate == pinned.v_rate),
                 ("l2_on_v", read.l2_on_v == pinned.l2_on_v),

@@ -1,10 +1,10 @@
 //! A client's round under options that are not all the paper's.
 
-use super::options::{AlphaGradient, Every, Mix, Options, Order, Rate};
+use super::options::{AlphaGradient, AlphaOn, Every, Mix, Options, Order, Rate};
 use super::{Apfl, Memory};
 use crate::model::Step;
 use crate::params::{Params, axpy, dot_difference, mix, project};
-use crate::site::Site;
+use crate::site::{Part, Site};
 
 impl Rate {
     fn at(self, eta: f32, site: &Site<'_>) -> f32 {
@@ -164,6 +164,34 @@ impl Options {
     }
 }
 
+/// The gradients of a step, and what they are taken with.
+struct Gradients<'a> {
+    options: &'a Options,
+    v_bar: Params,
+    g: Params,
+    h: Params,
+    delta: Vec<f32>,
+}
+
+impl Gradients<'_> {
+    /// Takes them at v̄ on the batch ξ; `alphas`: α's too.
+    fn take(&mut self, local: &Memory, w: &[f32], alphas: bool, site: &mut Site<'_>) {
+        let (options, own) = (self.options, (local.alpha, &local.v[..]));
+        mix(&mut self.v_bar, local.alpha, &local.v, w);
+        let (v_bar, g, delta) = (&self.v_bar, &mut self.g, &mut self.delta);
+        options.mixed_gradient(own, w, v_bar, g, delta, site);
+        if alphas && options.alpha_gradient == AlphaGradient::Blended {
+            options.blend(local, w, v_bar, g, delta, &mut self.h, site);
+        }
+    }
+
+    /// What α descends along, at v and w as they are now.
+    fn slope(&self, v: &[f32], w: &[f32], site: &mut Site<'_>) -> f64 {
+        let Self { v_bar, g, h, .. } = self;
+        self.options.slope(v, w, v_bar, g, &self.delta, h, site)
+    }
+}
+
 /// With f the mixed loss, η, η_v, η_α the step sizes, Π the projection:
 ///
 /// ```text
@@ -172,7 +200,8 @@ impl Options {
 ///   v ← Π(v − η_v ∂ᵥf)                    ∂ᵥf = α(…) of the mixture, see above
 ///   α ← clip₀₁(α − η_α (slope + alpha_l2·α))   adaptive, at a round's first step or at
 ///                                         every one; the slope at the old v and w, or
-///                                         at the new ones where sequential
+///                                         at the new ones where sequential; on ξ, or on rows
+///                                         aside, of which ξ has none
 /// ```
 pub(super) fn round(
     apfl: &Apfl,
@@ -183,37 +212,55 @@ pub(super) fn round(
 ) {
     let options = &apfl.options;
     let sequential = options.order == Order::Sequential;
+    let aside = apfl.learns() && options.alpha_on == AlphaOn::Aside;
+    let part = match aside {
+        true => Part::Rest,
+        false => Part::Whole,
+    };
+    if aside {
+        site.set_aside(site.examples().div_ceil(5));
+    }
     let lambda = site.model().l2();
-    let (mut v_bar, mut g, mut h) = (site.borrow(), site.borrow(), site.borrow());
-    let mut delta = Vec::new();
+    let mut taken = Gradients {
+        options,
+        v_bar: site.borrow(),
+        g: site.borrow(),
+        h: site.borrow(),
+        delta: Vec::new(),
+    };
     for s in 0..site.steps() {
         let eta = site.rate(s);
         let eta_v = options.v_rate.at(eta, site);
         let eta_alpha = options.alpha_rate.at(eta, site);
         let learns = apfl.learns() && (s == 0 || options.alpha_every == Every::Step);
-        site.next_batch();
+        let mut slope = 0.0;
+        if learns && aside && !sequential {
+            site.next_batch_of(Part::Aside);
+            taken.take(local, w, true, site);
+            slope = taken.slope(&local.v, w, site);
+        }
+
+        site.next_batch_of(part);
         if sequential {
             options.move_w(w, eta, site);
         }
-        mix(&mut v_bar, local.alpha, &local.v, w);
-        let own = (local.alpha, &local.v[..]);
-        options.mixed_gradient(own, w, &v_bar, &mut g, &mut delta, site);
-        if learns && options.alpha_gradient == AlphaGradient::Blended {
-            options.blend(local, w, &v_bar, &g, &delta, &mut h, site);
-        }
-        let mut slope = 0.0;
-        if learns && !sequential {
-            slope = options.slope(&local.v, w, &v_bar, &g, &delta, &h, site);
+        taken.take(local, w, learns && !aside, site);
+        if learns && !aside && !sequential {
+            slope = taken.slope(&local.v, w, site);
         }
 
-        options.move_v((local.alpha, &mut local.v), &g, eta_v, lambda);
+        options.move_v((local.alpha, &mut local.v), &taken.g, eta_v, lambda);
         if !sequential {
             options.move_w(w, eta, site);
         }
 
         if learns {
+            if aside && sequential {
+                site.next_batch_of(Part::Aside);
+                taken.take(local, w, true, site);
+            }
             if sequential {
-                slope = options.slope(&local.v, w, &v_bar, &g, &delta, &h, site);
+                slope = taken.slope(&local.v, w, site);
             }
             let alpha = f64::from(local.alpha);
             let step = f64::from(eta_alpha) * (slope + options.alpha_l2 * alpha);
@@ -221,9 +268,9 @@ pub(super) fn round(
         }
         after(w, &local.v);
     }
-    site.give_back(v_bar);
-    site.give_back(g);
-    site.give_back(h);
+    site.give_back(taken.v_bar);
+    site.give_back(taken.g);
+    site.give_back(taken.h);
 }
 
 /// The same for several fixed α with a v each, on the same batches: w and every v move as with

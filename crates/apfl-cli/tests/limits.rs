@@ -1,0 +1,117 @@
+//! What a machine cannot do, said before it is tried; and what the program says of itself.
+
+use std::fs;
+use std::process::Command;
+
+use crate::program::{fails, has, ok};
+#[cfg(target_os = "linux")]
+use crate::short_run::long_run;
+
+/// A median looks at the whole cohort at once: 100,000 models of ten million numbers are 4 TB,
+/// which `run` and `check` refuse before anybody trains.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_no_machine_holds_is_refused_before_it_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let spec = "[data]\nclients = 100000\nfeatures = 1000\nexamples = 4\n\
+                [model]\nkind = 'mlp'\nhidden = [10000]\n\
+                [federation]\naggregation = 'median'\n";
+    fs::write(at.join("s.toml"), spec).unwrap();
+    for command in [
+        &["check", "s.toml"][..],
+        &["run", "s.toml", "--out", "r"][..],
+    ] {
+        let said = fails(at, command, 1);
+        has(
+            &said,
+            &["the run needs about", "TB", "this machine has", "--force"],
+        );
+    }
+    assert!(!at.join("r/spec.toml").exists());
+}
+
+/// An entry of a header is the tensor's name and some 80 bytes; a million clients with weight
+/// and bias are beyond the 100 MB that readers of the format take.
+#[test]
+fn a_header_that_other_readers_refuse_is_told_before_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let many = "[data]\nclients = 1000000\nfeatures = 2\nclasses = 2\nexamples = 4\n[federation]\nparticipation = 1e-6\n[training]\nrounds = 1\n";
+    fs::write(dir.path().join("s.toml"), many).unwrap();
+    let told = "other readers of the format stop at 100 MB";
+    has(
+        &ok(dir.path(), &["check", "s.toml"]),
+        &["1000000 clients", told],
+    );
+    for fewer in [
+        "delivery.keep=false",
+        "delivery.clients=none",
+        "data.clients=1000",
+    ] {
+        let said = ok(dir.path(), &["check", "s.toml", "--set", fewer]);
+        assert!(!said.contains(told), "{fewer}: {said}");
+    }
+}
+
+/// Six clients can keep six threads busy, not sixty-four.
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_without_a_client_are_not_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = long_run(dir.path(), "", &["--threads", "64"]);
+    let tasks = || {
+        fs::read_dir(format!("/proc/{}/task", child.id()))
+            .unwrap()
+            .count()
+    };
+    let started = tasks();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The main thread and those of signals and progress come on top.
+    assert!((2..=6 + 4).contains(&started), "{started} threads");
+}
+
+/// A build of sources that were changed says so: the script of the build, run in a repository
+/// of its own.
+#[test]
+fn a_build_of_changed_sources_is_called_dirty() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/build.rs");
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    let built = Command::new(rustc)
+        .args(["--edition", "2024", script, "-o", "build"])
+        .current_dir(at)
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        return crate::skipped::skipped("the build script's own test: there is no rustc");
+    }
+    let git = |args: &[&str]| {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+        let done = Command::new("git")
+            .args(identity)
+            .args(args)
+            .current_dir(at)
+            .output();
+        assert!(done.unwrap().status.success(), "git {args:?}");
+    };
+    let said = || {
+        let output = Command::new(at.join("build"))
+            .current_dir(at)
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    has(&said(), &["APFL_COMMIT=unknown"]);
+    fs::create_dir(at.join("src")).unwrap();
+    fs::write(at.join("src/main.rs"), "fn main() {}\n").unwrap();
+    git(&["init", "-q"]);
+    git(&["add", "src"]);
+    git(&["commit", "-q", "-m", "first"]);
+    let clean = said();
+    assert!(!clean.contains("-dirty"), "{clean}");
+    // An edit of sources alone makes cargo run it again.
+    has(&clean, &["rerun-if-changed=src\n"]);
+    fs::write(at.join("src/main.rs"), "fn main() { }\n").unwrap();
+    has(&said(), &["-dirty\n"]);
+}

@@ -1,0 +1,216 @@
+//! What a client ends with.
+
+use serde::{Deserialize, Serialize};
+
+use super::Clients;
+use crate::algorithm::Algorithm;
+use crate::data::{Examples, Shard};
+use crate::error::{Error, Result};
+use crate::metrics::{ByModel, Finals, Gain, Tallies};
+use crate::params::{Params, bytes_of};
+use crate::rng::Purpose;
+use crate::site::{Predictor, Scratch};
+use crate::store::slots::Slots;
+
+/// What delivery leaves at a client.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Delivered {
+    /// The client's index.
+    pub client: usize,
+    /// Its name.
+    pub name: String,
+    /// Its (training, validation) examples.
+    pub examples: (usize, usize),
+    /// Its test examples.
+    pub test_examples: usize,
+    /// Its training examples of every class.
+    pub classes: Vec<u64>,
+    /// αᵢ
+    pub mixing: Option<f32>,
+    /// Validation accuracy of always answering its commonest training class.
+    pub majority: Option<f64>,
+    /// What its final scores are made of.
+    pub finals: ByModel<Finals>,
+    /// The same of training alone, where the client did that too.
+    pub alone: Option<Finals>,
+    /// What joining gave it then.
+    pub gain: Option<Gain>,
+    /// Its models, where they are to be handed over.
+    pub models: Option<ClientModels>,
+}
+
+impl Delivered {
+    /// Loss and hits of its models on training and validation examples.
+    pub fn tallies(&self) -> ByModel<Tallies> {
+        self.finals.map(|finals| finals.tallies)
+    }
+}
+
+/// The models a client ends with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientModels {
+    /// The model it serves, as [`Predictor::flat`] returns it.
+    pub personal: Params,
+    /// Its copy of the shared model after its local steps.
+    pub localized: Params,
+    /// vᵢ where there is one, else the localized model.
+    pub local: Params,
+    /// What it trained alone, where it did.
+    pub alone: Option<Params>,
+}
+
+/// What becomes of the models that delivery makes.
+#[derive(Clone, Copy, Debug)]
+pub enum Keep<'a> {
+    /// Nothing: scores only.
+    Nothing,
+    /// They are in [`Delivered::models`].
+    HandOver,
+    /// The process that owns a client writes them, and nobody else sees them.
+    In(&'a ModelFiles),
+}
+
+/// Files with a slot for every client that is delivered to.
+#[derive(Debug)]
+pub struct ModelFiles {
+    /// The models they serve.
+    pub personal: Slots,
+    /// Their copies of the shared model.
+    pub localized: Slots,
+    /// Their own.
+    pub local: Slots,
+    /// What they trained alone, where they did.
+    pub alone: Option<Slots>,
+}
+
+impl ModelFiles {
+    fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
+        let place = place as u64;
+        self.personal.write(place, &bytes_of(&models.personal))?;
+        self.localized.write(place, &bytes_of(&models.localized))?;
+        self.local.write(place, &bytes_of(&models.local))?;
+        match (&self.alone, &models.alone) {
+            (Some(slots), Some(alone)) => slots.write(place, &bytes_of(alone)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes what was written durable.
+    pub fn sync(&self) -> Result<()> {
+        self.personal.sync()?;
+        self.localized.sync()?;
+        self.local.sync()?;
+        self.alone.as_ref().map_or(Ok(()), Slots::sync)
+    }
+}
+
+impl<A: Algorithm> Clients<A> {
+    /// The last local round, on a copy of the client's memory; the client stands at
+    /// `place` among all that are delivered to. `None` as in [`Clients::train`].
+    pub fn deliver(
+        &self,
+        (place, client): (usize, usize),
+        round: u64,
+        sent: &A::Broadcast,
+        shared: &[f32],
+        keep: Keep<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Delivered>> {
+        let keeps = !matches!(keep, Keep::Nothing);
+        let delivered = self.delivered(client, round, sent, shared, keeps, scratch);
+        let mut delivered = match delivered {
+            Err(Error::NonFinite { .. }) if self.world.skip_nonfinite => return Ok(None),
+            other => other?,
+        };
+        if let Keep::In(files) = keep
+            && let Some(models) = delivered.models.take()
+        {
+            files.write(place, &models)?;
+        }
+        Ok(Some(delivered))
+    }
+
+    fn delivered(
+        &self,
+        client: usize,
+        round: u64,
+        sent: &A::Broadcast,
+        shared: &[f32],
+        keep: bool,
+        scratch: &mut Scratch,
+    ) -> Result<Delivered> {
+        let shard = self.shard_for_once(client)?;
+        let algorithm = &*self.algorithm;
+        let mut local = self.copy_of(client)?;
+        let mut site = self.site(&shard.train, Purpose::Delivery, round, client, scratch);
+        let concluded = algorithm.conclude(&local, shared, &site);
+        let update = algorithm.local_round(sent, &mut local, &mut site);
+        let when = "in the local round of delivery".to_string();
+        self.checked(&site, &shard.name, when)?;
+        let personal = match concluded {
+            Some(personal) => Predictor::Own(personal),
+            None => algorithm.serves(&local, sent, &update, &mut site),
+        };
+        let localized = Predictor::At(algorithm.localized(&local, &update));
+        let shared = Predictor::At(self.of_cluster(shared, algorithm.cluster(&local)));
+        let finals = ByModel {
+            shared: self.finals(&shared, &shard, scratch)?,
+            localized: self.finals(&localized, &shard, scratch)?,
+            personal: self.finals(&personal, &shard, scratch)?,
+        };
+        let (mut alone, mut gain) = (None, None);
+        if let Some(own) = algorithm.alone(&local) {
+            let own = Predictor::At(own);
+            alone = Some(self.finals(&own, &shard, scratch)?);
+            let (model, rows) = (&*self.world.model, measuring_rows(&shard, self.tested));
+            let mut differences = scratch.losses(model, &own, rows);
+            let served = scratch.losses(model, &personal, rows);
+            differences
+                .iter_mut()
+                .zip(served)
+                .for_each(|(d, s)| *d -= s);
+            gain = Some(Gain::of(&differences));
+        }
+        let classes = shard
+            .train
+            .class_counts(self.world.dataset.schema().task.classes());
+        let majority = majority_accuracy(&classes, &shard.valid);
+        let models = keep.then(|| ClientModels {
+            personal: personal.flat(),
+            localized: algorithm.localized(&local, &update).to_vec(),
+            local: algorithm.own(&local, &update).to_vec(),
+            alone: algorithm.alone(&local).map(<[f32]>::to_vec),
+        });
+        Ok(Delivered {
+            client,
+            name: shard.name.clone(),
+            examples: (shard.train.len(), shard.valid.len()),
+            test_examples: shard.test.len(),
+            classes,
+            mixing: self.mixing(client, &local),
+            majority,
+            finals,
+            alone,
+            gain,
+            models,
+        })
+    }
+}
+
+/// The rows on which the gain of joining is measured, by which nothing was chosen: of the
+/// test part, where the federation has one.
+fn measuring_rows(shard: &Shard, tested: bool) -> &Examples {
+    match tested {
+        true => &shard.test,
+        false => &shard.valid,
+    }
+}
+
+/// Validation accuracy of always answering the commonest training class (the first of
+/// equally common ones).
+fn majority_accuracy(counts: &[u64], valid: &Examples) -> Option<f64> {
+    let most = counts.iter().max()?;
+    let class = counts.iter().position(|count| count == most)?;
+    let hits = valid.class_counts(counts.len())[class];
+    (!valid.is_empty()).then(|| hits as f64 / valid.len() as f64)
+}

@@ -1,0 +1,66 @@
+//! A client's held-out rows, by which it chooses.
+
+use std::sync::Arc;
+
+use super::Clients;
+use crate::algorithm::Algorithm;
+use crate::choice::HeldOut;
+use crate::data::Examples;
+use crate::error::{Error, Result};
+use crate::rng::Purpose;
+use crate::site::Scratch;
+
+impl<A: Algorithm> Clients<A> {
+    /// A client's training rows that are held out.
+    pub(super) fn aside(&self, client: usize) -> Result<Option<Arc<Examples>>> {
+        let Some(place) = self.asides.get(client) else {
+            return self.world.dataset.held_out(client);
+        };
+        if let Some(aside) = place.get() {
+            return Ok(aside.clone());
+        }
+        let aside = self.world.dataset.held_out(client)?;
+        Ok(place.get_or_init(|| aside).clone())
+    }
+
+    /// The losses of all models that a client may choose from, on its held-out rows, after a
+    /// local round as in delivery, on a copy of its memory. `None` as in [`Clients::train`].
+    pub fn hold_out(
+        &self,
+        client: usize,
+        round: u64,
+        sent: &A::Broadcast,
+        scratch: &mut Scratch,
+    ) -> Result<Option<HeldOut>> {
+        match self.held_out(client, round, sent, scratch) {
+            Err(Error::NonFinite { .. }) if self.world.skip_nonfinite => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    fn held_out(
+        &self,
+        client: usize,
+        round: u64,
+        sent: &A::Broadcast,
+        scratch: &mut Scratch,
+    ) -> Result<HeldOut> {
+        let shard = self.shard_for_once(client)?;
+        let rows = self.aside(client)?;
+        let mut local = self.copy_of(client)?;
+        let mut site = self.site(&shard.train, Purpose::Delivery, round, client, scratch);
+        let update = self.algorithm.local_round(sent, &mut local, &mut site);
+        let when = "in the local round before its choice".to_string();
+        self.checked(&site, &shard.name, when)?;
+        let list = self.algorithm.candidates(&local, sent, &update);
+        let rows = rows.as_deref();
+        let place = "on its held-out rows";
+        let losses = list
+            .iter()
+            .map(|(_, model)| self.loss_on(model, rows, &shard, place, scratch));
+        Ok(HeldOut {
+            sums: losses.collect::<Result<_>>()?,
+            rows: rows.map_or(0, |rows| rows.len() as u64),
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! How good models are at a client.
+
+use super::Clients;
+use crate::algorithm::Algorithm;
+use crate::data::{Examples, Labels, Shard};
+use crate::error::{Error, Result};
+use crate::metrics::{Finals, Tallies};
+use crate::site::{Predictor, Scratch};
+
+impl<A: Algorithm> Clients<A> {
+    /// The loss of a model, summed over some rows; 0 where there are none.
+    pub(super) fn loss_on(
+        &self,
+        predictor: &Predictor<'_>,
+        rows: Option<&Examples>,
+        shard: &Shard,
+        place: &str,
+        scratch: &mut Scratch,
+    ) -> Result<f64> {
+        let Some(rows) = rows else {
+            return Ok(0.0);
+        };
+        let loss = scratch.tally(&*self.world.model, predictor, rows).loss;
+        match loss.is_finite() {
+            true => Ok(loss),
+            false => Err(Error::NonFinite {
+                client: shard.name.clone(),
+                place: place.into(),
+                loss,
+            }),
+        }
+    }
+
+    pub(super) fn tallies(
+        &self,
+        predictor: &Predictor<'_>,
+        shard: &Shard,
+        place: &str,
+        scratch: &mut Scratch,
+    ) -> Result<Tallies> {
+        let model = &*self.world.model;
+        let mut tallies = Tallies {
+            train: scratch.tally(model, predictor, &shard.train),
+            valid: scratch.tally(model, predictor, &shard.valid),
+        };
+        // Errors of predicted numbers are told in the label's own units.
+        let unit = self.world.unit();
+        tallies.train.squared_error *= unit * unit;
+        tallies.valid.squared_error *= unit * unit;
+        match [tallies.train.loss, tallies.valid.loss]
+            .into_iter()
+            .find(|loss| !loss.is_finite())
+        {
+            None => Ok(tallies),
+            Some(loss) => Err(Error::NonFinite {
+                client: shard.name.clone(),
+                place: place.into(),
+                loss,
+            }),
+        }
+    }
+
+    /// What a model's final scores at a client are made of.
+    pub(super) fn finals(
+        &self,
+        predictor: &Predictor<'_>,
+        shard: &Shard,
+        scratch: &mut Scratch,
+    ) -> Result<Finals> {
+        let model = &*self.world.model;
+        let classes = self.world.dataset.schema().task.classes();
+        let center = match shard.train.all().targets {
+            Labels::Classes(_) => 0.0,
+            Labels::Values(y) => y.iter().map(|y| f64::from(*y)).sum::<f64>() / y.len() as f64,
+        };
+        let unit = self.world.unit();
+        let mut tested = scratch.tally(model, predictor, &shard.test);
+        tested.squared_error *= unit * unit;
+        Ok(Finals {
+            tallies: self.tallies(predictor, shard, "at delivery", scratch)?,
+            tested,
+            valid: scratch.assess(model, predictor, &shard.valid, classes, center),
+            test: scratch.assess(model, predictor, &shard.test, classes, center),
+        })
+    }
+
+    /// A client's scores of the shared model after a round.
+    pub fn score(
+        &self,
+        client: usize,
+        shared: &[f32],
+        round: u64,
+        scratch: &mut Scratch,
+    ) -> Result<Tallies> {
+        let place = format!("when the shared model of round {round} was scored");
+        let algorithm = &*self.algorithm;
+        let own = self.memories.look(client, |m| algorithm.cluster(m))?;
+        let shared = Predictor::At(self.of_cluster(shared, own.unwrap_or(0)));
+        self.tallies(&shared, &*self.shard(client)?, &place, scratch)
+    }
+
+    /// One of several shared models that lie one after the other; mostly there is one.
+    pub(super) fn of_cluster<'a>(&self, shared: &'a [f32], number: usize) -> &'a [f32] {
+        let len = self.world.w0.len();
+        &shared[number * len..][..len]
+    }
+}

@@ -1,0 +1,115 @@
+//! A client's part of a round.
+
+use super::Clients;
+use crate::algorithm::Algorithm;
+use crate::choice::Candidate;
+use crate::error::{Error, Result};
+use crate::metrics::Tallies;
+use crate::rng::Purpose;
+use crate::site::{Predictor, Scratch};
+
+/// A client's answer to a round.
+#[derive(Debug)]
+pub struct Reply<U> {
+    /// What travels back.
+    pub update: U,
+    /// Scores of (localized, personal), where they were asked for.
+    pub tallies: Option<(Tallies, Tallies)>,
+    /// Where the client has several models to choose from and scores were asked for: each
+    /// one's scores, and its loss summed over the held-out rows. Which of them is personal,
+    /// all clients decide together.
+    pub candidates: Vec<(f64, Tallies)>,
+    /// αᵢ after the round.
+    pub mixing: Option<f32>,
+    /// Local steps it took.
+    pub steps: u64,
+}
+
+impl<A: Algorithm> Clients<A> {
+    /// A client's part of a round: trains, remembers, and scores where asked. `None`: its
+    /// loss was not finite and the run is to go on without it.
+    pub fn train(
+        &self,
+        client: usize,
+        round: u64,
+        sent: &A::Broadcast,
+        score: bool,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Reply<A::Update>>> {
+        if !self.world.skip_nonfinite {
+            return self.attempt(client, round, sent, score, scratch).map(Some);
+        }
+        let before = self.memories.look(client, Clone::clone)?;
+        match self.attempt(client, round, sent, score, scratch) {
+            Err(Error::NonFinite { .. }) => {
+                let before = before.unwrap_or_else(|| self.algorithm.join(&self.world.w0));
+                self.memories.put(client, before)?;
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    fn attempt(
+        &self,
+        client: usize,
+        round: u64,
+        sent: &A::Broadcast,
+        score: bool,
+        scratch: &mut Scratch,
+    ) -> Result<Reply<A::Update>> {
+        let shard = self.shard(client)?;
+        let mut local = match self.memories.take(client)? {
+            Some(local) => local,
+            None => self.algorithm.join(&self.world.w0),
+        };
+        let mut site = self.site(&shard.train, Purpose::Batches, round, client, scratch);
+        let update = self.algorithm.local_round(sent, &mut local, &mut site);
+        let steps = site.steps();
+        self.checked(&site, &shard.name, format!("in round {round}"))?;
+        let mut candidates = Vec::new();
+        let tallies = if score {
+            let place = format!("after the local steps of round {round}");
+            let list = self.algorithm.candidates(&local, sent, &update);
+            let personal = self.algorithm.serves(&local, sent, &update, &mut site);
+            let localized = Predictor::At(self.algorithm.localized(&local, &update));
+            let localized = self.tallies(&localized, &shard, &place, scratch)?;
+            let held_out = match list.is_empty() {
+                true => None,
+                false => self.aside(client)?,
+            };
+            for (candidate, model) in &list {
+                let loss = self.loss_on(model, held_out.as_deref(), &shard, &place, scratch)?;
+                let tallies = match candidate {
+                    Candidate::Mixing(0.0) => localized,
+                    _ => self.tallies(model, &shard, &place, scratch)?,
+                };
+                candidates.push((loss, tallies));
+            }
+            let personal = match list.is_empty() {
+                true => self.tallies(&personal, &shard, &place, scratch)?,
+                false => Tallies::default(),
+            };
+            Some((localized, personal))
+        } else {
+            None
+        };
+        let mixing = self.mixing(client, &local);
+        self.memories.put(client, local)?;
+        Ok(Reply {
+            update,
+            tallies,
+            candidates,
+            mixing,
+            steps,
+        })
+    }
+
+    /// αᵢ: what the client chose, or what it remembers.
+    pub(super) fn mixing(&self, client: usize, local: &A::Memory) -> Option<f32> {
+        match self.choice(client) {
+            Some(choice) => choice.mixing(),
+            None => self.algorithm.mixing(local),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What every client is given.
+
+use std::sync::Arc;
+
+use crate::choice::{Choosing, Pass};
+use crate::data::Dataset;
+use crate::data::aside::{Aside, put_aside};
+use crate::metrics::Scoring;
+use crate::model::Model;
+use crate::params::Params;
+use crate::site::{Pace, PrivateSteps};
+
+/// What every client is given: the same on every thread and every machine.
+#[derive(Clone)]
+pub struct World {
+    /// The seed of training.
+    pub seed: u64,
+    /// The clients' data.
+    pub dataset: Arc<dyn Dataset>,
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// w⁰
+    pub w0: Arc<Params>,
+    /// How clients train.
+    pub pace: Pace,
+    /// Whether a client whose loss is not finite is left out of the round, its memory as
+    /// before, instead of ending the run.
+    pub skip_nonfinite: bool,
+    /// How clients' steps are private, where they are.
+    pub private: Option<PrivateSteps>,
+}
+
+impl World {
+    /// What 1 is in the label's own units, where it is a number that was standardized.
+    pub fn unit(&self) -> f64 {
+        let scale = self.dataset.schema().label_scale();
+        scale.map_or(1.0, |scale| scale.deviation)
+    }
+
+    /// How final scores are made.
+    pub fn scoring(&self) -> Scoring {
+        let dataset = &self.dataset;
+        Scoring {
+            classes: dataset.schema().task.classes(),
+            unit: self.unit(),
+            tested: (0..dataset.clients()).any(|client| dataset.test_size(client) > 0),
+        }
+    }
+
+    /// The same in a pass of a choice: with a part of everybody's training rows put aside, or
+    /// with all of them.
+    pub fn in_pass(mut self, choosing: &Choosing, pass: Pass) -> Self {
+        if let Pass::HeldOut(part) = pass {
+            let aside = Aside {
+                seed: self.seed,
+                folds: choosing.folds,
+                part,
+                share: choosing.aside,
+            };
+            self.dataset = put_aside(self.dataset, aside);
+        }
+        self
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World")
+            .field("seed", &self.seed)
+            .field("clients", &self.dataset.clients())
+            .field("parameters", &self.w0.len())
+            .field("pace", &self.pace)
+            .finish_non_exhaustive()
+    }
+}
