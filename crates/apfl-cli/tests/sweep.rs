@@ -200,15 +200,21 @@ fn every_preset_is_a_spec() {
         let text = fs::read_to_string(&path).unwrap();
         let plan = apfl::spec::Spec::parse(&text).and_then(|spec| spec.plan());
         let plan = plan.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        // The paper's rate: 0.1, falling by 1% a round.
-        assert_eq!(plan.pace.learning_rate, 0.1);
-        names.push(path.file_stem().unwrap().to_string_lossy().into_owned());
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        // The paper's rate: 0.1, falling by 1% a round. Two are of tables that others published.
+        let rate = match name.as_str() {
+            "fedrep" => 0.01,
+            "pfllib" => 0.005,
+            _ => 0.1,
+        };
+        assert_eq!(plan.pace.learning_rate, rate, "{name}");
+        names.push(name);
     }
     names.sort();
     assert_eq!(
         names,
         [
-            "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "table1", "table2"
+            "fedrep", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "pfllib", "table1", "table2"
         ]
     );
 }
