@@ -82,11 +82,11 @@ fn rounds_that_are_repeated_count_again() {
     ];
     let (whole, entered, _) = finished(&half, &[]);
     let whole = whole.summary.privacy.unwrap();
-    assert_eq!((entered, whole.steps, whole.repeated), (6, 6, 0));
+    assert_eq!((entered, whole.steps, whole.lost), (6, 6, 0));
     assert!(!whole.simulation);
     let (resumed, entered, _directory) = finished(&half, &[3, 5]);
     let spent = resumed.summary.privacy.clone().unwrap();
-    assert_eq!((entered, spent.steps, spent.repeated), (8, 8, 2));
+    assert_eq!((entered, spent.steps, spent.lost), (8, 8, 2));
     let cost = Mechanism {
         noise: 2.0,
         sampling: 0.5,
@@ -121,7 +121,7 @@ fn a_run_ends_before_epsilon_is_exceeded_also_where_rounds_were_repeated() {
     ];
     let (resumed, entered, _directory) = finished(&settings, &[3, 3]);
     let spent = resumed.summary.privacy.clone().unwrap();
-    assert_eq!((entered, spent.steps, spent.repeated), (6, 6, 2));
+    assert_eq!((entered, spent.steps, spent.lost), (6, 6, 2));
     assert!(spent.epsilon.unwrap() <= 2.0);
     assert_eq!(resumed.summary.rounds, 4);
     let rounds = resumed.rounds().unwrap();
@@ -187,7 +187,7 @@ fn the_passes_of_a_choice_are_paid_for_together() {
         let spent = run.summary.privacy.clone().unwrap();
         let repeated = if killed { 3 } else { 0 };
         assert_eq!(
-            (spent.steps, spent.repeated),
+            (spent.steps, spent.lost),
             (18 + repeated, repeated),
             "{seed}"
         );
