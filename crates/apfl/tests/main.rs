@@ -18,6 +18,7 @@ mod equations;
 mod examples;
 mod family;
 mod faults;
+mod federation;
 mod final_scores;
 mod front_door;
 mod gradients;

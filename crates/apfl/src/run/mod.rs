@@ -56,6 +56,7 @@ pub use finished::Finished;
 
 use choice::Before;
 use delivery::Output;
+pub(crate) use delivery::write_site;
 
 /// A run that is ready to begin, or to go on.
 pub struct Run {
@@ -239,7 +240,7 @@ impl Run {
             RunDir::prolong(&path, &spec, &training.setup().notes)?;
         }
         RunDir::describe(&path, schema, &environment)?;
-        let output = Output::Directory(RunDir::reopen(&path, training.round())?);
+        let output = Output::Directory(RunDir::reopen(&path, training.written())?);
         if watch(Event::Found(&found)).is_break() {
             return Ok(Ended::Stopped(training.round()));
         }
