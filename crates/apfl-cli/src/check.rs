@@ -92,12 +92,28 @@ pub fn check(args: &args::Check) -> Result<()> {
         memory_bytes: needed,
         seconds,
         passes: costs.before,
-        notes: setup.notes.clone(),
+        notes: notes(&plan, &setup),
     };
     if args.json {
         return print_json(&report);
     }
     print(&text(&report, &setup, &plan.algorithm.describe()))
+}
+
+/// What a user should be told of the data and the spec.
+fn notes(plan: &Plan, setup: &Setup) -> Vec<String> {
+    let mut notes = setup.notes.clone();
+    if let Source::Synthetic(data) = &plan.data
+        && data.gamma > 0.0
+        && !data.iid
+    {
+        notes.push(format!(
+            "data.gamma = {} changes nothing: it adds the same number to every class's score of an \
+             example; clients' models differ all the same, and data.beta moves their inputs",
+            data.gamma
+        ));
+    }
+    notes
 }
 
 /// The seconds that a run should take here, all cores at work.
