@@ -25,6 +25,9 @@ struct Report {
     rounds: u64,
     train_examples: Spread,
     valid_examples: Spread,
+    /// Where there is a test part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test_examples: Option<Spread>,
     features: usize,
     classes: usize,
     parameters: usize,
@@ -63,14 +66,14 @@ pub fn check(args: &args::Check) -> Result<()> {
     let probe = Probe::new(&plan, &setup, train.mean as usize)?;
     let client_bytes = probe.training.client_bytes();
     let rows = |client: usize| world.dataset.test_size(client) as f64;
-    let looked_at = (0..n).step_by(n.div_ceil(LOOKED_AT));
-    let test = looked_at.clone().map(rows).sum::<f64>() / looked_at.count() as f64;
+    let test: Vec<f64> = (0..n).step_by(n.div_ceil(LOOKED_AT)).map(rows).collect();
+    let test = Spread::of(&test).expect("there is a client");
     // While a table is read, it is known whose each row is and what for.
     let reading = match plan.data {
         Source::Table(_) => READING,
         _ => 0.0,
     };
-    let examples = train.mean + valid.mean + test;
+    let examples = train.mean + valid.mean + test.mean;
     let needed = memory::of_run(&setup, examples, reading, client_bytes);
     memory::require_room(needed, args.force)?;
     let costs = costs(&plan, &setup, train.mean as usize)?;
@@ -82,18 +85,35 @@ pub fn check(args: &args::Check) -> Result<()> {
         rounds: setup.rounds,
         train_examples: train,
         valid_examples: valid,
+        test_examples: (test.max > 0.0).then_some(test),
         features: schema.shape.iter().product(),
         classes: schema.task.classes(),
         parameters: world.model.layout().len(),
         memory_bytes: needed,
         seconds,
         passes: costs.before,
-        notes: setup.notes.clone(),
+        notes: notes(&plan, &setup),
     };
     if args.json {
         return print_json(&report);
     }
     print(&text(&report, &setup, &plan.algorithm.describe()))
+}
+
+/// What a user should be told of the data and the spec.
+fn notes(plan: &Plan, setup: &Setup) -> Vec<String> {
+    let mut notes = setup.notes.clone();
+    if let Source::Synthetic(data) = &plan.data
+        && data.gamma > 0.0
+        && !data.iid
+    {
+        notes.push(format!(
+            "data.gamma = {} changes nothing: it adds the same number to every class's score of an \
+             example; clients' models differ all the same, and data.beta moves their inputs",
+            data.gamma
+        ));
+    }
+    notes
 }
 
 /// The seconds that a run should take here, all cores at work.
@@ -260,7 +280,7 @@ fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
         "the spec is fine\n\n\
          algorithm    {algorithm}\n\
          clients      {}, {} drawn each round\n\
-         examples     training {}; validation {}\n\
+         examples     training {}; validation {}{}\n\
          model        {} parameters: {} features to {predicts}\n\
          training     {} of {work}\n\
          memory       about {}\n\
@@ -269,6 +289,10 @@ fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
         report.cohort,
         range(&report.train_examples),
         range(&report.valid_examples),
+        match &report.test_examples {
+            Some(test) => format!("; test {}", range(test)),
+            None => String::new(),
+        },
         report.parameters,
         report.features,
         counted(report.rounds as usize, "round"),

@@ -10,10 +10,11 @@ use apfl::store::{tensors, write_atomically};
 
 use crate::args::{self, Which};
 use crate::npz;
-use crate::output::print;
+use crate::output::{print, require_free};
 
 /// Writes one model of a run to a file.
 pub fn export(args: &args::Export) -> Result<()> {
+    require_free("--out", &args.out, &["safetensors", "npz"])?;
     let run = FinishedRun::open(&args.run)?;
     let model = read_model(
         &run,
@@ -21,17 +22,11 @@ pub fn export(args: &args::Export) -> Result<()> {
         args.client.as_deref().or(run.site.as_deref()),
     )?;
     let (layout, params) = (model.layout(), model.params());
-    match args.out.extension().and_then(|e| e.to_str()) {
-        Some("safetensors") => {
+    match args.out.extension().is_some_and(|ending| ending == "npz") {
+        true => write_npz(&args.out, &layout, params, &schema(&run))?,
+        false => {
             let schema = ("schema", schema(&run));
             tensors::write_described(&args.out, &layout, params, &[schema])?;
-        }
-        Some("npz") => write_npz(&args.out, &layout, params, &schema(&run))?,
-        _ => {
-            return Err(Error::Request(format!(
-                "--out {}: the name must end in .safetensors or .npz",
-                args.out.display()
-            )));
         }
     }
     print(&format!(

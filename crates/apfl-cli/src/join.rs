@@ -11,7 +11,7 @@ use apfl::join::{ChoosingNewcomer, Epoch, Joined, Joining, choose_mixing, join};
 use apfl::metrics::Score;
 use apfl::params::bytes_of;
 use apfl::store::run_dir::{ChosenRecord, Counts, FinishedRun};
-use apfl::store::{tensors, write_atomically};
+use apfl::store::{RunDir, create_private_directory, tensors, write_atomically};
 use apfl::{TrainedModel, WhichModel};
 use serde::Serialize;
 
@@ -33,6 +33,14 @@ struct Document<'a> {
 /// Personalizes a run's shared model for new data and shows every epoch.
 pub fn run(args: &args::Join) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
+    if let Some(out) = &args.out
+        && RunDir::require_empty(out).is_err()
+    {
+        return Err(Error::Request(format!(
+            "--out {}: the directory is there already and not empty; give another one",
+            out.display()
+        )));
+    }
     let shared = run.model(WhichModel::Shared, "")?;
     let model = shared.model();
     let shard = data(&run, &args.data)?;
@@ -179,11 +187,7 @@ fn write(
     document: &Document<'_>,
     layout: &apfl::model::Layout,
 ) -> Result<()> {
-    std::fs::create_dir_all(out).map_err(|source| Error::File {
-        path: out.into(),
-        action: "create",
-        source,
-    })?;
+    create_private_directory(out)?;
     for (name, params) in [
         ("personal.safetensors", &joined.personal),
         ("local.safetensors", &joined.local),
@@ -223,7 +227,7 @@ fn as_run(
         write_atomically(&out.join(file), text)?;
     }
     let models = out.join("models");
-    std::fs::create_dir_all(&models).map_err(failed(&models, "create"))?;
+    create_private_directory(&models)?;
     let layout = shared.model().layout();
     shared.save(&models.join("shared.safetensors"))?;
     for (file, params) in [

@@ -66,6 +66,29 @@ fn on_a_screen(text: &str) -> String {
     lines.join("\n")
 }
 
+/// An error where a file that is about to be written is one of a run's own, or has not the ending
+/// that it should have: what was typed by mistake is not written over.
+pub fn require_free(flag: &str, path: &Path, endings: &[&str]) -> Result<()> {
+    let refused = |what: String| Err(Error::Request(format!("{flag} {}: {what}", path.display())));
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if !endings.contains(&ending) {
+        return refused(format!("the name must end in .{}", endings.join(" or .")));
+    }
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let of_run = absolute
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .any(|directory| directory.join("spec.toml").exists());
+    let page = absolute
+        .file_name()
+        .is_some_and(|name| name == "report.html");
+    match of_run && !page && absolute.exists() {
+        true => refused("the file is a run's own; give another name".into()),
+        false => Ok(()),
+    }
+}
+
 /// What a user is told of an error: the library's words, and this program's way out.
 pub fn told(error: &Error) -> String {
     match error {
@@ -82,18 +105,12 @@ pub fn privacy_in_words(spent: &Spent) -> String {
         true => "; the noise follows from the seed: a simulation",
         false => "; the noise is the operating system's: the fingerprint is another in every run",
     };
-    let repeated = match spent.repeated {
+    let lost = match spent.lost as usize {
         0 => String::new(),
-        n => format!(
-            "; {} begun, lost and repeated, and count again",
-            match n {
-                1 => "one round was".into(),
-                n => format!("{n} rounds were"),
-            }
-        ),
+        n => format!("; {} begun, lost and paid for", counted(n, "round")),
     };
     format!(
-        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){whence}{repeated}",
+        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){whence}{lost}",
         spent.level, spent.delta, spent.noise, spent.clip, spent.steps
     )
 }

@@ -175,6 +175,12 @@ impl Served {
             return Ok(served);
         }
         let Some((names, of)) = &asked.clients else {
+            // A run of one client, as a join leaves it, leaves no question.
+            if let ([only], true) = (&run.clients()?[..], which != Which::Shared) {
+                served.groups.push((run.model(which.into(), only)?, all()));
+                served.names.push((Some(only.clone()), false));
+                return Ok(served);
+            }
             if which != Which::Shared {
                 return Err(Error::Request(
                     "--client is missing: each client has a model of its own, and the input has \

@@ -48,7 +48,7 @@ pub fn table(summary: &Summary) -> String {
         rows.push(row);
     }
     let mut text = columns(&rows);
-    text.push_str(&details(models));
+    text.push_str(&details(models, summary.alone.as_ref()));
     if let Some(a) = &summary.mixing {
         text.push_str(&format!(
             "\nmixing α: mean {:.2}, median {:.2}, from {:.2} to {:.2}\n",
@@ -79,7 +79,7 @@ pub fn table(summary: &Summary) -> String {
 }
 
 /// The other scores, pooled: on validation, and on the test part where there is one.
-fn details(models: &ByModel<OverClients>) -> String {
+fn details(models: &ByModel<OverClients>, alone: Option<&OverClients>) -> String {
     type Part = fn(&FinalScores) -> Option<&FinalScore>;
     let parts: [(&str, Part); 2] = [("valid", |s| Some(&s.valid)), ("test", |s| s.test.as_ref())];
     let mut text = String::new();
@@ -99,11 +99,12 @@ fn details(models: &ByModel<OverClients>) -> String {
         }
         head.extend(detail.named().iter().map(|(n, ..)| n.replace('_', " ")));
         let mut rows = vec![head];
-        for (model, over) in [
+        let three = [
             ("shared", &models.shared),
             ("localized", &models.localized),
             ("personal", &models.personal),
-        ] {
+        ];
+        for (model, over) in (three.into_iter()).chain(alone.map(|over| ("alone", over))) {
             let Some(score) = part(&over.pooled) else {
                 continue;
             };

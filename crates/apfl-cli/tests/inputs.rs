@@ -78,6 +78,12 @@ fn what_is_not_a_table_is_named() {
         .collect();
     fs::write(at.join("u.toml"), utf16).unwrap();
     has(&fails(at, &["run", "u.toml"], 2), &["u.toml", "UTF-16"]);
+    if cfg!(unix) {
+        has(
+            &fails(at, &["check", "/dev/zero"], 2),
+            &["/dev/zero", "is it a spec?"],
+        );
+    }
     let deep = format!("{}=1", vec!["a"; 60_000].join("."));
     has(&fails(at, &["run", "--set", &deep], 2), &["deep"]);
     has(

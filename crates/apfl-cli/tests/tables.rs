@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::files::{json, lines};
-use crate::program::ok;
+use crate::program::{fails, has, ok};
 
 const SPEC: &str = "[data]
 kind = 'table'
@@ -157,28 +157,122 @@ fn a_whole_table_is_served_row_by_row_by_its_clients_models() {
     assert!(said.contains("kind (1)"), "{said}");
 }
 
+/// The rows of one client of the table, under another name.
+fn newcomer(at: &Path, client: &str, name: &str) {
+    let all = std::fs::read_to_string(at.join("all.csv")).unwrap();
+    let own = |line: &&str| line.starts_with("patient") || line.contains(client);
+    let rows: Vec<String> = (all.lines().filter(own))
+        .map(|line| line.replace(client, name) + "\n")
+        .collect();
+    std::fs::write(at.join("new rows.csv"), rows.concat()).unwrap();
+}
+
 #[test]
 fn what_a_join_leaves_can_be_asked() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path());
-    ok(dir.path(), &["run", "t.toml", "--out", "r", "--quiet"]);
-    let all = std::fs::read_to_string(dir.path().join("all.csv")).unwrap();
-    std::fs::write(dir.path().join("east.csv"), all.replace("north", "east")).unwrap();
-    ok(
-        dir.path(),
-        &["join", "r", "--data", "east.csv", "--out", "j"],
+    let at = dir.path();
+    write(at);
+    ok(at, &["run", "t.toml", "--out", "r", "--quiet"]);
+    newcomer(at, "north", "east");
+    let join = ["join", "r", "--data", "new rows.csv", "--out", "j"];
+    ok(at, &join);
+    // Its client column is the newcomer's name, and its model answers.
+    let by = |more: &[&str]| {
+        let args = [&["predict", "j", "--input", "new rows.csv"], more].concat();
+        ok(at, &args)
+    };
+    let named = by(&["--client", "east"]);
+    assert_eq!(named.lines().count(), 31);
+    assert_eq!(by(&[]), named);
+    assert_ne!(by(&["--model", "shared"]), named);
+    // Without a client column there is still only one whose model it can be.
+    let text = std::fs::read_to_string(at.join("new rows.csv")).unwrap();
+    std::fs::write(at.join("bare.csv"), text.replacen("client", "site", 1)).unwrap();
+    let bare = ok(at, &["predict", "j", "--input", "bare.csv"]);
+    let answers = |text: &str| -> Vec<String> {
+        let last = |line: &str| line.rsplit(',').next().unwrap().to_owned();
+        text.lines().map(last).collect()
+    };
+    assert_eq!(answers(&bare), answers(&named));
+    let export = ["export", "j", "--client", "east", "--model", "localized"];
+    ok(at, &[&export[..], &["--out", "e.npz"]].concat());
+
+    // Nothing that is there is written over: not by a join, not by an export or a report.
+    let before = std::fs::read(at.join("j/clients.jsonl")).unwrap();
+    for out in ["j", "r"] {
+        let again = ["join", "r", "--data", "new rows.csv", "--out", out];
+        has(&fails(at, &again, 2), &["--out", "not empty"]);
+    }
+    let own = ["--out", "r/models/personal.safetensors"];
+    has(
+        &fails(at, &[&export[..], &own].concat(), 2),
+        &["a run's own"],
     );
-    let args = ["predict", "j", "--client", "east", "--input", "east.csv"];
-    assert_eq!(ok(dir.path(), &args).lines().count(), 91);
-    let args = [
-        "export",
-        "j",
-        "--client",
-        "east",
-        "--model",
-        "localized",
-        "--out",
-        "e.npz",
+    has(
+        &fails(at, &["report", "r", "--out", "all.csv"], 2),
+        &["must end in .html"],
+    );
+    assert_eq!(std::fs::read(at.join("j/clients.jsonl")).unwrap(), before);
+    // Two clients are not one newcomer.
+    let said = fails(at, &["join", "r", "--data", "all.csv"], 1);
+    has(&said, &["names 3 clients (north, south, west)"]);
+}
+
+#[test]
+fn what_is_missing_is_told_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    write(at);
+    let wrong = [
+        "check",
+        "t.toml",
+        "--set",
+        "data.label=Label",
+        "--set",
+        "data.client=Client",
     ];
-    ok(dir.path(), &args);
+    let said = fails(at, &wrong, 1);
+    has(
+        &said,
+        &[
+            "'Client' (data.client), did you mean 'client'?",
+            "'Label' (data.label)",
+        ],
+    );
+    // Numbers are named, gaps of categories are counted.
+    let text = std::fs::read_to_string(at.join("all.csv")).unwrap();
+    std::fs::write(
+        at.join("gaps.csv"),
+        text.replace(",train,20,red", ",train,20,"),
+    )
+    .unwrap();
+    let said = ok(at, &["check", "t.toml", "--set", "data.path=gaps.csv"]);
+    has(
+        &said,
+        &[
+            "kind: 2 categories, 1 missing cell is none of these",
+            "age: ",
+        ],
+    );
+    ok(at, &["run", "t.toml", "--out", "r", "--quiet"]);
+    std::fs::write(at.join("few.csv"), "client,x\nnorth,1\n").unwrap();
+    let said = fails(at, &["predict", "r", "--input", "few.csv"], 1);
+    has(&said, &["no columns 'age', 'kind'"]);
+    std::fs::write(at.join("none.csv"), "").unwrap();
+    has(
+        &fails(at, &["predict", "r", "--input", "none.csv"], 1),
+        &["is empty"],
+    );
+    // A score that the task does not have; keys that another kind does not have.
+    let sweep = ["sweep", "t.toml", "--over", "algorithm.kind=apfl,fedavg"];
+    let by = [&sweep[..], &["--by", "rmse"]].concat();
+    has(&fails(at, &by, 2), &["--by rmse", "predicts a class"]);
+    let set = [
+        "--set",
+        "algorithm.mixing={ fixed = 0.25 }",
+        "--quiet",
+        "--out",
+        "s",
+    ];
+    ok(at, &[&sweep[..], &set].concat());
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use apfl::data::{Examples, Features, Scaling, Targets};
 use apfl::model::cnn::{Cnn, Widths};
 use apfl::model::mlp::Mlp;
-use apfl::model::{Loss, Model, Workspace};
+use apfl::model::{Extras, Loss, Model, Workspace};
 use apfl::rng::{Purpose, stream};
 use rand::RngExt;
 
@@ -32,7 +32,7 @@ fn models() -> Vec<(&'static str, Box<dyn Model>, Examples)> {
         kernel: 5,
         dense: 512,
     };
-    let cnn = Cnn::new(&[3, 32, 32], widths, 10, Loss::Softmax, 0.0, false);
+    let cnn = Cnn::new(&[3, 32, 32], widths, 10, Loss::Softmax, 0.0, Extras::NONE);
     vec![
         ("logistic", Box::new(Mlp::logistic(784, 10, 1e-4)), digits()),
         (

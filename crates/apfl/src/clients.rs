@@ -141,9 +141,11 @@ impl<A: Algorithm> Clients<A> {
         let from = private.map_or(NoiseSeed::Seed, |how| how.noise_seed);
         let rng = from.stream(*seed, purpose, round, client as u64);
         let changes = stream(*seed, Purpose::Augmentation, round, client as u64);
+        let masks = stream(*seed, Purpose::Dropout, round, client as u64);
         let noise = from.stream(*seed, Purpose::Noise, round, client as u64);
         Site::new(&**model, train, *pace, round, rng, scratch)
             .augmenting(changes)
+            .dropping(masks)
             .choosing(self.choice(client))
             .privately(*private, noise)
     }

@@ -157,7 +157,9 @@ fn train(
     let mut scratch = Scratch::default();
     for epoch in 1..=joining.epochs {
         let rng = stream(joining.seed, Purpose::Join, epoch, joining.number);
-        let mut site = Site::new(model, &shard.train, pace, epoch, rng, &mut scratch);
+        let masks = stream(joining.seed, Purpose::Dropout, epoch, joining.number);
+        let site = Site::new(model, &shard.train, pace, epoch, rng, &mut scratch);
+        let mut site = site.dropping(masks);
         let Newcomer {
             alpha,
             personal: v_bar,

@@ -43,6 +43,10 @@ pub enum Purpose {
     Theory = 12,
     /// Which training rows are held out for a choice.
     Aside = 13,
+    /// Which outputs of hidden layers a step drops.
+    Dropout = 14,
+    /// The order, flips and crops of rows that are scored.
+    Evaluation = 15,
     /// The noise of differential privacy.
     Noise = 20,
     /// L2GD's coin: the local steps of a round.

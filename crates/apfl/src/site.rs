@@ -3,6 +3,8 @@
 //! A [`Site`] gives batches, gradients and rates. It knows no names, no files, no clock
 //! and no other client.
 
+use rand::Rng;
+
 use crate::choice::Candidate;
 use crate::data::augment::Augmentation;
 use crate::data::{Batch, Examples};
@@ -15,6 +17,7 @@ mod pace;
 mod predictor;
 mod private;
 mod sampler;
+mod scoring;
 mod scratch;
 mod sgd;
 
@@ -23,7 +26,7 @@ pub use predictor::Predictor;
 use private::PrivateState;
 pub use private::PrivateSteps;
 use sampler::Sampler;
-use scratch::EVALUATION_ROWS;
+use scoring::EVALUATION_ROWS;
 pub use scratch::Scratch;
 pub use sgd::Sgd;
 
@@ -64,6 +67,9 @@ pub struct Site<'a> {
     augmentation: Option<Augmentation>,
     choice: Option<Candidate>,
     private: Option<PrivateState>,
+    /// What dropout's masks come from, and that of the batch.
+    masks: Option<Stream>,
+    mask: u64,
 }
 
 impl std::fmt::Debug for Site<'_> {
@@ -106,7 +112,21 @@ impl<'a> Site<'a> {
             augmentation: None,
             choice: None,
             private: None,
+            masks: None,
+            mask: 0,
         }
+    }
+
+    /// The same, with `rng` for the outputs of hidden layers that a step drops, where the model
+    /// drops some: a mask for every batch, the same for every model that sees it.
+    pub fn dropping(mut self, rng: Stream) -> Self {
+        self.masks = Some(rng);
+        self
+    }
+
+    /// The round, from 1.
+    pub fn round(&self) -> u64 {
+        self.round
     }
 
     /// The same at a client that has chosen what it serves.
@@ -193,6 +213,8 @@ impl<'a> Site<'a> {
     /// The next mini-batch of a part of the examples; every part has an order of its own.
     pub fn next_batch_of(&mut self, part: Part) {
         self.batches += 1;
+        // Never 0, which is no mask.
+        self.mask = self.masks.as_mut().map_or(0, |rng| rng.next_u64() | 1);
         let m = self.train.len();
         let size = self.pace.batch;
         let all = part == Part::Whole && size.is_none_or(|size| size >= m);
@@ -250,6 +272,15 @@ impl<'a> Site<'a> {
         self.scratch.aside.fill(chosen);
     }
 
+    /// Of the examples put aside only the next batch stays there: all batches of that part are
+    /// that one from now on. Returns how many steps make a pass over the others.
+    pub fn keep_one_batch_aside(&mut self) -> u64 {
+        let Scratch { rest, aside, .. } = &mut *self.scratch;
+        let rows = aside.draw(self.pace.batch, &mut self.rng).to_vec();
+        aside.fill(rows);
+        self.pace.steps_per_epoch(rest.len())
+    }
+
     /// The training examples of this client.
     pub fn examples(&self) -> usize {
         self.train.len()
@@ -270,6 +301,7 @@ impl<'a> Site<'a> {
         let examples = if self.whole { self.train } else { batch };
         let batch = Batch {
             number: *drawn,
+            mask: self.mask,
             ..examples.all()
         };
         work(self.model, &batch, workspace)

@@ -9,13 +9,14 @@ use crate::algorithm::AlgorithmSpec;
 use crate::attack::Attack;
 use crate::data::Source;
 use crate::error::{Error, Result};
-use crate::model::Architecture;
+use crate::model::{Architecture, Augment, Over};
 use crate::privacy::{NoiseSeed, PrivacySettings};
 use crate::schedule::{Per, Schedule};
 use crate::settings::{Problems, Section, shown};
 use crate::site::LocalWork;
 use crate::training::{DeliverTo, Weights};
 
+mod authors;
 mod checks;
 mod differences;
 mod fits;
@@ -111,6 +112,14 @@ impl Spec {
         Ok(())
     }
 
+    /// The same as if overrides had been written in the file: a kind that is set from now on drops
+    /// what it does not have, whoever said it.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.set.clear();
+        self
+    }
+
     /// Sets the value of a key such as `training.rounds`.
     pub(crate) fn put(&mut self, key: &str, value: Value) {
         let mut path: Vec<&str> = key.split('.').collect();
@@ -146,8 +155,10 @@ impl Spec {
     /// Checks every key and spells out every default. Touches no file.
     pub fn plan(&self) -> Result<Plan> {
         let mut problems = Problems::default();
-        let mut root = Section::new("", self.with_a_path(), &mut problems);
+        let (table, replaced) = authors::expanded(&self.with_a_path(), &self.set, &mut problems);
+        let mut root = Section::new("", table, &mut problems);
         let mut plan = self.read(&mut root);
+        plan.notes.extend(replaced);
         plan.resolved = root.finish();
         match problems.0.is_empty() {
             true => Ok(plan),
@@ -185,14 +196,16 @@ impl Spec {
     fn read(&self, s: &mut Section<'_>) -> Plan {
         let most = i64::MAX as u64;
         let seed = s.integer("seed", 1, 0..=most, "a whole number ≥ 0");
+        let mut augment = Augment::None;
         let data = s.section("data", |s| {
             self.forgive("data", s);
             if self.rekinded.contains_key("data.partition") {
                 s.forgive_unknown_within("partition", self.set_within("data.partition"));
             }
+            augment = read_augment(s);
             Source::read(s, seed)
         });
-        let architecture = s.section("model", |s| {
+        let mut architecture = s.section("model", |s| {
             self.forgive("model", s);
             Architecture::read(s)
         });
@@ -242,8 +255,16 @@ impl Spec {
             )
         });
         let evaluate_every = s.section("evaluation", |s| {
+            s.knows(&["batch"]);
+            let rows = 1..=1u64 << 40;
+            let scored_in = s.optional_integer("batch", rows, "at least 1");
+            architecture.extras.scored_in = scored_in.map(|rows| rows as usize);
             s.integer("every", 1, 1..=most, "at least 1")
         });
+        architecture.extras.augment = augment;
+        if architecture.extras.norm == Some(Over::Batch) {
+            notes.push(BATCH_STATISTICS.into());
+        }
         let (deliver_to, keep_models) = s.section("delivery", |s| {
             let who = [
                 ("all", DeliverTo::All),
@@ -420,6 +441,25 @@ impl Spec {
                 }),
             }
         })
+    }
+}
+
+/// What is true of a model whose rows depend on each other.
+const BATCH_STATISTICS: &str = "model.norm = \"batch\" takes the statistics of the batch in \
+    evaluation too, as the authors' code does: a prediction depends on the rows beside it, and of \
+    one row alone nothing is left; use \"layer\" for a model that is to be served";
+
+/// `augment = "train"` or `"all"`, where it was written.
+fn read_augment(s: &mut Section<'_>) -> Augment {
+    s.knows(&["augment"]);
+    let choices = [
+        ("none", Augment::None),
+        ("train", Augment::Train),
+        ("all", Augment::All),
+    ];
+    match s.has("augment") {
+        true => s.choice("augment", "none", &choices),
+        false => Augment::None,
     }
 }
 

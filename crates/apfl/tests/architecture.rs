@@ -18,13 +18,17 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("settings", &[]),
     ("error", &["settings"]),
     ("pack", &["params"]),
-    ("privacy", &["params", "rng", "settings"]),
+    ("privacy", &["error", "params", "rng", "settings"]),
     ("digest", &["error", "pack"]),
     ("store::private", &["error"]),
     ("store::time", &[]),
     ("store::lock", &["error", "store::time"]),
     ("store::atomic", &["error", "store::private"]),
     ("store::slots", &["error"]),
+    (
+        "store::releases",
+        &["error", "privacy", "store::atomic", "store::private"],
+    ),
     ("data", &["digest", "error", "moments", "rng", "settings"]),
     (
         "model",
@@ -48,7 +52,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "site",
         &[
-            "choice", "data", "metrics", "model", "params", "rng", "schedule",
+            "choice", "data", "metrics", "model", "params", "privacy", "rng", "schedule",
         ],
     ),
     (
@@ -94,6 +98,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "model",
             "pack",
             "params",
+            "privacy",
             "rng",
             "site",
             "store::archive",
@@ -228,6 +233,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "store::lock",
             "store::manifest",
             "store::private",
+            "store::releases",
             "store::run_dir",
             "training",
         ],

@@ -331,7 +331,7 @@ fn a_row_without_an_end_is_refused_before_it_fills_the_memory() {
         (b"client,label,x\na,1,\"2\n", b"a,1,2\n"),
     ] {
         let said = endless(first, line).unwrap_err();
-        assert!(said.contains("more than 64 MB"), "{said}");
+        assert!(said.contains("more than 32 MB"), "{said}");
     }
 
     struct Endless(Box<dyn Iterator<Item = u8>>);

@@ -243,7 +243,7 @@ fn perfedavg_follows_its_float64_evaluation() {
                     let g2 = slow.gradient(i, &theta, &aside);
                     w = match variant {
                         FirstOrder => moved(&w, -beta, &g2),
-                        Sequential => moved(&theta, -beta, &g2),
+                        Sequential | Released => moved(&theta, -beta, &g2),
                         HessianFree => {
                             // ∇²f·g₂ itself, by a far finer difference than the code's.
                             let ahead = slow.gradient(i, &moved(&w, 1e-5, &g2), &aside);

@@ -2,7 +2,7 @@
 
 use apfl::data::{Examples, Features, Normalization, Scaling, Schema, Targets, Task};
 use apfl::model::cnn::{Cnn, Widths};
-use apfl::model::{Loss, Model, Workspace};
+use apfl::model::{Augment, Extras, Loss, Model, Workspace};
 use apfl::rng::{Purpose, Stream, stream};
 use apfl::schedule::Schedule;
 use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};
@@ -40,7 +40,8 @@ fn cases() -> Vec<Case> {
 }
 
 fn model(case: &Case, l2: f32) -> Cnn {
-    Cnn::new(&case.shape, case.widths, CLASSES, Loss::Softmax, l2, false).unwrap()
+    let none = Extras::NONE;
+    Cnn::new(&case.shape, case.widths, CLASSES, Loss::Softmax, l2, none).unwrap()
 }
 
 fn examples(case: &Case, rng: &mut Stream) -> Examples {
@@ -54,7 +55,7 @@ fn examples(case: &Case, rng: &mut Stream) -> Examples {
 
 /// relu(conv) pooled, for an image at [(y·width + x)·channels + c]; `near` becomes the
 /// smallest distance to a kink: of the winner to zero, or to the next of its window.
-fn slow_conv(
+pub fn slow_conv(
     x: &[f64],
     [inputs, height, width]: [usize; 3],
     w: &[f64],
@@ -92,7 +93,7 @@ fn slow_conv(
     (out, [outputs, rows, columns])
 }
 
-fn slow_dense(x: &[f64], w: &[f64], b: &[f64]) -> Vec<f64> {
+pub fn slow_dense(x: &[f64], w: &[f64], b: &[f64]) -> Vec<f64> {
     let out = b.len();
     let unit = |o: usize| b[o] + (0..x.len()).map(|i| x[i] * w[i * out + o]).sum::<f64>();
     (0..out).map(unit).collect()
@@ -294,12 +295,12 @@ fn a_spec_says_cnn() {
     );
     let flat = built("[model]\nkind = 'cnn'", &[784]).unwrap_err();
     assert!(flat.contains("the shape [784]"), "{flat}");
-    let wrong = "[model]\nkind = 'cnn'\nchannels = [20]\nkernel = 0\naugment = 1";
+    let wrong = "[model]\nkind = 'cnn'\nchannels = [20]\nkernel = 0\nnorm = 'row'";
     let wrong = built(wrong, &[1, 28, 28]).unwrap_err();
     for key in [
         "model.channels: found [20]",
         "model.kernel: found 0",
-        "model.augment: found 1",
+        "model.norm: found \"row\"",
     ] {
         assert!(wrong.contains(key), "{wrong}");
     }
@@ -309,7 +310,14 @@ fn a_spec_says_cnn() {
 fn training_images_are_changed_and_others_are_not() {
     let case = &cases()[0];
     let widths = case.widths;
-    let model = Cnn::new(&case.shape, widths, CLASSES, Loss::Softmax, 0.0, true).unwrap();
+    let network = |augment| {
+        let extras = Extras {
+            augment,
+            ..Extras::NONE
+        };
+        Cnn::new(&case.shape, widths, CLASSES, Loss::Softmax, 0.0, extras).unwrap()
+    };
+    let model = network(Augment::Train);
     let mut rng = stream(14, Purpose::Theory, 0, 0);
     let examples = examples(case, &mut rng);
     let at = model.layout().uniform(&mut rng);
@@ -337,4 +345,14 @@ fn training_images_are_changed_and_others_are_not() {
     // Scores are taken of the images as they are.
     let tally = scratch.tally(&model, &Predictor::At(&at), &examples);
     assert!((tally.loss / tally.examples as f64 - plain).abs() < 1e-6);
+    // With "all" also those of scores are changed, in the same way whenever they are taken.
+    let model = network(Augment::All);
+    let changed = scratch.tally(&model, &Predictor::At(&at), &examples);
+    assert_ne!(changed.loss, tally.loss);
+    assert_eq!(
+        changed,
+        scratch.tally(&model, &Predictor::At(&at), &examples)
+    );
+    let losses = scratch.losses(&model, &Predictor::At(&at), &examples);
+    assert!((losses.iter().sum::<f64>() - changed.loss).abs() < 1e-9);
 }

@@ -16,6 +16,7 @@ mod dense;
 mod engines;
 mod equations;
 mod examples;
+mod extras;
 mod family;
 mod faults;
 mod federation;

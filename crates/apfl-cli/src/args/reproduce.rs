@@ -13,16 +13,18 @@ Examples:
   apfl reproduce all --quick                 a fifth of the rounds, one seed
   apfl reproduce table1 --seeds 1            CIFAR-10 and the CNN: hours
 
-Items: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6, or all of them; and four that are not the
+Items: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6, or all of them; and five that are not the
 paper's: robustness (attacking clients against rules of aggregation), privacy (ε against shared and
-personal models), fedrep (CIFAR-10 as FedRep's table has it) and pfllib (Fashion-MNIST as PFLlib's
-has it). OUT/<item> gets verdict.json, verdict.md, the figure as SVG and PNG, the tables as CSV and
-Markdown, and every run's directory. A claim holds or fails by more than its spread over seeds, else it is within noise. Where one fails, APFL's runs
-are repeated with the variants of public implementations, and the verdict says whether it holds then.
-What is there already is not run again.")]
+personal models), fedrep (CIFAR-10 as FedRep's table has it), pfllib (Fashion-MNIST as PFLlib's has
+it) and heart (four hospitals as FLamby's has them). Tables 1 and 2 are run twice: as the text has
+them, and as the authors' released code has them (preset = \"authors\"). OUT/<item> gets
+verdict.json, verdict.md, the figure as SVG and PNG, the tables as CSV and Markdown, and every run's
+directory. A claim holds or fails by more than its spread over seeds, else it is within noise. Where
+one of a figure fails, APFL's runs are repeated with the variants of public implementations, and the
+verdict says whether it holds then. What is there already is not run again.")]
 pub struct Reproduce {
     /// Figures and tables: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6 robustness privacy
-    /// fedrep pfllib, or all
+    /// fedrep pfllib heart, or all
     #[arg(value_name = "ITEM", required = true)]
     pub items: Vec<String>,
     /// Seeds 1, 2, … N [default: 3; with --quick 1]

@@ -1,5 +1,6 @@
 //! A spec as it was typed: a file and overrides; `apfl init` and `apfl check`.
 
+use std::io::Read;
 use std::path::PathBuf;
 
 use apfl::error::{Error, Result};
@@ -32,13 +33,24 @@ pub fn read_spec(path: Option<&PathBuf>, overrides: &Overrides) -> Result<Spec> 
     Ok(spec)
 }
 
+/// The longest spec, in bytes: a resolved one has some thousand.
+const LONGEST: u64 = 16 << 20;
+
 /// A spec's text. TOML is UTF-8: anything else is not one.
 fn text_of(path: &PathBuf) -> Result<String> {
-    let bytes = std::fs::read(path).map_err(|source| Error::File {
+    let failed = |source| Error::File {
         path: path.clone(),
         action: "read",
         source,
-    })?;
+    };
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    if bytes.len() as u64 > LONGEST {
+        let what = format!("has more than {} MB; is it a spec?", LONGEST >> 20);
+        return Err(Error::Request(format!("{}: {what}", path.display())));
+    }
     let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     String::from_utf8(bytes).map_err(|_| {
         let what = match utf16 {

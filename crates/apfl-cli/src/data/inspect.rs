@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::picture;
 use crate::args::{self, read_spec};
-use crate::output::{columns, counted, print, print_json};
+use crate::output::{columns, counted, print, print_json, require_free};
 
 /// What a client has.
 #[derive(Serialize)]
@@ -51,6 +51,9 @@ const COLUMNS: usize = 20;
 /// Prints the table; writes the picture and the partition where asked.
 pub fn inspect(args: &args::Inspect) -> Result<()> {
     let plan = read_spec(Some(&args.spec), &args.overrides)?.plan()?;
+    if let Some(path) = &args.svg {
+        require_free("--svg", path, &["svg"])?;
+    }
     let dataset = plan.data.load()?;
     let saved = match &args.save {
         None => None,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use apfl::error::Result;
 use apfl::store::atomic::write_atomically;
 
-use crate::output::print;
+use crate::output::{print, require_free};
 pub use compare::ERRORS;
 use group::Group;
 use read::Run;
@@ -25,7 +25,10 @@ use read::Run;
 /// Writes the report, by default into the first run's directory, and prints where it is.
 pub fn run(runs: &[PathBuf], out: Option<&Path>, by: Option<&str>) -> Result<()> {
     let file = match out {
-        Some(file) => file.to_owned(),
+        Some(file) => {
+            require_free("--out", file, &["html", "htm"])?;
+            file.to_owned()
+        }
         None => runs[0].join("report.html"),
     };
     let mut groups = read(runs)?;

@@ -96,10 +96,10 @@ pub fn table(summary: &Summary, measured: &str) -> String {
             "worst client",
         ];
         let mut rows = Vec::new();
-        for model in &MODELS {
-            let over = (model.over)(models);
+        let three = MODELS.iter().map(|m| (m.name, (m.over)(models)));
+        for (model, over) in three.chain(summary.alone.iter().map(|over| ("alone", over))) {
             let pooled = split(&over.pooled);
-            let mut row = vec![words(model.name), figure(Some(pooled.loss)), cell(&pooled)];
+            let mut row = vec![words(model), figure(Some(pooled.loss)), cell(&pooled)];
             row.extend([&over.mean, &over.std, &over.worst_decile].map(|s| cell(&split(s))));
             row.push(cell(&worst(over, split)));
             rows.push(row);
@@ -111,9 +111,16 @@ pub fn table(summary: &Summary, measured: &str) -> String {
                 share(Some(majority)),
             ]);
         }
+        if let Some(baseline) = summary.baseline.filter(|_| name == "validation") {
+            rows.push(vec![
+                words("client's mean"),
+                words(""),
+                figure(Some(baseline.rmse)),
+            ]);
+        }
         html.push_str(&super::html::table(&head.map(String::from), rows));
     }
-    html.push_str(&details(models));
+    html.push_str(&details(models, summary.alone.as_ref()));
     html + &super::html::remark(
         "Loss and the column after it are pooled over all examples; mean, deviation, worst \
          decile (the mean of the worst tenth) and worst are over clients.",
@@ -124,7 +131,7 @@ pub fn table(summary: &Summary, measured: &str) -> String {
 type Split = fn(&FinalScores) -> Option<Score>;
 
 /// The other final scores, pooled.
-fn details(models: &ByModel<OverClients>) -> String {
+fn details(models: &ByModel<OverClients>, alone: Option<&OverClients>) -> String {
     type Part = fn(&FinalScores) -> Option<&FinalScore>;
     let parts: [(&str, Part); 2] = [
         ("validation", |s| Some(&s.valid)),
@@ -137,14 +144,16 @@ fn details(models: &ByModel<OverClients>) -> String {
         };
         let mut head = vec![format!("{name}, pooled")];
         head.extend(detail.named().iter().map(|(n, ..)| n.replace('_', " ")));
-        let row = |model: &Model| {
-            let of = part(&(model.over)(models).pooled).and_then(|s| s.detail);
+        let row = |(model, over): (&str, &OverClients)| {
+            let of = part(&over.pooled).and_then(|s| s.detail);
             let values = of.map_or(Vec::new(), |d| d.named());
-            let mut row = vec![words(model.name)];
+            let mut row = vec![words(model)];
             row.extend(values.iter().map(|(_, value, _)| figure(*value)));
             row
         };
-        html.push_str(&super::html::table(&head, MODELS.iter().map(row).collect()));
+        let three = MODELS.iter().map(|m| (m.name, (m.over)(models)));
+        let all = three.chain(alone.map(|over| ("alone", over)));
+        html.push_str(&super::html::table(&head, all.map(row).collect()));
     }
     html
 }

@@ -123,16 +123,28 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
             "they do",
             seventh.into_iter().flatten().collect(),
         )
-        .without_apfl(),
+        .without_apfl()
+        .quoting(
+            "decreasing the sampling ratio has a negative impact on both the training and generalization \
+             performance of FedAvg.",
+        ),
         all_of(
             "8: APFL beats localized FedAvg at every K and α, in both",
             "at every one",
             eighth,
+        )
+        .quoting(
+            "despite the sampling ratio, APFL is outperforming local model of the FedAvg in both training \
+             and generalization.",
         ),
         all_of(
             "9: the spread over K shrinks as α grows",
             "it shrinks",
             ninth,
+        )
+        .quoting(
+            "Increasing α can diminish the negative impacts of sampling on personalized models both in \
+             training and generalization.",
         ),
     ])
 }

@@ -16,11 +16,13 @@ use crate::statistics::Sample;
 
 const DATA: [&str; 2] = ["0", "0.5"];
 
-/// The clients that join: those behind the 97 that trained.
-const JOINERS: std::ops::Range<u64> = 97..100;
+/// The clients that join, each by itself: those behind the 97 that trained. The paper has three,
+/// whose own data decide then; the means are over two hundred.
+const JOINERS: std::ops::Range<u64> = 97..297;
 const EPOCHS: u64 = 5;
 
-/// How a joiner mixes: what it is called, α, and whether w runs on.
+/// How a joiner mixes: what it is called, α, and whether w runs on. The text has both models
+/// trained, so w runs, and names no α: the verdicts are on the fixed ones with w running.
 const WAYS: [(&str, Mixing, bool); 6] = [
     ("APFL α=0.5, w frozen", Mixing::Fixed(0.5), false),
     ("APFL α=0.75, w frozen", Mixing::Fixed(0.75), false),
@@ -41,7 +43,7 @@ pub fn item() -> Item {
     };
     Item {
         name: "fig6",
-        title: "Three clients join after training (synthetic, logistic)",
+        title: "Clients that join after training (synthetic, logistic)",
         preset: include_str!("../../presets/fig6.toml"),
         runs: DATA.into_iter().map(one).collect(),
         variants: &[],
@@ -50,7 +52,9 @@ pub fn item() -> Item {
         tables,
         both: false,
         remarks: &[
-            "Means over the three joiners. The rate starts afresh at 0.1 for joiners, the same for \
+            "Means over 200 joiners (the paper has 3), each alone with the trained w. Verdicts are on α = \
+             0.5 and 0.75 with w running, for the joiners “start training local and personalized models \
+             of their own”; the other ways are counted beside. The rate starts afresh at 0.1 for joiners, the same for \
              fine-tuning and for APFL; with w frozen the mixture moves with α²η, so fine-tuning from \
              the same w at the same rate has the longer steps.",
         ],
@@ -134,6 +138,9 @@ fn by_seed(results: &Results, spread: &str) -> Result<Vec<Vec<Path>>> {
     results.runs(&name(spread)).iter().map(paths).collect()
 }
 
+const BETTER: &str = "the model from APFL can better personalize the global model with respect to the \
+                      FedAvg method both in training loss and validation accuracy.";
+
 fn claims(results: &Results) -> Result<Vec<Claim>> {
     let (mut lower, mut higher) = (Vec::new(), Vec::new());
     for spread in DATA {
@@ -145,12 +152,12 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
                 .map(|paths| pick(&paths[k])[EPOCHS as usize])
                 .collect(),
         };
-        for way in 1..=WAYS.len() {
-            lower.push(Check::below(&last(way, |p| &p.loss), &last(0, |p| &p.loss)));
-            higher.push(Check::below(
-                &last(0, |p| &p.accuracy),
-                &last(way, |p| &p.accuracy),
-            ));
+        for (way, (_, mixing, running)) in (1..).zip(WAYS) {
+            let decides = running && matches!(mixing, Mixing::Fixed(_));
+            let loss = Check::below(&last(way, |p| &p.loss), &last(0, |p| &p.loss));
+            let accuracy = Check::below(&last(0, |p| &p.accuracy), &last(way, |p| &p.accuracy));
+            lower.push(loss.deciding(decides));
+            higher.push(accuracy.deciding(decides));
         }
     }
     Ok(vec![
@@ -158,20 +165,25 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
             "23: joiners: APFL lies below FedAvg's fine-tuning in training loss",
             "below on both data sets",
             lower,
-        ),
+        )
+        .quoting(BETTER),
         all_of(
             "24: joiners: and above it in validation accuracy",
             "above on both data sets",
             higher,
-        ),
+        )
+        .quoting(BETTER),
     ])
 }
 
 fn figures(results: &Results) -> Result<Pictures> {
     let mut charts = Vec::new();
+    let all: Vec<_> = DATA
+        .into_iter()
+        .map(|spread| by_seed(results, spread))
+        .collect::<Result<_>>()?;
     for loss in [true, false] {
-        for spread in DATA {
-            let seeds = by_seed(results, spread)?;
+        for (spread, seeds) in DATA.into_iter().zip(&all) {
             let series = |(k, line): (usize, &str)| -> Series {
                 let at = |epoch: usize| {
                     let value = |paths: &Vec<Path>| match loss {

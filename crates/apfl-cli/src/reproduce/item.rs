@@ -4,7 +4,9 @@ use apfl::error::Result;
 
 use super::results::{Measure, Results, Track};
 use super::verdict::Claim;
-use super::{fig1, fig2, fig3, fig4, fig5, fig6, privacy, published, robustness, table1, table2};
+use super::{
+    fig1, fig2, fig3, fig4, fig5, fig6, heart, privacy, published, robustness, table1, table2,
+};
 use crate::chart::{self, Axis, Chart};
 
 /// Pictures by name, as SVG.
@@ -51,7 +53,10 @@ pub const VARIANTS: &[(&str, &str)] = &[
 impl Item {
     /// Whether it is one of the paper's, and so of `all`.
     pub fn of_the_paper(&self) -> bool {
-        !matches!(self.name, "robustness" | "privacy" | "fedrep" | "pfllib")
+        !matches!(
+            self.name,
+            "robustness" | "privacy" | "fedrep" | "pfllib" | "heart"
+        )
     }
 }
 
@@ -70,6 +75,7 @@ pub fn items() -> Vec<Item> {
         privacy::item(),
         published::fedrep(),
         published::pfllib(),
+        heart::item(),
     ]
 }
 

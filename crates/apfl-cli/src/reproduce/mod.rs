@@ -22,6 +22,7 @@ mod fig3;
 mod fig4;
 mod fig5;
 mod fig6;
+mod heart;
 mod item;
 mod page;
 mod privacy;

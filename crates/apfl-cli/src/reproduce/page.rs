@@ -72,7 +72,11 @@ fn verdicts(claims: &[Claim]) -> String {
             Some(note) => format!("**{}** ({note})", word(claim.verdict)),
             None => format!("**{}**", word(claim.verdict)),
         };
-        let [said, paper, ours] = [&claim.claim, &claim.paper, &claim.ours].map(String::clone);
+        let said = match claim.sentence {
+            Some(sentence) => format!("{} (“{sentence}”)", claim.claim),
+            None => claim.claim.clone(),
+        };
+        let [paper, ours] = [&claim.paper, &claim.ours].map(String::clone);
         rows.push(vec![said, paper, ours, verdict]);
     }
     markdown(&rows)
@@ -93,8 +97,11 @@ pub fn text(item: &Item, claims: &[Claim]) -> String {
     for claim in claims {
         let note = claim.note.as_ref();
         let note = note.map_or(String::new(), |note| format!(" ({note})"));
+        let sentence = claim.sentence.map_or(String::new(), |sentence| {
+            format!("    rests on “{sentence}”\n")
+        });
         text += &format!(
-            "  {}\n    paper    {}\n    ours     {}\n    verdict  {}{note}\n\n",
+            "  {}\n{sentence}    paper    {}\n    ours     {}\n    verdict  {}{note}\n\n",
             claim.claim,
             claim.paper,
             claim.ours,

@@ -22,7 +22,8 @@ pub enum Model {
 }
 
 impl Model {
-    fn of<T>(self, three: &ByModel<T>) -> &T {
+    /// It among the three.
+    pub fn of<T>(self, three: &ByModel<T>) -> &T {
         match self {
             Model::Shared => &three.shared,
             Model::Localized => &three.localized,

@@ -21,6 +21,9 @@ pub enum Verdict {
 pub struct Claim {
     /// The number in the list of claims, and the claim.
     pub claim: String,
+    /// The paper's sentence that it rests on; none where it is not the paper's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sentence: Option<&'static str>,
     /// What the paper has.
     pub paper: String,
     /// What was measured here.
@@ -43,6 +46,8 @@ pub struct Check {
     pub what: String,
     /// By how much it is so, seed by seed.
     pub margin: Sample,
+    /// Whether it is part of the claim; else it is reported beside it.
+    pub decides: bool,
 }
 
 impl Check {
@@ -52,7 +57,14 @@ impl Check {
         Self {
             what: format!("{} < {}", low.name, high.name),
             margin: Sample::of(pairs.map(|(low, high)| high - low)).expect("a seed"),
+            decides: true,
         }
+    }
+
+    /// The same, reported beside the claim where `deciding` is false.
+    pub fn deciding(mut self, deciding: bool) -> Self {
+        self.decides = deciding;
+        self
     }
 
     /// The spread; a single seed has none and its sign decides.
@@ -112,8 +124,10 @@ impl Values {
     }
 }
 
-/// The claim that all of those checks hold; the one that holds least decides.
+/// The claim that all of those checks hold; the one that holds least decides. Those that do not
+/// decide are counted beside them.
 pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
+    let (checks, beside): (Vec<Check>, Vec<Check>) = checks.into_iter().partition(|c| c.decides);
     // Losses and accuracies have different units: how far a margin is beyond its own spread.
     let margin = |check: &Check| {
         let spread = check.margin.deviation.unwrap_or(0.0).max(1e-9);
@@ -126,18 +140,23 @@ pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
             by_verdict.then(margin(b).total_cmp(&margin(a)))
         })
         .expect("a claim has a check");
-    let holding = checks
-        .iter()
-        .filter(|c| c.verdict() == Verdict::Holds)
-        .count();
+    let holding = |checks: &[Check]| {
+        let holds = checks.iter().filter(|c| c.verdict() == Verdict::Holds);
+        holds.count()
+    };
+    let beside = match beside.len() {
+        0 => String::new(),
+        n => format!("; beside the claim {} of {n} hold", holding(&beside)),
+    };
     let count = match checks.len() {
         1 => String::new(),
-        n => format!("{holding} of {n} comparisons hold; least: "),
+        n => format!("{} of {n} comparisons hold; least: ", holding(&checks)),
     };
     Claim {
         claim: claim.into(),
+        sentence: None,
         paper: paper.into(),
-        ours: format!("{count}{} by {}", worst.what, worst.margin.number()),
+        ours: format!("{count}{} by {}{beside}", worst.what, worst.margin.number()),
         spread: worst.margin.deviation,
         verdict: worst.verdict(),
         about_apfl: true,
@@ -146,6 +165,12 @@ pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
 }
 
 impl Claim {
+    /// The same claim with the paper's sentence that it rests on.
+    pub fn quoting(mut self, sentence: &'static str) -> Self {
+        self.sentence = Some(sentence);
+        self
+    }
+
     /// The same claim, in which APFL has no part.
     pub fn without_apfl(mut self) -> Self {
         self.about_apfl = false;
@@ -202,6 +227,18 @@ mod tests {
         assert_eq!(of(&[1.0, 1.0], &[1.1, 0.9]), Verdict::WithinNoise);
         assert_eq!(of(&[2.0, 2.0], &[1.0, 1.0]), Verdict::Fails);
         assert_eq!(of(&[1.0], &[1.1]), Verdict::Holds);
+    }
+
+    #[test]
+    fn what_does_not_decide_is_counted_beside() {
+        let [low, high] = [values("a", &[1.0]), values("b", &[2.0])];
+        let checks = vec![
+            Check::below(&low, &high),
+            Check::below(&high, &low).deciding(false),
+        ];
+        let claim = all_of("1", "p", checks);
+        assert_eq!(claim.verdict, Verdict::Holds);
+        assert_eq!(claim.ours, "a < b by 1.0000; beside the claim 0 of 1 hold");
     }
 
     #[test]

@@ -30,6 +30,26 @@ struct Over {
 /// Runs the grid and shows one table.
 pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     let spec = read_spec(Some(&args.spec), &args.overrides)?;
+    let plan = spec.plan()?;
+    let other_data = args.over.iter().any(|over| over.starts_with("data"));
+    if let Some(by) = args.by.as_deref().filter(|_| !other_data) {
+        let numbers = plan.data.predicts_numbers();
+        let of_numbers = ["rmse", "mae", "r2"].contains(&by);
+        if by != "loss" && numbers != of_numbers {
+            let (what, other) = match numbers {
+                true => ("a number", "loss, rmse, mae or r2"),
+                false => (
+                    "a class",
+                    "loss, accuracy, balanced_accuracy, auc, f1 or brier",
+                ),
+            };
+            return Err(Error::Request(format!(
+                "--by {by}: the spec's data predicts {what}; use {other}"
+            )));
+        }
+    }
+    // What --set says is then as if the file said it: another kind drops what it does not have.
+    let spec = spec.settled();
     let overs = overs(args)?;
     let cells = cells(&spec, &overs, args.seeds)?;
     let combinations = product(&overs);

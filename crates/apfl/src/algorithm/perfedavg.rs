@@ -15,18 +15,22 @@ pub enum Variant {
     HessianFree,
     /// Two steps of SGD without going back to w between them (the APFL authors' code).
     Sequential,
+    /// That code as it runs: one batch of the meta set a round, and a rate that the step on it
+    /// leaves behind.
+    Released,
 }
 
 /// perFedAvg's settings.
 ///
 /// | key | symbol | default | allowed |
 /// |---|---|---|---|
-/// | `variant` | how second derivatives are taken | `"fo"` | `"fo"`, `"hf"`, `"sequential"` |
+/// | `variant` | how second derivatives are taken | `"fo"` | `"fo"`, `"hf"`, `"sequential"`, `"released"` |
 /// | `inner_rate` | α, the personal step | 0.01 | 0 to 1e6 |
-/// | `outer_rate` | β, the step of w | 0.001 | above 0, at most 1e6 |
+/// | `outer_rate` | β, the step of w | 0.001 (`released`: 0.03) | above 0, at most 1e6 |
 /// | `delta` | δ, the half width of `hf`'s difference | 1e-3 | 1e-6 to 1 |
 ///
-/// `training.learning_rate` and its schedule do not apply.
+/// `training.learning_rate` and its schedule do not apply, but to `released`, which has them in
+/// the place of `inner_rate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PerFedAvg {
     /// The variant.
@@ -45,7 +49,8 @@ pub(super) const KIND: AlgorithmKind = Kind {
     keys: &[
         (
             "variant = \"fo\"",
-            "fo: no second derivative · hf: by a difference · sequential: two steps",
+            "fo: no second derivative · hf: by a difference · sequential: two steps · released: the APFL \
+             authors' code, rates included",
         ),
         ("inner_rate = 0.01", "α, the personal step: 0 to 1e6"),
         ("outer_rate = 0.001", "β, the step of w: above 0"),
@@ -58,6 +63,7 @@ pub(super) const KIND: AlgorithmKind = Kind {
         "{ kind = 'perfedavg', outer_rate = 0.05 }",
         "{ kind = 'perfedavg', variant = 'hf', outer_rate = 0.05 }",
         "{ kind = 'perfedavg', variant = 'sequential', outer_rate = 0.05 }",
+        "{ kind = 'perfedavg', variant = 'released' }",
     ],
     read: |s| AlgorithmSpec::PerFedAvg(PerFedAvg::read(s)),
 };
@@ -69,14 +75,52 @@ impl PerFedAvg {
             ("fo", Variant::FirstOrder),
             ("hf", Variant::HessianFree),
             ("sequential", Variant::Sequential),
+            ("released", Variant::Released),
         ];
         let rate = 1e-30..=1e6;
+        let variant = s.choice("variant", "fo", &variants);
+        let released = variant == Variant::Released;
+        let outer_rate = if released { 0.03 } else { 0.001 };
         Self {
-            variant: s.choice("variant", "fo", &variants),
-            inner_rate: s.float("inner_rate", 0.01, 0.0..=1e6, "0 to 1e6") as f32,
-            outer_rate: s.float("outer_rate", 0.001, rate, "above 0, at most 1e6") as f32,
+            variant,
+            inner_rate: match released {
+                true => 0.0,
+                false => s.float("inner_rate", 0.01, 0.0..=1e6, "0 to 1e6") as f32,
+            },
+            outer_rate: s.float("outer_rate", outer_rate, rate, "above 0, at most 1e6") as f32,
             delta: s.float("delta", 1e-3, 1e-6..=1.0, "1e-6 to 1") as f32,
         }
+    }
+}
+
+impl PerFedAvg {
+    /// The meta set is ⌊m/8⌋ of the training examples, a tenth of all where a fifth is held out
+    /// for validation; B₂ is one batch of it for the whole round, B₁ a new one of the others. With
+    /// t the steps since the run began:
+    ///
+    /// ```text
+    /// τ times:  w ← w − η'∇f(w; B₁)      η' = η_t where a pass over the others begins, else β
+    ///           w ← w − β∇f(w; B₂)
+    /// ```
+    ///
+    /// The released code sets the optimizer's rate to β for the second step and sets it back when
+    /// its schedule moves, which it does once a pass.
+    fn released_round(&self, sent: &ModelOnly, site: &mut Site<'_>) -> ModelOnly {
+        let mut w = sent.model.clone();
+        site.set_aside(site.examples() / 8);
+        let pass = site.keep_one_batch_aside();
+        for s in 0..site.steps() {
+            let begins = (site.steps_before() + s).is_multiple_of(pass);
+            site.next_batch_of(Part::Rest);
+            let eta = match begins {
+                true => site.rate(s),
+                false => self.outer_rate,
+            };
+            site.descend(&mut w, eta);
+            site.next_batch_of(Part::Aside);
+            site.descend(&mut w, self.outer_rate);
+        }
+        ModelOnly { model: w }
     }
 }
 
@@ -96,6 +140,9 @@ impl Algorithm for PerFedAvg {
     /// sequential:  w ← θ − βg₂
     /// ```
     fn local_round(&self, sent: &ModelOnly, _: &mut (), site: &mut Site<'_>) -> ModelOnly {
+        if self.variant == Variant::Released {
+            return self.released_round(sent, site);
+        }
         let Self {
             inner_rate: alpha,
             outer_rate: beta,
@@ -115,7 +162,7 @@ impl Algorithm for PerFedAvg {
                     site.next_batch_of(Part::Aside);
                     site.descend_at(&theta, &mut w, beta);
                 }
-                Variant::Sequential => {
+                Variant::Sequential | Variant::Released => {
                     site.descend(&mut w, alpha);
                     site.next_batch_of(Part::Aside);
                     site.descend(&mut w, beta);
@@ -145,8 +192,11 @@ impl Algorithm for PerFedAvg {
         ModelOnly { model: w }
     }
 
-    /// One step of rate α from wᵢ, on a batch of the training examples.
+    /// One step of rate α from wᵢ, on a batch of the training examples; wᵢ itself in `released`.
     fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, site: &mut Site<'_>) -> Predictor<'a> {
+        if self.variant == Variant::Released {
+            return Predictor::At(&update.model);
+        }
         let mut theta = update.model.clone();
         site.next_batch();
         site.descend(&mut theta, self.inner_rate);
@@ -155,10 +205,10 @@ impl Algorithm for PerFedAvg {
 
     fn properties(&self) -> Properties {
         Properties {
-            own_rates: true,
+            own_rates: self.variant != Variant::Released,
             rate_key: "algorithm.outer_rate",
             gradients: match self.variant {
-                Variant::FirstOrder | Variant::Sequential => 2,
+                Variant::FirstOrder | Variant::Sequential | Variant::Released => 2,
                 Variant::HessianFree => 4,
             },
             ..Properties::default()

@@ -190,6 +190,7 @@ impl Examples {
         let cells = start * self.width..end * self.width;
         Batch {
             number: 0,
+            mask: 0,
             width: self.width,
             rows: match &self.features {
                 Features::Floats(x) => FeatureView::Floats(&x[cells]),
@@ -295,6 +296,8 @@ pub struct Batch<'a> {
     /// What names it among the batches that a workspace sees, so that it is taken in once
     /// however many gradients are wanted; 0: it has no name.
     pub number: u64,
+    /// What dropout's masks are made of; 0: nothing is dropped, as in evaluation.
+    pub mask: u64,
     /// Features per example.
     pub width: usize,
     /// The features, row by row.

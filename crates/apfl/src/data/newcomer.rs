@@ -1,11 +1,12 @@
 //! The data of one client that was never in training.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::folder::wrong;
 use super::partition::hold_out_parts;
 use super::synthetic::Synthetic;
-use super::table::{Files, Question, Table, header_for};
+use super::table::{ClientOf, Files, Question, Table, TableSource, header_for};
 use super::{Dataset, Examples, Features, Labels, Normalization, Schema, Shard, Task};
 use crate::error::{Error, Result};
 
@@ -23,8 +24,8 @@ pub struct Columns {
 }
 
 /// Reads a CSV or Parquet file with the training table's raw columns as the data of one client.
-/// A client column, and any other that the model was not trained on, is ignored. Also returns
-/// what a user should be told.
+/// Columns that the model was not trained on are ignored, but for the client's, which names the
+/// newcomer; without one the file does. Also returns what a user should be told.
 pub fn read_table(
     path: &Path,
     schema: &Schema,
@@ -32,24 +33,48 @@ pub fn read_table(
     columns: &Columns,
 ) -> Result<(Shard, Vec<String>)> {
     let error = |message: String| wrong(path, message);
-    let question = Question {
-        schema,
-        table,
-        client: Some(""), // nobody that the run knows
-        label: Some(&columns.label),
-        split: Some(&columns.split),
-        ids: &[],
-    };
     let paths = [path.to_path_buf()];
     let plain = Files {
         paths: &paths,
         header: None,
     };
     let header = header_for(table, &plain)?;
-    let asked = question.ask(&Files {
+    let files = Files {
         paths: &paths,
         header: header.as_deref(),
-    })?;
+    };
+    let has = |name: &String| Ok::<_, Error>(files.open()?.header().contains(name));
+    let whose = match table.map(|table| &table.client) {
+        Some(ClientOf::Column(name)) if has(name)? => vec![name.clone()],
+        _ => Vec::new(),
+    };
+    let question = Question {
+        schema,
+        table,
+        client: Some(""), // nobody that the run knows
+        label: Some(&columns.label),
+        split: Some(&columns.split),
+        ids: &whose,
+    };
+    let asked = question.ask(&files)?;
+    let clients: BTreeSet<&String> = asked.ids.iter().flatten().collect();
+    let name = match clients.len() {
+        0 | 1 => clients.first().map(|name| (*name).clone()),
+        n => {
+            let some: Vec<&str> = clients.iter().take(5).map(|name| name.as_str()).collect();
+            return Err(error(format!(
+                "its column '{}' names {n} clients ({}{}); a newcomer is one: give a file with \
+                 the rows of one",
+                whose[0],
+                some.join(", "),
+                if n > 5 { ", …" } else { "" }
+            )));
+        }
+    };
+    let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| {
+        let stem = path.file_stem().unwrap_or_default();
+        stem.to_string_lossy().into_owned()
+    });
     let m = asked.rows;
     let Some(targets) = asked.targets.filter(|_| m > 0) else {
         return Err(error("there is a header but not one row".into()));
@@ -61,8 +86,9 @@ pub fn read_table(
     for (kind, word, part) in [("training", "train", 0), ("validation", "valid", 1)] {
         if parts[part].is_empty() {
             return Err(error(format!(
-                "has {m} rows but no {kind} example; add rows, or name some '{word}' in a column \
+                "has {m} row{} but no {kind} example; add rows, or name some '{word}' in a column \
                  '{}'",
+                if m == 1 { "" } else { "s" },
                 columns.split
             )));
         }
@@ -70,9 +96,8 @@ pub fn read_table(
     let width: usize = schema.shape.iter().product();
     let all = Examples::new(width, Features::Floats(asked.x), targets);
     let [train, valid, test] = parts.map(|rows| all.gathered(&rows));
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let shard = Shard {
-        name: name.into_owned(),
+        name,
         train,
         valid,
         test,

@@ -309,7 +309,7 @@ type Starts = Rc<RefCell<VecDeque<(u64, u64)>>>;
 
 /// The longest row, in bytes: what has none so long ago that it would fill the memory is no
 /// table (a gzip of zeros, a quote that is closed a gigabyte later).
-const LONGEST_ROW: u64 = 64 << 20;
+const LONGEST_ROW: u64 = 32 << 20;
 
 /// A file whose lines are counted as an editor does: the CSV reader's own count stays
 /// behind where lines end in \r\n, and at empty lines.
@@ -361,6 +361,13 @@ impl<R: Read> Read for Counted<R> {
         for byte in &buffer[..n] {
             self.quotes = self.quotes.after(*byte, self.line);
             match byte {
+                0 => {
+                    return Err(std::io::Error::other(format!(
+                        "line {}: a byte 0, which no text has; is this a table? (UTF-16 text: save \
+                         it as UTF-8)",
+                        self.line
+                    )));
+                }
                 b'\n' => (self.line, self.fresh) = (self.line + 1, true),
                 b'\r' => self.fresh = true,
                 _ if self.fresh => {

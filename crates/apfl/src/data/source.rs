@@ -87,4 +87,9 @@ impl Source {
         }
         (kind.read)(s, common)
     }
+
+    /// Whether a number is predicted, and not a class.
+    pub fn predicts_numbers(&self) -> bool {
+        matches!(self, Source::Table(table) if table.regression)
+    }
 }

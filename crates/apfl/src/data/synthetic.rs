@@ -60,7 +60,8 @@ pub(super) const KIND: SourceKind = Kind {
     keys: &[
         (
             "gamma = 1.0",
-            "γ, how much the clients' models differ (standard deviation)",
+            "γ, how much the clients' models differ (standard deviation); inert: it adds one number \
+             to all classes' scores",
         ),
         (
             "beta = 1.0",
@@ -399,5 +400,20 @@ mod tests {
         let scores = Scores::new(&weights, &bias);
         // x = 2: 17 wins by 2; −3: 18 by 3; ½: 3 by 1; 1: 3 and 17 are equal.
         assert_eq!(scores.classes(&[2.0, -3.0, 0.5, 1.0]), [17, 18, 3, 3]);
+    }
+
+    /// u_k is added to every entry of W_k and b_k, so u_k(Σx + 1) to every class's score: whatever
+    /// γ is, the classes are those of γ = 0.
+    #[test]
+    fn gamma_changes_no_label() {
+        let shards = |gamma: f64| {
+            let text = format!("data = {{ gamma = {gamma}, clients = 4, examples = 200 }}");
+            let plan = crate::spec::Spec::parse(&text).unwrap().plan().unwrap();
+            let data = plan.data.load().unwrap();
+            (0..4).map(move |k| data.shard(k).unwrap().train.clone())
+        };
+        for gamma in [0.5, 1.0, 3.0] {
+            assert!(shards(gamma).eq(shards(0.0)), "γ = {gamma}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cnn::{self, Cnn, Widths};
 use super::mlp::{self, Mlp};
-use super::{Loss, Model};
+use super::{Augment, Extras, Loss, Model};
 use crate::data::{Schema, Task};
 use crate::error::{Error, Result};
 use crate::settings::{Kind, Section, registry, shown};
@@ -41,8 +41,6 @@ pub enum Shape {
     Cnn {
         /// Their widths.
         widths: Widths,
-        /// Whether training images are flipped and cropped at random.
-        augment: bool,
     },
 }
 
@@ -78,6 +76,8 @@ pub struct Architecture {
     pub init: String,
     /// The loss, where it is not the task's usual one.
     pub loss: Option<Loss>,
+    /// What stands between its layers, and how it is scored.
+    pub extras: Extras,
 }
 
 /// What a model may have: 2 GB for every copy of it.
@@ -96,6 +96,10 @@ impl Architecture {
             ("squared-error", Some(Loss::SquaredError)),
         ];
         let shape = shape(s);
+        let extras = match shape {
+            Shape::Linear => Extras::NONE,
+            _ => Extras::read(s),
+        };
         let init = read_init(s, init);
         if !shape.is_linear() && init == "zeros" {
             s.problem(
@@ -108,6 +112,7 @@ impl Architecture {
             l2: s.float("l2", l2, 0.0..=1e6, "0 to 1e6") as f32,
             init,
             loss: s.choice("loss", "auto", &losses),
+            extras,
         }
     }
 
@@ -127,13 +132,38 @@ impl Architecture {
         let loss = self.loss_for(&schema.task)?;
         let inputs = schema.shape.iter().product();
         let outputs = loss.outputs(schema.task.classes());
+        let images = match schema.shape[..] {
+            [channels, height, width] => Some([channels, height, width]),
+            _ => None,
+        };
+        if images.is_none() && self.extras.augment != Augment::None {
+            return Err(Error::Request(format!(
+                "data.augment: the data's examples have the shape {:?} and are no images, which \
+                 could be flipped; leave it out",
+                schema.shape
+            )));
+        }
+        let dense = |hidden: &[usize]| {
+            let dense = Mlp::with(inputs, hidden, outputs, loss, self.l2, self.extras);
+            match images {
+                Some(shape) => dense.of_images(shape),
+                None => dense,
+            }
+        };
         // A description: none of its parameters is there yet.
         let model: Box<dyn Model> = match &self.shape {
-            Shape::Linear => Box::new(Mlp::new(inputs, &[], outputs, loss, self.l2)),
-            Shape::Mlp(hidden) => Box::new(Mlp::new(inputs, hidden, outputs, loss, self.l2)),
-            &Shape::Cnn { widths, augment } => {
+            Shape::Linear => Box::new(dense(&[])),
+            Shape::Mlp(hidden) => Box::new(dense(hidden)),
+            &Shape::Cnn { widths } => {
                 let shape = &schema.shape;
-                Box::new(Cnn::new(shape, widths, outputs, loss, self.l2, augment)?)
+                Box::new(Cnn::new(
+                    shape,
+                    widths,
+                    outputs,
+                    loss,
+                    self.l2,
+                    self.extras,
+                )?)
             }
         };
         match model.layout().len() {

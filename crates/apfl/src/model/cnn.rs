@@ -2,10 +2,12 @@
 
 use super::architecture::{ModelKind, Shape, ShapeReader, read_widths};
 use super::kernels::conv::{Conv, images};
+use super::kernels::norm::{Normalize, drop_out, kept};
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
-use super::kernels::{Dense, decay, relu, relu_backward};
-use super::{Layout, Loss, Model, Step, Workspace};
+use super::kernels::{Dense, decay, relu, relu_backward, scale};
+use super::mlp::norm;
+use super::{Evaluation, Extras, Layout, Loss, Model, Step, Workspace};
 use crate::data::Batch;
 use crate::error::{Error, Result};
 use crate::params::mix;
@@ -18,12 +20,14 @@ pub(super) const KIND: ModelKind = Kind {
         ("channels = [20, 50]", "of the two convolutions: 1 to 1024"),
         ("kernel = 5", "height and width of the filters: 1 to 31"),
         ("dense = 512", "units of the hidden dense layer: 1 to 65536"),
-        (
-            "augment = false",
-            "true: flip and crop the training images at random (never others)",
-        ),
+        Extras::KEYS[0],
+        Extras::KEYS[1],
+        Extras::KEYS[2],
     ],
-    examples: &["{ kind = 'cnn', channels = [2, 3], kernel = 3, dense = 4 }"],
+    examples: &[
+        "{ kind = 'cnn', channels = [2, 3], kernel = 3, dense = 4 }",
+        "{ kind = 'cnn', channels = [2, 3], kernel = 3, dense = 4, norm = 'layer', dropout = 0.5 }",
+    ],
     read: ShapeReader {
         l2: 0.0,
         init: "uniform",
@@ -42,7 +46,8 @@ pub struct Widths {
     pub dense: usize,
 }
 
-/// conv k×k, ReLU, max-pool 2, twice; dense, ReLU; dense. No padding.
+/// conv k×k, ReLU, max-pool 2, twice; dense, ReLU; dense. No padding. [`Extras`] act on the
+/// hidden dense layer: dense – normalization – ReLU – dropout.
 ///
 /// An image comes in as channel planes and is kept pixel by pixel, so a filter has the
 /// shape (k, k, inputs), and the hidden dense layer sees (height, width, channels).
@@ -51,10 +56,11 @@ pub struct Cnn {
     convs: [Conv; 2],
     hidden: Dense,
     last: Dense,
+    norm: Option<Normalize>,
     layout: Layout,
     loss: Loss,
     l2: f32,
-    augment: bool,
+    extras: Extras,
 }
 
 fn read(s: &mut Section<'_>) -> Shape {
@@ -67,7 +73,6 @@ fn read(s: &mut Section<'_>) -> Shape {
             kernel: s.integer("kernel", 5, 1..=31, "1 to 31") as usize,
             dense: s.integer("dense", 512, 1..=65_536, "1 to 65536") as usize,
         },
-        augment: s.boolean("augment", false),
     }
 }
 
@@ -79,7 +84,7 @@ impl Cnn {
         outputs: usize,
         loss: Loss,
         l2: f32,
-        augment: bool,
+        extras: Extras,
     ) -> Result<Self> {
         let &[inputs, height, width] = shape else {
             return Err(Error::Request(format!(
@@ -107,16 +112,20 @@ impl Cnn {
                  use a smaller kernel, or logistic or mlp"
             )));
         };
-        let hidden = layer(&mut layout, 1, second.output_len(), dense);
-        let last = layer(&mut layout, 2, dense, outputs);
+        let hidden = layer(&mut layout, 1, second.output_len(), dense, true);
+        let norm = extras
+            .norm
+            .map(|over| norm(&mut layout, "dense1", over, dense));
+        let last = layer(&mut layout, 2, dense, outputs, extras.head_bias);
         Ok(Self {
             convs: [first, second],
             hidden,
             last,
+            norm,
             layout,
             loss,
             l2,
-            augment,
+            extras,
         })
     }
 }
@@ -147,14 +156,19 @@ fn conv(
     Some(conv)
 }
 
-fn layer(layout: &mut Layout, k: usize, inputs: usize, outputs: usize) -> Dense {
+fn layer(layout: &mut Layout, k: usize, inputs: usize, outputs: usize, biased: bool) -> Dense {
     let dense = Dense {
         inputs,
         outputs,
         offset: layout.len(),
+        biased,
     };
     layout.push(format!("dense{k}.weight"), &[inputs, outputs], inputs);
-    layout.push(format!("dense{k}.bias"), &[outputs], inputs);
+    let bias = format!("dense{k}.bias");
+    match biased {
+        true => layout.push(bias, &[outputs], inputs),
+        false => layout.push_constant(bias, &[outputs], 0.0),
+    }
     dense
 }
 
@@ -205,7 +219,11 @@ impl Model for Cnn {
             width,
             ..
         } = self.convs[0];
-        self.augment.then_some([inputs, height, width])
+        self.extras.trains_on_changed(Some([inputs, height, width]))
+    }
+
+    fn evaluation(&self) -> Evaluation {
+        self.extras.evaluation(true)
     }
 
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
@@ -258,6 +276,8 @@ impl Cnn {
             ws.images_of = batch.number;
         }
         ws.hidden.resize_with(ws.hidden.len().max(1), Vec::new);
+        ws.norms
+            .resize_with(ws.norms.len().max(1), Default::default);
         first.forward(filters, &ws.images, n, &mut ws.convs[0]);
         let [one, two] = &mut ws.convs;
         second.forward(filters, &one.pooled, n, two);
@@ -266,7 +286,11 @@ impl Cnn {
         all_columns(&mut ws.columns, self.hidden.inputs.max(self.last.inputs));
         let flat = LayerRows::dense(flat, &ws.columns[..self.hidden.inputs]);
         self.hidden.forward(at, flat, n, &mut ws.scratch, hidden);
+        if let Some(norm) = &self.norm {
+            norm.forward(at, hidden, &mut ws.norms[0]);
+        }
         relu(hidden);
+        drop_out(hidden, self.extras.dropout, batch.mask, 0);
         let hidden = LayerRows::dense(hidden, &ws.columns[..self.last.inputs]);
         self.last
             .forward(at, hidden, n, &mut ws.scratch, &mut ws.outputs);
@@ -293,6 +317,7 @@ impl Cnn {
             back: [this, next],
             convs: [one, two],
             delta,
+            norms,
             ..
         } = ws;
         // Each layer: back through its parameters first, then move them.
@@ -300,6 +325,11 @@ impl Cnn {
         self.last
             .propagate(place.point(into), delta, n, scratch, this);
         relu_backward(this, hidden);
+        scale(this, kept(self.extras.dropout, batch.mask));
+        if let Some(norm) = &self.norm {
+            norm.accumulate(place, into, step, this, &mut norms[0]);
+            norm.propagate(this, &mut norms[0]);
+        }
         let hidden = LayerRows::dense(hidden, &columns[..self.last.inputs]);
         self.last
             .accumulate(place, into, step, hidden, delta, scratch);

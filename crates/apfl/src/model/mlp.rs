@@ -1,11 +1,12 @@
 //! Dense networks with ReLU: `mlp`, and `logistic`, which is one without hidden layers.
 
 use super::architecture::{ModelKind, Shape, ShapeReader, read_widths};
+use super::kernels::norm::{Normalize, Over, drop_out, kept};
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::sparse::WIDE;
-use super::kernels::{Dense, relu, relu_backward};
-use super::{Layout, Loss, Model, Step, Workspace};
+use super::kernels::{Dense, relu, relu_backward, scale};
+use super::{Evaluation, Extras, Layout, Loss, Model, Step, Workspace};
 use crate::data::Batch;
 use crate::params::norm_squared;
 use crate::settings::{Kind, Section};
@@ -25,13 +26,20 @@ pub(super) const LINEAR: ModelKind = Kind {
 pub(super) const KIND: ModelKind = Kind {
     name: "mlp",
     about: "dense layers with ReLU between",
-    keys: &[(
-        "hidden = [200, 200]",
-        "widths of the hidden layers; none: linear",
-    )],
+    keys: &[
+        (
+            "hidden = [200, 200]",
+            "widths of the hidden layers; none: linear",
+        ),
+        Extras::KEYS[0],
+        Extras::KEYS[1],
+        Extras::KEYS[2],
+    ],
     examples: &[
         "{ kind = 'mlp', hidden = [4], l2 = 0.1 }",
         "{ kind = 'mlp', hidden = [] }",
+        "{ kind = 'mlp', hidden = [5, 4], norm = 'batch', dropout = 0.25, head_bias = false }",
+        "{ kind = 'mlp', hidden = [5], norm = 'layer' }",
     ],
     read: ShapeReader {
         l2: 0.0,
@@ -40,10 +48,15 @@ pub(super) const KIND: ModelKind = Kind {
     },
 };
 
-/// inputs – hidden … – outputs, with biases, ReLU between, a loss and an ℓ2 term.
+/// inputs – hidden … – outputs, with biases, ReLU between, a loss and an ℓ2 term. A hidden layer
+/// is dense – normalization – ReLU – dropout, of which the second and the last are [`Extras`].
 #[derive(Clone, Debug)]
 pub struct Mlp {
     layers: Vec<Dense>,
+    /// Of every hidden layer, or of none.
+    norms: Vec<Normalize>,
+    extras: Extras,
+    images: Option<[usize; 3]>,
     layout: Layout,
     loss: Loss,
     l2: f32,
@@ -58,31 +71,76 @@ fn read_hidden(s: &mut Section<'_>) -> Vec<usize> {
 impl Mlp {
     /// A network of those widths.
     pub fn new(inputs: usize, hidden: &[usize], outputs: usize, loss: Loss, l2: f32) -> Self {
+        Self::with(inputs, hidden, outputs, loss, l2, Extras::NONE)
+    }
+
+    /// The same with what stands between its layers.
+    pub fn with(
+        inputs: usize,
+        hidden: &[usize],
+        outputs: usize,
+        loss: Loss,
+        l2: f32,
+        extras: Extras,
+    ) -> Self {
         let mut widths = vec![inputs];
         widths.extend_from_slice(hidden);
         widths.push(outputs);
         let mut layout = Layout::default();
         let mut layers = Vec::new();
+        let mut norms = Vec::new();
         for (k, pair) in widths.windows(2).enumerate() {
+            let head = k + 2 == widths.len();
+            let biased = extras.head_bias || !head;
             layers.push(Dense {
                 inputs: pair[0],
                 outputs: pair[1],
                 offset: layout.len(),
+                biased,
             });
             layout.push(format!("layer{}.weight", k + 1), pair, pair[0]);
-            layout.push(format!("layer{}.bias", k + 1), &pair[1..], pair[0]);
+            let bias = format!("layer{}.bias", k + 1);
+            match biased {
+                true => layout.push(bias, &pair[1..], pair[0]),
+                false => layout.push_constant(bias, &pair[1..], 0.0),
+            }
+            if let (Some(over), false) = (extras.norm, head) {
+                norms.push(norm(&mut layout, &format!("layer{}", k + 1), over, pair[1]));
+            }
         }
         Self {
             layers,
+            norms,
+            extras,
+            images: None,
             layout,
             loss,
             l2,
         }
     }
 
+    /// The same for images of the shape [channels, height, width], which may be flipped and
+    /// cropped.
+    pub fn of_images(mut self, shape: [usize; 3]) -> Self {
+        self.images = Some(shape);
+        self
+    }
+
     /// Softmax regression: no hidden layer.
     pub fn logistic(inputs: usize, classes: usize, l2: f32) -> Self {
         Self::new(inputs, &[], classes, Loss::Softmax, l2)
+    }
+}
+
+/// Appends the parameters of a normalization: part of the layer it stands behind.
+pub(super) fn norm(layout: &mut Layout, layer: &str, over: Over, width: usize) -> Normalize {
+    let offset = layout.len();
+    layout.push_constant(format!("{layer}.scale"), &[width], 1.0);
+    layout.push_constant(format!("{layer}.shift"), &[width], 0.0);
+    Normalize {
+        over,
+        width,
+        offset,
     }
 }
 
@@ -119,6 +177,14 @@ impl Model for Mlp {
         2 * self.flops() - self.layers[0].flops()
     }
 
+    fn augmented(&self) -> Option<[usize; 3]> {
+        self.extras.trains_on_changed(self.images)
+    }
+
+    fn evaluation(&self) -> Evaluation {
+        self.extras.evaluation(self.images.is_some())
+    }
+
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
         self.pass(Point::At(at), batch, ws);
     }
@@ -134,8 +200,9 @@ impl Model for Mlp {
         self.back(Place::of(at), into, step, batch, ws);
     }
 
+    /// Where a batch is normalized no example has a gradient of its own.
     fn has_example_norms(&self) -> bool {
-        true
+        self.extras.norm != Some(Over::Batch)
     }
 
     /// An example's gradient by a layer's weights is x·δᵀ, and δ by its biases, so that
@@ -143,6 +210,8 @@ impl Model for Mlp {
     /// ```text
     /// ‖∇‖² = Σ_l ‖δ_l‖² (‖x_l‖² + 1)
     /// ```
+    ///
+    /// and Σ δ²(x̂² + 1) more for the scales and shifts of a normalization.
     fn example_norms(
         &self,
         at: &[f32],
@@ -158,21 +227,31 @@ impl Model for Mlp {
             back: [this, next],
             delta,
             scratch,
+            norms,
             ..
         } = ws;
+        let kept = kept(self.extras.dropout, batch.mask);
         let mut delta: &[f32] = delta;
         for (k, layer) in self.layers.iter().enumerate().rev() {
+            let bias = if layer.biased { 1.0 } else { 0.0 };
             for (row, square) in squares.iter_mut().enumerate() {
                 let of = |x: &[f32], width: usize| norm_squared(&x[row * width..][..width]);
                 let input = match k {
                     0 => batch.row_norm_squared(row),
                     k => of(&hidden[k - 1], layer.inputs),
                 };
-                *square += of(delta, layer.outputs) * (input + 1.0);
+                *square += of(delta, layer.outputs) * (input + bias);
             }
             if k > 0 {
                 layer.propagate(Point::At(at), delta, n, scratch, next);
                 relu_backward(next, &hidden[k - 1]);
+                scale(next, kept);
+                if let Some(norm) = self.norms.get(k - 1) {
+                    for (row, square) in squares.iter_mut().enumerate() {
+                        *square += norm.row_norm_squared(row, next, &norms[k - 1]);
+                    }
+                    norm.propagate(next, &mut norms[k - 1]);
+                }
                 std::mem::swap(this, next);
                 delta = this;
             }
@@ -235,7 +314,11 @@ impl Mlp {
         let n = batch.len();
         let last = self.layers.len() - 1;
         ws.hidden.resize_with(last.max(ws.hidden.len()), Vec::new);
-        ws.input.prepare(batch, self.layers[0].outputs >= WIDE);
+        ws.norms
+            .resize_with(last.max(ws.norms.len()), Default::default);
+        let first = &self.layers[0];
+        ws.input
+            .prepare(batch, first.outputs >= WIDE && first.biased);
         let input = ws.input.rows(batch);
         for (k, layer) in self.layers.iter().enumerate() {
             all_columns(&mut ws.columns, layer.inputs);
@@ -248,7 +331,11 @@ impl Mlp {
                 layer.forward(at, x, n, &mut ws.scratch, &mut ws.outputs);
             } else {
                 layer.forward(at, x, n, &mut ws.scratch, &mut rest[0]);
+                if let Some(norm) = self.norms.get(k) {
+                    norm.forward(at, &mut rest[0], &mut ws.norms[k]);
+                }
                 relu(&mut rest[0]);
+                drop_out(&mut rest[0], self.extras.dropout, batch.mask, k);
             }
         }
     }
@@ -269,8 +356,10 @@ impl Mlp {
             delta,
             columns,
             scratch,
+            norms,
             ..
         } = ws;
+        let kept = kept(self.extras.dropout, batch.mask);
         // The forward pass has taken the batch into the workspace.
         let input = input.rows(batch);
         let mut delta: &[f32] = delta;
@@ -282,6 +371,11 @@ impl Mlp {
             let x = &hidden[k - 1];
             layer.propagate(place.point(into), delta, n, scratch, next);
             relu_backward(next, x);
+            scale(next, kept);
+            if let Some(norm) = self.norms.get(k - 1) {
+                norm.accumulate(place, into, step, next, &mut norms[k - 1]);
+                norm.propagate(next, &mut norms[k - 1]);
+            }
             let x = LayerRows::dense(x, &columns[..layer.inputs]);
             layer.accumulate(place, into, step, x, delta, scratch);
             std::mem::swap(this, next);

@@ -12,6 +12,7 @@ use crate::rng::Stream;
 
 mod architecture;
 pub mod cnn;
+mod extras;
 mod fit;
 #[doc(hidden)] // for the program and the tests
 pub mod kernels;
@@ -20,7 +21,9 @@ pub mod mlp;
 pub mod weighted;
 
 pub use architecture::{Architecture, ModelKind, Shape, ShapeReader};
+pub use extras::{Augment, Evaluation, Extras};
 pub use fit::require_fit;
+pub use kernels::norm::Over;
 pub use loss::Loss;
 
 /// One named tensor within flat parameters.
@@ -34,6 +37,8 @@ pub struct Tensor {
     pub offset: usize,
     /// Inputs of a unit it belongs to: the scale of its initial values.
     pub fan_in: usize,
+    /// Its initial value, where it has one for all of its numbers.
+    pub constant: Option<f32>,
 }
 
 impl Tensor {
@@ -68,7 +73,14 @@ impl Layout {
             shape: shape.to_vec(),
             offset: self.len(),
             fan_in,
+            constant: None,
         });
+    }
+
+    /// Appends a tensor whose numbers all start at that value.
+    pub fn push_constant(&mut self, name: impl Into<String>, shape: &[usize], value: f32) {
+        self.push(name, shape, shape.iter().product());
+        self.tensors.last_mut().expect("just pushed").constant = Some(value);
     }
 
     /// Where outputs are mixed: v as `local/…`, w as `shared/…`, and α as `mixing`.
@@ -99,10 +111,14 @@ impl Layout {
         vec![0.0; self.len()]
     }
 
-    /// Every parameter uniform in ±1/√fan_in.
+    /// Every parameter uniform in ±1/√fan_in, but for those that start at a value of their own.
     pub fn uniform(&self, rng: &mut Stream) -> Params {
         let mut params = Vec::with_capacity(self.len());
         for tensor in &self.tensors {
+            if let Some(value) = tensor.constant {
+                params.resize(params.len() + tensor.len(), value);
+                continue;
+            }
             let bound = 1.0 / (tensor.fan_in.max(1) as f64).sqrt();
             params.extend((0..tensor.len()).map(|_| rng.random_range(-bound..bound) as f32));
         }
@@ -129,6 +145,7 @@ pub struct Workspace {
     pub(crate) hidden: Vec<Vec<f32>>,
     pub(crate) back: [Vec<f32>; 2],
     pub(crate) convs: [kernels::conv::ConvSpace; 2],
+    pub(crate) norms: Vec<kernels::norm::NormSpace>,
 }
 
 /// What a backward pass does to the vector it moves: into ← into − decay·at + scale·Jᵀδ.
@@ -197,6 +214,11 @@ pub trait Model: Send + Sync {
     /// and cropped ones.
     fn augmented(&self) -> Option<[usize; 3]> {
         None
+    }
+
+    /// How its scores are taken.
+    fn evaluation(&self) -> Evaluation {
+        Evaluation::default()
     }
 
     /// Fills `ws.outputs`, and keeps in `ws` what the backward pass needs.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Layout, Loss, Model, Step, Workspace};
+use super::{Evaluation, Layout, Loss, Model, Step, Workspace};
 use crate::data::{Batch, Labels};
 use crate::metrics::Tally;
 use crate::params::Params;
@@ -71,6 +71,9 @@ impl Model for Weighted {
     }
     fn augmented(&self) -> Option<[usize; 3]> {
         self.model.augmented()
+    }
+    fn evaluation(&self) -> Evaluation {
+        self.model.evaluation()
     }
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
         self.model.forward(at, batch, ws);

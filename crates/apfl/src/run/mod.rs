@@ -38,8 +38,9 @@ use crate::error::{Error, Result};
 use crate::spec::{Plan, differences, prolonged};
 use crate::store::checkpoint::Checkpoints;
 use crate::store::lock::DirectoryLock;
+use crate::store::private;
+use crate::store::releases;
 use crate::store::run_dir::{InterruptedRun, RunDir};
-use crate::store::{private, releases};
 use crate::training::{RoundRecord, Setup, Training};
 
 mod builder;

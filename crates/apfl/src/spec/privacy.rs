@@ -6,6 +6,7 @@ use super::Plan;
 use crate::aggregation::Aggregation;
 use crate::algorithm::AlgorithmSpec;
 use crate::algorithm::apfl::Options;
+use crate::model::Over;
 use crate::privacy::Level;
 use crate::settings::Section;
 use crate::training::Weights;
@@ -88,6 +89,13 @@ pub(super) fn check(plan: &Plan, written: &Table, s: &mut Section<'_>) {
         let options = plan.algorithm.apfl().map(|apfl| apfl.options);
         if options.is_some_and(|options| options != Options::PAPER) {
             refuse("of APFL's options only the paper's have private steps".into());
+        }
+        if plan.architecture.extras.norm == Some(Over::Batch) {
+            refuse(
+                "model.norm = \"batch\" lets every example change the gradients of those beside it; \
+                 use \"layer\" or \"none\""
+                    .into(),
+            );
         }
         if plan.architecture.kind() == "cnn" {
             refuse(

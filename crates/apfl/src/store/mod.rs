@@ -17,7 +17,6 @@ pub(crate) mod slots;
 pub mod tensors;
 mod time;
 
-#[doc(hidden)]
 pub use atomic::{AtomicFile, write_atomically};
 #[doc(hidden)]
 pub use checkpoint::Checkpoints;
@@ -25,6 +24,9 @@ pub use checkpoint::Checkpoints;
 pub use lock::DirectoryLock;
 #[doc(hidden)]
 pub use manifest::Identity;
+#[doc(hidden)]
+#[doc(hidden)]
+pub use private::create_directory as create_private_directory;
 pub use run_dir::RunDir;
 #[doc(hidden)]
 pub use time::UtcTime;

@@ -17,7 +17,7 @@ use crate::engine::{Engine, EngineKind, Remote, Threads};
 use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field};
 use crate::params::Params;
-use crate::privacy::{Level, Spent};
+use crate::privacy::{Ledger, Level, Spent};
 use crate::store::archive::{MemoryArchive, Written};
 
 mod aggregator;
@@ -201,7 +201,12 @@ impl Training {
         let budget = self.setup.privacy.as_ref()?;
         let exposures = self.setup.exposures(self.round(), self.rounds.rounds_of());
         let each = (budget.settings.level == Level::Example).then(|| budget.each(&exposures));
-        Some((budget.spent(&exposures), each))
+        let lost = |ledger: &Ledger| ledger.lost(self.setup.pass_number(), self.round());
+        let spent = Spent {
+            lost: self.setup.ledger().map_or(0, lost),
+            ..budget.spent(&exposures)
+        };
+        Some((spent, each))
     }
 
     /// The clients drawn in some rounds.

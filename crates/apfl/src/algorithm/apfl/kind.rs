@@ -18,7 +18,7 @@ pub(in crate::algorithm) const KIND: AlgorithmKind = Kind {
         ),
         (
             "# preset = \"none\"",
-            "or \"fedtorch\": all of the next ten as in the authors' released code",
+            "or \"fedtorch\": all of the next eleven as in the authors' released code",
         ),
         (
             "# mix = \"parameters\"",
@@ -52,6 +52,10 @@ pub(in crate::algorithm) const KIND: AlgorithmKind = Kind {
         (
             "# l2_on_v = false",
             "true: the ℓ2 term on v itself instead of through v̄",
+        ),
+        (
+            "# v_dropout = \"always\"",
+            "or \"first-round\": model.dropout not at v from round 2 on (authors' code)",
         ),
         (
             "# projection = \"none\"",

@@ -60,6 +60,16 @@ pub enum Rate {
     Number(f64),
 }
 
+/// When v's passes drop outputs of hidden layers, where the model has `dropout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VDropout {
+    /// As w's do.
+    Always,
+    /// In round 1 alone: v's network is never put back into training mode after its first
+    /// evaluation.
+    FirstRound,
+}
+
 /// A set of options to start from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
@@ -83,6 +93,7 @@ pub enum Preset {
 /// | `alpha_rate` | `"schedule"`: η_t | `"constant"`: the undecayed rate; or a number above 0 (FL4Health: 0.01) |
 /// | `v_rate` | `"schedule"`: η_t | `"constant"` (authors' code); or a number above 0 |
 /// | `l2_on_v` | false: through f(v̄), α(∇ℓ + λv̄) | true: on v itself, α∇ℓ + λv (authors' code) |
+/// | `v_dropout` | `"always"` | `"first-round"`: v's network drops nothing after its first evaluation (authors' code) |
 /// | `projection` | `"none"` | R, a number above 0: wᵢ and vᵢ are kept within ‖·‖ ≤ R (Theorem 4) |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -106,6 +117,8 @@ pub struct Options {
     pub v_rate: Rate,
     /// Whether the ℓ2 term acts on v instead of on v̄.
     pub l2_on_v: bool,
+    /// When v's passes drop outputs.
+    pub v_dropout: VDropout,
     /// R
     pub projection: Option<f64>,
 }
@@ -123,6 +136,7 @@ impl Options {
         alpha_rate: Rate::Schedule,
         v_rate: Rate::Schedule,
         l2_on_v: false,
+        v_dropout: VDropout::Always,
         projection: None,
     };
 
@@ -138,6 +152,7 @@ impl Options {
         alpha_rate: Rate::Schedule,
         v_rate: Rate::Constant,
         l2_on_v: true,
+        v_dropout: VDropout::FirstRound,
         projection: None,
     };
 
@@ -187,6 +202,15 @@ impl Options {
             alpha_rate: rate(s, "alpha_rate", pinned.alpha_rate),
             v_rate: rate(s, "v_rate", pinned.v_rate),
             l2_on_v: s.boolean("l2_on_v", pinned.l2_on_v),
+            v_dropout: word(
+                s,
+                "v_dropout",
+                pinned.v_dropout,
+                &[
+                    ("always", VDropout::Always),
+                    ("first-round", VDropout::FirstRound),
+                ],
+            ),
             projection: radius(s, "projection", pinned.projection),
         };
         if pinned.preset != Preset::None {
@@ -203,6 +227,7 @@ impl Options {
                 ("alpha_rate", read.alpha_rate == pinned.alpha_rate),
                 ("v_rate", read.v_rate == pinned.v_rate),
                 ("l2_on_v", read.l2_on_v == pinned.l2_on_v),
+                ("v_dropout", read.v_dropout == pinned.v_dropout),
                 ("projection", read.projection == pinned.projection),
             ];
             for (key, same) in same {

@@ -1,7 +1,8 @@
 //! A client's round under options that are not all the paper's.
 
-use super::options::{AlphaGradient, AlphaOn, Every, Mix, Options, Order, Rate};
+use super::options::{AlphaGradient, AlphaOn, Every, Mix, Options, Order, Rate, VDropout};
 use super::{Apfl, Memory};
+use crate::data::Batch;
 use crate::model::Step;
 use crate::params::{Params, axpy, dot_difference, mix, project};
 use crate::site::{Part, Site};
@@ -17,6 +18,14 @@ impl Rate {
 }
 
 impl Options {
+    /// The batch as v's passes see it.
+    fn of_v<'a>(&self, batch: &Batch<'a>, round: u64) -> Batch<'a> {
+        match self.v_dropout {
+            VDropout::FirstRound if round > 1 => Batch { mask: 0, ..*batch },
+            _ => *batch,
+        }
+    }
+
     /// w ← w − η∇f(w; ξ), within the ball: the same step as FedAvg's.
     fn move_w(&self, w: &mut [f32], eta: f32, site: &mut Site<'_>) {
         site.descend(w, eta);
@@ -59,24 +68,26 @@ impl Options {
             scale: 1.0,
             decay: 0.0,
         };
+        let round = site.round();
         let loss = site.on_batch(|model, batch, ws| {
+            let of_v = &self.of_v(batch, round);
             let at = match self.mix {
                 Mix::Parameters => {
-                    model.forward(v_bar, batch, ws);
+                    model.forward(v_bar, of_v, ws);
                     v_bar
                 }
                 Mix::Logits => {
                     model.forward(w, batch, ws);
-                    let of_w = ws.outputs.clone();
-                    model.forward(v, batch, ws);
-                    let of_v = ws.outputs.clone();
-                    mix(&mut ws.outputs, alpha, &of_v, &of_w);
+                    let z_w = ws.outputs.clone();
+                    model.forward(v, of_v, ws);
+                    let z_v = ws.outputs.clone();
+                    mix(&mut ws.outputs, alpha, &z_v, &z_w);
                     v
                 }
             };
             let loss = model.differentiate(batch, ws);
             delta.clone_from(&ws.delta);
-            model.backward(Some(at), g, plain, batch, ws);
+            model.backward(Some(at), g, plain, of_v, ws);
             loss
         });
         site.watch(loss);
@@ -146,10 +157,11 @@ impl Options {
             (AlphaGradient::Slope, Mix::Parameters) => dot_difference(v, w, g),
             // Σ (z(v) − z(w))·δ, and the ℓ2 term's part.
             (AlphaGradient::Slope, Mix::Logits) => {
+                let round = site.round();
                 let along_outputs = site.on_batch(|model, batch, ws| {
                     model.forward(w, batch, ws);
                     let of_w = ws.outputs.clone();
-                    model.forward(v, batch, ws);
+                    model.forward(v, &self.of_v(batch, round), ws);
                     dot_difference(&ws.outputs, &of_w, delta)
                 });
                 match self.l2_on_v {

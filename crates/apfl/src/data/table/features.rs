@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::preparation::{Encoder, Scale, Strange};
-use super::records::{Part, listed, stem};
+use super::records::{Part, listed, meant, stem};
 use super::source::{Files, TableSource};
 use super::troubles::Troubles;
 use super::value::{MISSING, Missing};
@@ -122,7 +122,8 @@ impl Question<'_> {
                     )))
                 }
                 (None, _) => Err(error(format!(
-                    "there is no column '{name}', {what}; the columns are {}",
+                    "there is no column '{name}', {what}{}; the columns are {}",
+                    meant(name, &header),
                     listed(&header)
                 ))),
             }
@@ -144,6 +145,22 @@ impl Question<'_> {
             ),
         };
         let trained_on = "which the model was trained on";
+        let absent: Vec<&str> = (names.iter().copied())
+            .filter(|name| !header.iter().any(|column| column == name))
+            .collect();
+        if header.iter().all(String::is_empty) {
+            return Err(error(
+                "the input is empty; its first line must name the columns".into(),
+            ));
+        }
+        if absent.len() > 1 {
+            let absent: Vec<String> = absent.iter().map(|name| format!("'{name}'")).collect();
+            return Err(error(format!(
+                "there are no columns {}, {trained_on}; the columns are {}",
+                listed(&absent),
+                listed(&header)
+            )));
+        }
         let columns: Vec<usize> = (names.iter())
             .map(|name| find(name, trained_on))
             .collect::<Result<_>>()?;

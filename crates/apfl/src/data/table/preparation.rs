@@ -209,7 +209,7 @@ impl Preparation {
 
     /// What was done, in words.
     pub fn words(&self) -> String {
-        let mut numbers = 0;
+        let mut numbers = Vec::new();
         let mut said = Vec::new();
         for column in &self.columns {
             let PreparedColumn { name, missing, .. } = column;
@@ -224,21 +224,35 @@ impl Preparation {
                         "{name}: {missing} missing {cells} filled with {whose}"
                     ));
                 }
-                Encoding::Number { .. } => numbers += 1,
+                Encoding::Number { .. } => numbers.push(name.as_str()),
                 Encoding::Truth { .. } => said.push(format!("{name}: true or false")),
                 Encoding::Category { values } => {
                     let n = values.len();
                     let word = if n == 1 { "category" } else { "categories" };
-                    said.push(format!("{name}: {n} {word}"));
+                    let gaps = match missing {
+                        0 => String::new(),
+                        1 => ", 1 missing cell is none of these".into(),
+                        m => format!(", {m} missing cells are none of these"),
+                    };
+                    said.push(format!("{name}: {n} {word}{gaps}"));
                 }
             }
         }
-        let ignored = self.ignored.iter().map(|name| format!("{name} ignored"));
-        said.extend(ignored);
-        if numbers > 0 {
-            let plain = if numbers == 1 { "number" } else { "numbers" };
+        said.extend(self.ignored.iter().map(|name| match name.as_str() {
+            "" => "the column without a name ignored".into(),
+            name => format!("{name} ignored"),
+        }));
+        if !numbers.is_empty() {
             let more = if said.is_empty() { "" } else { "other " };
-            said.push(format!("{numbers} {more}{plain} as they are"));
+            let (plain, they) = match numbers.len() {
+                1 => ("number", "it is"),
+                _ => ("numbers", "they are"),
+            };
+            let names = match numbers.len() {
+                ..=NAMED => numbers.join(", "),
+                n => format!("{}, … {n} in all", numbers[..NAMED].join(", ")),
+            };
+            said.push(format!("{more}{plain} as {they}: {names}"));
         }
         let scaled = |column: &PreparedColumn| {
             matches!(column.encoding, Encoding::Number { scale: Some(_), .. })
@@ -256,7 +270,9 @@ impl Preparation {
         let text = format!("columns: {}{whose}{label}", said.join("; "));
         match whose {
             "" => text,
-            _ => text.replace(" as they are", ""),
+            _ => text
+                .replace(" as they are:", ":")
+                .replace(" as it is:", ":"),
         }
     }
 
@@ -294,7 +310,9 @@ fn encoding(
     let indicator = seen.missing > 0;
     let way_out = "leave it out with data.ignore";
     if words.others > 0 {
-        return Err(format!("is neither text nor number; {way_out}"));
+        return Err(format!(
+            "is neither text nor number; {way_out}, or save it as text or numbers"
+        ));
     }
     if categorical || (words.texts > 0 && numbers + words.huge == 0) {
         if !categorical && words.dates == words.texts && truths == 0 {
@@ -327,7 +345,11 @@ fn encoding(
             scale: (standardize != Standardize::No).then(|| Scale::of(&seen.numbers)),
             indicator,
         }),
-        (_, 0, 0) => Err("holds numbers that are too large (3.4e38 at most)".into()),
+        (_, 0, 0) => Err(
+            "holds numbers that are too large or have no end (3.4e38 at most); mend them, or name \
+             them in data.missing if they mean \"not known\""
+                .into(),
+        ),
         _ => Err(
             "has numbers and text; name the texts in data.missing if they mean \"not known\", or \
              the column in data.categorical"
@@ -335,6 +357,9 @@ fn encoding(
         ),
     }
 }
+
+/// Columns of plain numbers that are named one by one.
+const NAMED: usize = 12;
 
 fn short(x: f64) -> String {
     match x.abs() {

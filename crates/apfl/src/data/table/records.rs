@@ -8,6 +8,7 @@ use super::value::{Missing, Value, called, value_of};
 use super::{ClientOf, Table};
 use crate::data::rows::{Cell, RowReader};
 use crate::error::{Error, Result};
+use crate::settings::nearest;
 
 /// The most bytes of a client's name or a label.
 const LONGEST_NAME: usize = 1000;
@@ -66,8 +67,8 @@ impl Table {
             let unnamed = name.is_empty() || name.starts_with("__index_level_");
             if unnamed && !self.ignore.contains(name) {
                 return Err(error(format!(
-                    "column {} is {}; name it, or take it out (pandas leaves its index out with \
-                     index=False)",
+                    "column {} is {}; data.ignore = [\"{name}\"] leaves it out, or name it (pandas \
+                     leaves its index out with index=False)",
                     k + 1,
                     match name.as_str() {
                         "" => "without a name".into(),
@@ -76,8 +77,13 @@ impl Table {
                 )));
             }
             if let Some(before) = seen.insert(name.as_str(), k) {
+                // A row of numbers in the header's place.
+                let way_out = match name.parse::<f64>() {
+                    Ok(_) => "; if the file has no header, data.header = [names] gives it one",
+                    Err(_) => "; rename one, or take it out",
+                };
                 return Err(error(format!(
-                    "columns {} and {} are both named '{name}'",
+                    "columns {} and {} are both named '{name}'{way_out}",
                     before + 1,
                     k + 1
                 )));
@@ -94,11 +100,13 @@ impl Table {
                     ));
                 }
                 error(format!(
-                    "there is no column '{name}' (data.{key}); the columns are {}{way_out}",
+                    "there is no column '{name}' (data.{key}){}; the columns are {}{way_out}",
+                    meant(name, header),
                     listed(header)
                 ))
             })
         };
+        self.all_there(&seen, header).map_err(error)?;
         let client = match &self.client {
             ClientOf::Nobody | ClientOf::File | ClientOf::Only { column: None, .. } => None,
             ClientOf::Only {
@@ -150,6 +158,35 @@ impl Table {
             features,
             names,
         })
+    }
+
+    /// Where several columns that the spec names are not there, all of them.
+    fn all_there(
+        &self,
+        seen: &HashMap<&str, usize>,
+        header: &[String],
+    ) -> std::result::Result<(), String> {
+        let mut named: Vec<(&str, &String)> = vec![("label", &self.label)];
+        if let ClientOf::Column(name) = &self.client {
+            named.insert(0, ("client", name));
+        }
+        if self.split_required && !self.split.is_empty() {
+            named.push(("split", &self.split));
+        }
+        named.extend(self.ignore.iter().map(|name| ("ignore", name)));
+        named.extend(self.categorical.iter().map(|name| ("categorical", name)));
+        let missing: Vec<String> = (named.into_iter())
+            .filter(|(_, name)| !seen.contains_key(name.as_str()))
+            .map(|(key, name)| format!("'{name}' (data.{key}){}", meant(name, header)))
+            .collect();
+        match missing.len() {
+            ..2 => Ok(()), // told in its own words
+            _ => Err(format!(
+                "there are no columns {}; the columns are {}",
+                missing.join(", "),
+                listed(header)
+            )),
+        }
     }
 
     /// Reads everything but the features.
@@ -232,9 +269,10 @@ impl Table {
                 Value::Missing => {
                     let text = cell.text().map_err(at)?;
                     return Err(match text.is_empty() {
-                        true => format!(": the {what} is empty"),
+                        true => format!(": the {what} is empty; fill it in, or remove the row"),
                         false => at(format!(
-                            "found '{text}', which means \"not known\" (data.missing), as {what}"
+                            "found '{text}' as {what}, which means \"not known\"; if it is a name, \
+                             take it out of data.missing, else fill it in or remove the row"
                         )),
                     });
                 }
@@ -366,6 +404,14 @@ impl Names {
         self.names.push(name.clone());
         self.index.insert(name, number);
         number
+    }
+}
+
+/// A column whose name is nearly that one.
+pub(super) fn meant(name: &str, header: &[String]) -> String {
+    match nearest(name, header.iter().map(String::as_str)) {
+        Some(near) => format!(", did you mean '{near}'?"),
+        None => String::new(),
     }
 }
 

@@ -62,11 +62,11 @@ pub(super) fn value_of<'a>(cell: &Cell<'a>, missing: &Missing) -> Value<'a> {
         Cell::Other(kind) => Value::Other(kind),
         Cell::Text(text) => {
             let text = text.trim();
-            // `nan`, `inf` and `infinity` are words: numbers have a digit.
+            // `nan` is a word: numbers have a digit, or no end.
             let digits = text.bytes().any(|b| b.is_ascii_digit());
             match text.parse::<f64>() {
-                Ok(x) if digits => number(x),
                 _ if missing.has(text) => Value::Missing,
+                Ok(x) if digits || x.is_infinite() => number(x),
                 _ if text.eq_ignore_ascii_case("true") => Value::Truth(true),
                 _ if text.eq_ignore_ascii_case("false") => Value::Truth(false),
                 _ => Value::Text(Cow::Borrowed(text)),
@@ -154,7 +154,11 @@ mod tests {
         ] {
             assert_eq!(of(same[0]), of(same[1]), "{same:?}");
         }
-        assert_eq!(of(Cell::Text("inf")), Value::Text("inf".into()));
+        assert_eq!(of(Cell::Text("-inf")), Value::Huge);
+        assert_eq!(of(Cell::Text("nanny")), Value::Text("nanny".into()));
+        let named = Missing::new(&["1e400", "inf"]);
+        assert_eq!(value_of(&Cell::Text("1e400"), &named), Value::Missing);
+        assert_eq!(value_of(&Cell::Text("inf"), &named), Value::Missing);
         assert_eq!(name_of(-0.0), "0");
         assert_eq!(name_of(1e0), "1");
     }

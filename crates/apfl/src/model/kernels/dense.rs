@@ -22,6 +22,8 @@ pub struct Dense {
     pub outputs: usize,
     /// Where W starts within the flat parameters.
     pub offset: usize,
+    /// Whether b is added and moved; else it lies there and means nothing.
+    pub biased: bool,
 }
 
 /// Narrower layers leave most of a vector empty, and their rows would not be padded by
@@ -55,6 +57,7 @@ impl Dense {
     ) {
         let layer = at.part(self.offset..self.bias().end);
         if let Some(sparse) = rows.sparse {
+            assert!(self.biased, "sparse rows are for layers with a bias");
             Arch::new().dispatch(sparse::Forward {
                 sparse,
                 layer,
@@ -64,7 +67,10 @@ impl Dense {
             return;
         }
         y.clear();
-        y.extend(self.bias().map(|k| at.get(k)));
+        match self.biased {
+            true => y.extend(self.bias().map(|k| at.get(k))),
+            false => y.resize(self.outputs, 0.0),
+        }
         let add = |x: &[f32], columns: &[u32], y: &mut [f32]| {
             if self.outputs < NARROW {
                 return add_narrow(x, columns, layer, y);
@@ -167,6 +173,9 @@ impl Dense {
         delta: &[f32],
         scratch: &mut Vec<f32>,
     ) {
+        if !self.biased {
+            return;
+        }
         super::decay(place, into, self.bias(), step.decay);
         let bias = &mut into[self.bias()];
         scratch.clear();
@@ -182,7 +191,7 @@ impl Dense {
     /// Whether both points of a mixture can be passed together.
     #[cfg(target_arch = "x86_64")]
     pub fn takes_both(&self) -> bool {
-        both::fits(self.outputs)
+        self.biased && both::fits(self.outputs)
     }
 
     /// [`Dense::forward`] at w and at αv + (1−α)w, to the same bits.

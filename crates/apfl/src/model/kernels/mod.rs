@@ -15,6 +15,7 @@ mod compact;
 pub mod conv;
 mod dense;
 pub mod exp;
+pub mod norm;
 pub mod peak;
 pub mod point;
 mod propagate;
@@ -127,6 +128,13 @@ pub fn relu(x: &mut [f32]) {
     // Not `max`, which would turn what is not a number into 0.
     x.iter_mut()
         .for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x });
+}
+
+/// x ← factor·x; 1 changes no bit.
+pub fn scale(x: &mut [f32], factor: f32) {
+    if factor != 1.0 {
+        x.iter_mut().for_each(|x| *x *= factor);
+    }
 }
 
 /// δ ← δ where the rectified `y` is positive, else 0.

@@ -192,6 +192,7 @@ fn sparse_passes_are_plain_sums_on_every_width() {
         scaling.apply(&bytes, inputs, &mut x);
         let batch = Batch {
             number: 0,
+            mask: 0,
             width: inputs,
             rows: Features::Bytes(&bytes, &scaling),
             targets: Labels::Classes(&[]),

@@ -1,0 +1,162 @@
+//! The authors' released code: perFedAvg by hand, and what `preset = "authors"` makes of a spec.
+
+use apfl::algorithm::perfedavg::{PerFedAvg, Variant};
+use apfl::error::Error;
+use apfl::spec::{Plan, Spec};
+use toml::Value;
+
+use crate::small::{Hand, full, quadratics};
+
+/// On ½b² a step of rate r makes (1−r)b of b. 16 examples in batches of 2: two are the round's
+/// meta batch, 14 make a pass of 7 steps. Eight steps from b = 1 with η = ½ and β = ¼: steps 1 and
+/// 8 begin a pass, so b = ½²·¾⁶ by them, and ¾⁸ by the steps on the meta batch.
+#[test]
+fn released_per_fed_avg_leaves_its_rate_behind() {
+    let small = quadratics(&[&[0.0; 16]], 0.0);
+    let mut pace = full(8, 0.5);
+    pace.batch = Some(2);
+    let algorithm = PerFedAvg {
+        variant: Variant::Released,
+        inner_rate: 0.0,
+        outer_rate: 0.25,
+        delta: 1e-3,
+    };
+    let mut hand = Hand::new(algorithm, small.setup(pace, 2, 1.0, false));
+    hand.server.model = vec![0.0, 1.0];
+    let seen = hand.step();
+    let wanted = 0.25 * 0.75f64.powi(14);
+    let found = f64::from(hand.shared()[1]);
+    assert!((found / wanted - 1.0).abs() < 1e-5, "{found} {wanted}");
+    // What is served is the local model itself.
+    assert_eq!(seen[0].personal.as_ref(), Some(&seen[0].localized));
+    // The second round's steps are 9 to 16 of the run: number 15 begins a pass.
+    hand.step();
+    let wanted = wanted * 0.5 * 0.75f64.powi(15);
+    let found = f64::from(hand.shared()[1]);
+    assert!((found / wanted - 1.0).abs() < 1e-5, "{found} {wanted}");
+}
+
+const TABLE2: &str = "
+[data]
+kind = 'mnist'
+[model]
+kind = 'mlp'
+[algorithm]
+kind = 'apfl'
+mixing = { adaptive = 0.5 }
+[training]
+batch = 20
+schedule = { kind = 'geometric', factor = 0.99, per = 'round' }
+";
+
+fn plan(text: &str, set: &[&str]) -> Plan {
+    let mut spec = Spec::parse(text).unwrap();
+    set.iter().for_each(|pair| spec.set(pair).unwrap());
+    spec.plan().unwrap()
+}
+
+fn at<'p>(plan: &'p Plan, key: &str) -> &'p Value {
+    let (table, key) = key.split_once('.').unwrap();
+    &plan.resolved[table][key]
+}
+
+#[test]
+fn the_preset_has_the_released_codes_choices() {
+    let plan = plan(TABLE2, &["preset=authors"]);
+    for (key, value) in [
+        ("model.norm", Value::from("batch")),
+        ("model.dropout", 0.25.into()),
+        ("model.head_bias", false.into()),
+        ("model.l2", 1e-4.into()),
+        ("evaluation.batch", 20.into()),
+        ("algorithm.preset", "fedtorch".into()),
+        ("algorithm.v_dropout", "first-round".into()),
+    ] {
+        assert_eq!(at(&plan, key), &value, "{key}");
+    }
+    let schedule = at(&plan, "training.schedule").as_table().unwrap();
+    assert_eq!(schedule["factor"].as_float(), Some(1.0 / 1.01));
+    assert_eq!(schedule["per"].as_str(), Some("epoch"));
+    // What was written and is replaced is said, and the resolved spec needs no preset.
+    let said = plan.notes.join("\n");
+    assert!(said.contains("training.schedule = {"), "{said}");
+    assert!(!plan.resolved.contains_key("preset"));
+    let again = Spec::parse(&plan.to_toml()).unwrap().plan().unwrap();
+    assert_eq!(again.resolved, plan.resolved);
+}
+
+#[test]
+fn what_an_override_sets_stands() {
+    let set = [
+        "preset=authors",
+        "model.dropout=0.5",
+        "training.schedule.factor=0.95",
+    ];
+    let plan = plan(TABLE2, &set);
+    assert_eq!(at(&plan, "model.dropout").as_float(), Some(0.5));
+    let schedule = at(&plan, "training.schedule").as_table().unwrap();
+    assert_eq!(schedule["factor"].as_float(), Some(0.95));
+    assert_eq!(schedule["per"].as_str(), Some("round"));
+}
+
+#[test]
+fn other_algorithms_models_and_data_have_their_own() {
+    let of = |set: &[&str]| plan(TABLE2, &[&["preset=authors"], set].concat());
+    let perfedavg = of(&["algorithm.kind=perfedavg"]);
+    assert_eq!(
+        at(&perfedavg, "algorithm.variant").as_str(),
+        Some("released")
+    );
+    assert_eq!(
+        at(&perfedavg, "algorithm.outer_rate").as_float(),
+        Some(0.03)
+    );
+    assert_eq!(
+        at(&perfedavg, "training.learning_rate").as_float(),
+        Some(0.1)
+    );
+    let pfedme = of(&["algorithm.kind=pfedme"]);
+    assert_eq!(at(&pfedme, "algorithm.variant").as_str(), Some("fedtorch"));
+    let chosen = of(&["algorithm.mixing={ chosen = [0, 1] }"]);
+    assert_eq!(at(&chosen, "algorithm.mix").as_str(), Some("logits"));
+    let cnn = of(&["data.kind=cifar10", "model.kind=cnn"]);
+    assert_eq!(at(&cnn, "data.augment").as_str(), Some("all"));
+    assert_eq!(at(&cnn, "model.norm").as_str(), Some("none"));
+    let wrong = Spec::parse("preset = 'author'")
+        .unwrap()
+        .plan()
+        .unwrap_err();
+    assert!(wrong.to_string().contains("none · authors"), "{wrong}");
+}
+
+/// A run of the release before says so in `[model]`.
+#[test]
+fn the_old_place_of_augmentation_is_read() {
+    let cnn = "[data]\nkind = 'cifar10'\n[model]\nkind = 'cnn'\naugment = ";
+    let old = plan(&format!("{cnn}true"), &[]);
+    assert_eq!(at(&old, "data.augment").as_str(), Some("train"));
+    let none = plan(&format!("{cnn}false"), &[]);
+    assert!(
+        !none.resolved["data"]
+            .as_table()
+            .unwrap()
+            .contains_key("augment")
+    );
+    let flat = plan("[data]\naugment = 'all'", &[]).setup().unwrap_err();
+    assert!(flat.to_string().contains("are no images"), "{flat}");
+}
+
+#[test]
+fn private_examples_and_batch_statistics_do_not_go_together() {
+    let text = "federation.privacy = { level = 'example', epsilon = 8.0, delta = 1e-5, clip = 1.0 }\n\
+                model = { kind = 'mlp', norm = ";
+    let of = |norm: &str| Spec::parse(&format!("{text}'{norm}' }}")).unwrap().plan();
+    assert!(of("layer").is_ok() && of("none").is_ok());
+    let Err(Error::Spec(problems)) = of("batch") else {
+        panic!("batch statistics with privacy by example");
+    };
+    assert!(
+        problems.to_string().contains("model.norm = \"batch\""),
+        "{problems}"
+    );
+}

@@ -1,0 +1,139 @@
+//! Runs of models with normalization and dropout: same bits, same paths, and their scores.
+
+use apfl::data::{Examples, Features, Targets};
+use apfl::model::mlp::Mlp;
+use apfl::model::{Extras, Loss, Model, Over, Workspace};
+use apfl::rng::{Purpose, stream};
+use apfl::site::{Predictor, Scratch};
+use apfl::spec::{Resources, Spec};
+use apfl::training::Training;
+
+use super::numbers;
+
+const MLP: &str =
+    "model = { kind = 'mlp', hidden = [12, 9], norm = 'batch', dropout = 0.25, head_bias = false }";
+
+fn spec(more: &str) -> Spec {
+    let text = format!(
+        "{MLP}\n{more}\n[data]\nclients = 5\nmax_examples = 80\n[training]\nrounds = 3\nbatch = 16\n\
+         [evaluation]\nbatch = 16"
+    );
+    Spec::parse(&text).unwrap()
+}
+
+/// Fingerprint, shared model and the scores of the last round.
+fn outcome(spec: &Spec, threads: usize) -> (String, Vec<f32>, String) {
+    let plan = spec.plan().unwrap();
+    let on = Resources {
+        threads: Some(threads),
+        ..Resources::default()
+    };
+    let setup = plan.setup_with(plan.data.load().unwrap(), on).unwrap();
+    let mut training = Training::new(setup, &plan.algorithm).unwrap();
+    let mut last = None;
+    while let Some(record) = training.next_round().unwrap() {
+        last = record.scores;
+    }
+    let fingerprint = training.fingerprint().unwrap();
+    (
+        format!("{fingerprint:?}"),
+        training.shared().to_vec(),
+        format!("{last:?}"),
+    )
+}
+
+#[test]
+fn threads_change_no_bit() {
+    for algorithm in ["apfl", "perfedavg', variant = 'released"] {
+        let spec = spec(&format!("algorithm = {{ kind = '{algorithm}' }}"));
+        let one = outcome(&spec, 1);
+        assert_eq!(one, outcome(&spec, 3), "{algorithm}");
+        assert_eq!(one, outcome(&spec, 1), "{algorithm}");
+    }
+}
+
+/// Invariant 1 with masks: the batch has them, whoever sees it, so w is FedAvg's to the bit.
+#[test]
+fn the_shared_path_is_fedavgs() {
+    let of = |more: &str| outcome(&spec(more), 1).1;
+    let fedavg = of("algorithm = { kind = 'fedavg' }");
+    for mixing in ["{ fixed = 0.5 }", "{ adaptive = 0.3 }"] {
+        assert_eq!(fedavg, of(&format!("algorithm = {{ mixing = {mixing} }}")));
+        let authors = format!("algorithm = {{ mixing = {mixing}, preset = 'fedtorch' }}");
+        let schedule = "training.schedule = 'constant'";
+        assert_eq!(
+            of(&format!("{schedule}\nalgorithm = {{ kind = 'fedavg' }}")),
+            of(&format!("{schedule}\n{authors}"))
+        );
+    }
+}
+
+/// v's network drops outputs in round 1 and then no more, w's always does.
+#[test]
+fn v_drops_nothing_from_round_two_on() {
+    let of = |v_dropout: &str, rounds: u64| {
+        let mut spec = spec(&format!(
+            "algorithm = {{ mixing = {{ fixed = 0.5 }}, mix = 'logits', v_dropout = '{v_dropout}' }}"
+        ));
+        spec.set(&format!("training.rounds={rounds}")).unwrap();
+        outcome(&spec, 1)
+    };
+    assert_eq!(of("always", 1), of("first-round", 1));
+    let (always, first) = (of("always", 2), of("first-round", 2));
+    assert_eq!(always.1, first.1);
+    assert_ne!(always.0, first.0);
+}
+
+fn scored(norm: Option<Over>, scored_in: Option<usize>) -> f64 {
+    let extras = Extras {
+        norm,
+        scored_in,
+        ..Extras::NONE
+    };
+    let model = Mlp::with(6, &[9], 4, Loss::Softmax, 0.0, extras);
+    let mut rng = stream(9, Purpose::Theory, 0, 0);
+    let at = numbers(model.layout().len(), &mut rng);
+    let features = Features::Floats(numbers(6 * 50, &mut rng));
+    let examples = Examples::new(
+        6,
+        features,
+        Targets::Classes((0..50).map(|k| k % 4).collect()),
+    );
+    let mut scratch = Scratch::default();
+    let predictor = Predictor::At(&at);
+    let loss = scratch.tally(&model, &predictor, &examples).loss;
+    let rows: f64 = scratch.losses(&model, &predictor, &examples).iter().sum();
+    assert!((loss - rows).abs() < 1e-9);
+    loss
+}
+
+/// Batches matter where rows depend on each other, and nowhere else.
+#[test]
+fn the_batch_of_evaluation_matters_to_batch_statistics_alone() {
+    for norm in [None, Some(Over::Row)] {
+        assert!((scored(norm, None) - scored(norm, Some(7))).abs() < 1e-4);
+    }
+    let batch = Some(Over::Batch);
+    assert!((scored(batch, Some(7)) - scored(batch, None)).abs() > 1e-3);
+    // All rows in one batch, in whatever order, are all rows in one batch.
+    assert!((scored(batch, Some(50)) - scored(batch, None)).abs() < 1e-4);
+}
+
+/// With batch statistics one row alone is x̂ = 0: its outputs are those of the shifts.
+#[test]
+fn of_one_row_nothing_is_left() {
+    let extras = Extras {
+        norm: Some(Over::Batch),
+        ..Extras::NONE
+    };
+    let model = Mlp::with(6, &[9], 4, Loss::Softmax, 0.0, extras);
+    let mut rng = stream(10, Purpose::Theory, 0, 0);
+    let at = numbers(model.layout().len(), &mut rng);
+    let outputs = |x: Vec<f32>| {
+        let one = Examples::new(6, Features::Floats(x), Targets::Classes(vec![0]));
+        let mut ws = Workspace::default();
+        model.forward(&at, &one.all(), &mut ws);
+        ws.outputs
+    };
+    assert_eq!(outputs(vec![0.5; 6]), outputs(vec![-3.0; 6]));
+}
