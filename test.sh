@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that must hold before a change lands, cheap things first: format, lints, documents,
-# the library alone and on another processor, the oldest compiler, licences, tests, doctests, Python.
+# the library alone and on another processor, the oldest compiler, licences, tests, doctests, Python,
+# a federation on Flower.
 # What cannot be done on this machine is skipped with a line that begins with SKIPPED; the last
 # lines repeat them all.
 set -euo pipefail
@@ -102,7 +103,7 @@ done
 prepared() {
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
     "$venv/bin/python" -m pip install -q --disable-pip-version-check \
-        ipykernel mypy nbclient nbformat 'pandas>=2.1' polars pyarrow pytest 'scikit-learn>=1.6' tqdm
+        'flwr>=1.41' ipykernel mypy nbclient nbformat 'pandas>=2.1' polars pyarrow pytest 'scikit-learn>=1.6' tqdm
 }
 if [ -z "$python" ]; then
     skip "crates/apfl-py: there is no Python 3.11 or later (with venv)"
@@ -117,6 +118,14 @@ else
         cp "$module" python/apfl/_apfl.abi3.so
         PYTHONPATH=$PWD/python APFL_PROGRAM=$target/debug/apfl "$venv/bin/python" -m pytest
     )
+    step "a federation on Flower, beside one process"
+    for tool in openssl ssh-keygen; do command -v "$tool" >/dev/null || missing="$tool"; done
+    if [ -n "${missing:-}" ]; then
+        skip "scripts/federation-demo.sh: $missing is not installed"
+    else
+        PYTHONPATH=$PWD/crates/apfl-py/python APFL_PYTHON=$venv/bin/python \
+            APFL_PROGRAM=$target/debug/apfl APFL_ROUNDS=3 scripts/federation-demo.sh
+    fi
 fi
 
 skipped=$(sort -u "$APFL_SKIPS")

@@ -37,7 +37,7 @@ pub fn evaluate(args: &args::Evaluate) -> Result<()> {
         Some(table) => table.label.clone(),
         None => "label".into(),
     };
-    let client = args.client.as_deref();
+    let client = args.client.as_deref().or(run.site.as_deref());
     let asked = read(&run, &args.input, client, Some(&label), &[])?;
     let Some(targets) = asked.targets.clone().filter(|targets| !targets.is_empty()) else {
         return Err(Error::in_file(

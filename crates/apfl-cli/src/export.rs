@@ -16,7 +16,11 @@ use crate::output::{print, require_free};
 pub fn export(args: &args::Export) -> Result<()> {
     require_free("--out", &args.out, &["safetensors", "npz"])?;
     let run = FinishedRun::open(&args.run)?;
-    let model = read_model(&run, args.model, args.client.as_deref())?;
+    let model = read_model(
+        &run,
+        args.model,
+        args.client.as_deref().or(run.site.as_deref()),
+    )?;
     let (layout, params) = (model.layout(), model.params());
     match args.out.extension().is_some_and(|ending| ending == "npz") {
         true => write_npz(&args.out, &layout, params, &schema(&run))?,

@@ -21,6 +21,7 @@ mod reproduce;
 mod resume;
 mod run;
 mod signals;
+mod site;
 mod summary;
 mod sweep;
 mod table;
@@ -74,6 +75,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,
         Command::Privacy(args) => privacy::run(&args)?,
+        Command::Site(command) => site::site(&command)?,
         Command::Completions { shell } => args::completions(shell)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -105,18 +105,12 @@ pub fn privacy_in_words(spent: &Spent) -> String {
         true => "; the noise follows from the seed: a simulation",
         false => "; the noise is the operating system's: the fingerprint is another in every run",
     };
-    let repeated = match spent.repeated {
+    let lost = match spent.lost as usize {
         0 => String::new(),
-        n => format!(
-            "; {} begun, lost and repeated, and count again",
-            match n {
-                1 => "one round was".into(),
-                n => format!("{n} rounds were"),
-            }
-        ),
+        n => format!("; {} begun, lost and paid for", counted(n, "round")),
     };
     format!(
-        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){whence}{repeated}",
+        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){whence}{lost}",
         spent.level, spent.delta, spent.noise, spent.clip, spent.steps
     )
 }

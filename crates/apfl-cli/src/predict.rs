@@ -16,14 +16,15 @@ use crate::output::{counted, print, tell};
 /// Prints a line for each row of the input: class and scores, or the value.
 pub fn predict(args: &args::Predict) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
-    let asked = read(&run, &args.input, args.client.as_deref(), None, &args.id)?;
-    let served = Served::new(&run, &asked, args.model, args.client.as_deref())?;
+    let client = args.client.as_deref().or(run.site.as_deref());
+    let asked = read(&run, &args.input, client, None, &args.id)?;
+    let served = Served::new(&run, &asked, args.model, client)?;
     let classes: &[String] = match &run.schema.task {
         Task::Classification { classes } => classes,
         Task::Regression => &[],
     };
     let mut own = Vec::new();
-    let named = asked.clients.is_some() || args.client.is_some();
+    let named = asked.clients.is_some() || client.is_some();
     own.extend(named.then(|| "client".to_string()));
     own.push(if classes.is_empty() { "value" } else { "class" }.into());
     own.extend(classes.iter().map(|class| format!("score:{class}")));
@@ -53,7 +54,7 @@ pub fn predict(args: &args::Predict) -> Result<()> {
     for (row, prediction) in predictions.into_iter().flatten().enumerate() {
         let mut cells = asked.ids.get(row).cloned().unwrap_or_default();
         if named {
-            cells.push(served.client_of(&asked, row, args.client.as_deref()).into());
+            cells.push(served.client_of(&asked, row, client).into());
         }
         match prediction {
             Prediction::Value(value) => cells.push(value.to_string()),

@@ -7,6 +7,7 @@ mod cli;
 mod cluster;
 mod data;
 mod faults;
+mod federation;
 mod files;
 mod inputs;
 mod limits;

@@ -2,6 +2,7 @@
 //! `python/apfl`.
 
 mod errors;
+mod federation;
 mod frame;
 mod model;
 mod spec;
@@ -20,6 +21,8 @@ use errors::Told;
 mod _apfl {
     #[pymodule_export]
     use super::errors::{RunError, SpecError};
+    #[pymodule_export]
+    use super::federation::{answer, serve, terms};
     #[pymodule_export]
     use super::model::{TrainedModel, open_model};
     #[pymodule_export]

@@ -192,6 +192,11 @@ impl<A: Algorithm> Clients<A> {
         })
     }
 
+    /// Whether clients of this algorithm remember anything.
+    pub fn remembers(&self) -> bool {
+        !self.fields().is_empty()
+    }
+
     /// The arrays of any memory.
     fn fields(&self) -> Vec<Field> {
         self.algorithm.join(&self.world.w0).fields()

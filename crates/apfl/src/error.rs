@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::settings::Problems;
 
 /// The library's error: a variant for each kind of failure.
@@ -86,6 +88,32 @@ pub enum Error {
         /// This one.
         now: String,
     },
+    /// Too few sites answered.
+    #[error(
+        "{when} {answered} of at least {wanted} sites answered in time (federation.min_sites, \
+         federation.deadline); without an answer: {}{}; resume when they are back",
+        absent.join(", "), told(codes)
+    )]
+    Absent {
+        /// "in round 3", …
+        when: String,
+        /// How many answered.
+        answered: usize,
+        /// How many must.
+        wanted: usize,
+        /// Those that did not.
+        absent: Vec<String>,
+        /// What some of them said instead.
+        codes: Vec<(String, SiteCode)>,
+    },
+    /// A site said no; why, is in its own log.
+    #[error("site '{site}': {code}; its own log has the reason")]
+    Site {
+        /// The site.
+        site: String,
+        /// What it told.
+        code: SiteCode,
+    },
     /// An engine failed: threads, another rank, a message that cannot be read.
     #[error("{0}")]
     Engine(String),
@@ -102,6 +130,54 @@ pub enum Error {
         /// The system's answer.
         source: std::io::Error,
     },
+}
+
+/// All that a site tells of an error: what it says in full stays there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum SiteCode {
+    /// The operator has not accepted these terms yet.
+    NotAccepted,
+    /// It has not agreed to anything, or to something else.
+    OtherAgreement,
+    /// It runs another version of the program.
+    OtherProgram,
+    /// Its table cannot be used.
+    Data,
+    /// A text column has a value of so few rows that it would point at them.
+    Rare,
+    /// Its loss is not finite any more.
+    NonFinite,
+    /// What it remembers cannot be read or written.
+    State,
+    /// It is busy with another order.
+    Busy,
+    /// The order was wrong.
+    Order,
+    /// Something else.
+    Failed,
+}
+
+impl fmt::Display for SiteCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SiteCode::NotAccepted => "not-accepted (its operator has not accepted the terms)",
+            SiteCode::OtherAgreement => "other-agreement (it agreed to other terms, or to none)",
+            SiteCode::OtherProgram => "other-program (it runs another version)",
+            SiteCode::Data => "data (its table cannot be used)",
+            SiteCode::Rare => "rare (a text column has values of fewer than 5 rows)",
+            SiteCode::NonFinite => "non-finite (its loss is not a number any more)",
+            SiteCode::State => "state (what it remembers cannot be read or written)",
+            SiteCode::Busy => "busy (another order is being carried out)",
+            SiteCode::Order => "order (it cannot do what was asked)",
+            SiteCode::Failed => "failed",
+        })
+    }
+}
+
+fn told(codes: &[(String, SiteCode)]) -> String {
+    let each = codes.iter().map(|(site, code)| format!("; {site}: {code}"));
+    each.collect()
 }
 
 /// What is wrong with some data, and where.

@@ -66,6 +66,7 @@
 //! | [`aggregation`] [`attack`] | rules that make one model of many; clients that want them to fail |
 //! | [`privacy`] | clipping, noise, and the ε of both |
 //! | [`training`] | the only round loop |
+//! | [`federation`] | clients at sites of their own: what all agree on, a site's node, the server |
 //! | [`spec`] | what was written → what can run |
 //! | [`store`] | run directory, models on disk |
 //! | [`join`] | a client that was never in training |
@@ -87,6 +88,7 @@ pub mod data;
 pub mod digest;
 pub mod engine;
 pub mod error;
+pub mod federation;
 pub mod join;
 mod memories;
 pub mod metrics;

@@ -96,7 +96,7 @@ pub struct Losses {
 }
 
 /// A model's tallies over clients: their sum, and the worst of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pool {
     /// All examples together.
     pub sum: Tallies,

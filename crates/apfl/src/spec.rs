@@ -24,12 +24,14 @@ mod kinds;
 mod plan;
 mod privacy;
 mod robust;
+mod sites;
 mod theory;
 
 pub use differences::{differences, prolonged};
 pub(crate) use fits::objections;
 pub use kinds::{Registry, registries};
 pub use plan::{Plan, PlannedEngine, PlannedPace, PlannedSchedule, Resources};
+pub use sites::PlannedSites;
 
 /// How many tables deep a key may be: more than any is.
 const DEEPEST: usize = 8;
@@ -153,7 +155,7 @@ impl Spec {
     /// Checks every key and spells out every default. Touches no file.
     pub fn plan(&self) -> Result<Plan> {
         let mut problems = Problems::default();
-        let (table, replaced) = authors::expanded(&self.table, &self.set, &mut problems);
+        let (table, replaced) = authors::expanded(&self.with_a_path(), &self.set, &mut problems);
         let mut root = Section::new("", table, &mut problems);
         let mut plan = self.read(&mut root);
         plan.notes.extend(replaced);
@@ -162,6 +164,21 @@ impl Spec {
             true => Ok(plan),
             false => Err(Error::Spec(problems)),
         }
+    }
+
+    /// The table as it was written; over sites a table needs no path, for each has its own.
+    fn with_a_path(&self) -> Table {
+        let mut table = self.table.clone();
+        let federation = table.get("federation").and_then(Value::as_table);
+        let sites = federation.is_some_and(|federation| federation.contains_key("sites"));
+        let data = table.get_mut("data").and_then(Value::as_table_mut);
+        if let Some(data) = data.filter(|_| sites)
+            && data.get("kind").and_then(Value::as_str) == Some("table")
+        {
+            let none = || Value::Array(Vec::new());
+            data.entry("path").or_insert_with(none);
+        }
+        table
     }
 
     fn forgive(&self, path: &str, s: &mut Section<'_>) {
@@ -196,13 +213,20 @@ impl Spec {
             self.forgive("algorithm", s);
             AlgorithmSpec::read(s)
         });
-        let (participation, weights, aggregation, attack, server, privacy) =
+        let (participation, weights, aggregation, attack, server, privacy, sites) =
             s.section("federation", |s| {
                 // Another rule drops what the old one had, as another kind does.
                 if self.set.iter().any(|key| key == "federation.aggregation") {
                     s.forgive_unknown(self.set_within("federation"));
                 }
                 let share = f64::MIN_POSITIVE..=1.0;
+                let sites = sites::read(s);
+                // Over sites it is no simulation.
+                let noise_seed = match sites {
+                    Some(_) => NoiseSeed::System,
+                    None => NoiseSeed::Seed,
+                };
+                let privacy = PrivacySettings::read(s, noise_seed);
                 let weights = [
                     ("uniform", Weights::Uniform),
                     ("examples", Weights::Examples),
@@ -213,8 +237,8 @@ impl Spec {
                     Aggregation::read(s),
                     self.read_attack(s),
                     self.read_server(s),
-                    // A federation over sites would have NoiseSeed::System here.
-                    PrivacySettings::read(s, NoiseSeed::Seed),
+                    privacy,
+                    sites,
                 )
             });
         let mut notes = Vec::new();
@@ -284,6 +308,7 @@ impl Spec {
             server,
             attack,
             privacy,
+            sites,
             rounds,
             pace,
             class_weights,
@@ -299,6 +324,7 @@ impl Spec {
         robust::check(&plan, s);
         fits::check(&plan, s);
         privacy::check(&plan, &self.table, s);
+        sites::check(&plan, s);
         if plan.algorithm.agnostic() && plan.weights == Weights::Examples {
             s.problem(
                 "federation.weights",

@@ -19,6 +19,7 @@ mod examples;
 mod extras;
 mod family;
 mod faults;
+mod federation;
 mod final_scores;
 mod front_door;
 mod gradients;

@@ -8,6 +8,7 @@ mod privacy;
 mod report;
 mod reproduce;
 mod run;
+mod site;
 mod spec;
 mod sweep;
 mod theory;
@@ -23,6 +24,7 @@ pub use privacy::Privacy;
 pub use report::Report;
 pub use reproduce::Reproduce;
 pub use run::Run;
+pub use site::Site;
 pub use spec::{Check, Init, Overrides, read_spec, set};
 pub use sweep::Sweep;
 pub use theory::Theory;
@@ -93,6 +95,9 @@ pub enum Command {
     Theory(Theory),
     /// Say what a privacy setting costs: ε from noise, sampling and steps, or the noise for an ε
     Privacy(Privacy),
+    /// A site of a federation: its state, and consent to its terms
+    #[command(subcommand)]
+    Site(Site),
     /// Measure how fast it is on this machine
     Bench(Bench),
     /// Print a completion script for your shell

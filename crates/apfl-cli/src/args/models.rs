@@ -66,7 +66,7 @@ Without --client its client column says whose model serves a row; a client that 
 know is served by the shared model. The output has a line for each row: the --id columns, the
 client, the class and a score for every class, or the value.")]
 pub struct Predict {
-    /// The run directory (or that of `apfl join --out`)
+    /// The run directory (or that of `apfl join --out`, or a site's state directory)
     pub run: PathBuf,
     /// The client whose model to use for all rows
     #[arg(long, value_name = "ID")]

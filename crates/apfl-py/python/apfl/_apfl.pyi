@@ -10,9 +10,12 @@ __all__ = [
     "SpecError",
     "TrainedModel",
     "advise",
+    "answer",
     "open_model",
     "report",
     "require_run",
+    "serve",
+    "terms",
     "train",
     "version",
 ]
@@ -38,6 +41,9 @@ class TrainedModel:
     def tensors(self) -> list[tuple[str, numpy.ndarray[Any, Any]]]: ...
 
 def advise(directory: str) -> str: ...
+def answer(
+    client: str, data: str, state: str, accept: str, letter: bytes
+) -> tuple[bytes, str | None]: ...
 def open_model(directory: str, which: str, client: str) -> TrainedModel: ...
 def report(runs: list[str], file: str) -> None: ...
 def require_run(directory: str) -> bool: ...
@@ -49,4 +55,13 @@ def train(
     force: bool,
     watch: Callable[[str, int, str | None], bool] | None,
 ) -> tuple[bool, int]: ...
+def serve(
+    spec: Any,
+    directory: str,
+    resume: bool,
+    ask: Callable[[list[tuple[str, bytes]]], list[tuple[str, bytes]]],
+    note: Callable[[str], object],
+    watch: Callable[[str, int, str | None], object],
+) -> tuple[bool, int, str]: ...
+def terms(spec: Any) -> tuple[str, list[str], int]: ...
 def version() -> tuple[str, str]: ...

@@ -66,6 +66,8 @@ pub enum Keep<'a> {
     Nothing,
     /// They are in [`Delivered::models`].
     HandOver,
+    /// The process that owns a client keeps them where it likes, as a site does.
+    There,
     /// The process that owns a client writes them, and nobody else sees them.
     In(&'a ModelFiles),
 }
@@ -84,7 +86,7 @@ pub struct ModelFiles {
 }
 
 impl ModelFiles {
-    fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
+    pub(crate) fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
         let place = place as u64;
         self.personal.write(place, &bytes_of(&models.personal))?;
         self.localized.write(place, &bytes_of(&models.localized))?;

@@ -5,6 +5,7 @@ use crate::algorithm::Algorithm;
 use crate::data::{Examples, Labels, Shard};
 use crate::error::{Error, Result};
 use crate::metrics::{Finals, Tallies};
+use crate::params::Params;
 use crate::site::{Predictor, Scratch};
 
 impl<A: Algorithm> Clients<A> {
@@ -97,6 +98,12 @@ impl<A: Algorithm> Clients<A> {
         let own = self.memories.look(client, |m| algorithm.cluster(m))?;
         let shared = Predictor::At(self.of_cluster(shared, own.unwrap_or(0)));
         self.tallies(&shared, &*self.shard(client)?, &place, scratch)
+    }
+
+    /// The one of several shared models that is a client's.
+    pub fn shared_of(&self, client: usize, shared: &[f32]) -> Result<Params> {
+        let own = self.memories.look(client, |m| self.algorithm.cluster(m))?;
+        Ok(self.of_cluster(shared, own.unwrap_or(0)).to_vec())
     }
 
     /// One of several shared models that lie one after the other; mostly there is one.

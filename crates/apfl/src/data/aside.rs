@@ -107,6 +107,9 @@ impl Dataset for WithoutAside {
         shard.train = shard.train.gathered(&rest);
         Ok(Arc::new(shard))
     }
+    fn holds(&self, client: usize) -> bool {
+        self.whole.holds(client)
+    }
     fn held_out(&self, client: usize) -> Result<Option<Arc<Examples>>> {
         let shard = self.whole.shard(client)?;
         let (_, aside) = self.aside.split(client, shard.train.len());

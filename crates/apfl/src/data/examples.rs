@@ -307,6 +307,13 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
+    /// The same batch; without dropout's masks, as in evaluation, unless it is to be dropped.
+    #[must_use]
+    pub fn dropped_if(self, dropped: bool) -> Self {
+        let mask = if dropped { self.mask } else { 0 };
+        Self { mask, ..self }
+    }
+
     /// The features as numbers: the batch's own where they are, else made in `buffer`.
     pub fn numbers(&self, buffer: &'a mut Vec<f32>) -> &'a [f32] {
         match self.rows {

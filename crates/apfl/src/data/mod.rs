@@ -40,7 +40,6 @@ mod parquet;
 pub mod partition;
 #[doc(hidden)] // for the program and the tests
 pub mod qmnist;
-#[cfg(feature = "mpi")]
 pub(crate) mod roster;
 #[doc(hidden)] // for the program and the tests
 pub mod rows;
@@ -206,6 +205,17 @@ pub fn digest(dataset: &dyn Dataset) -> Result<String> {
     let mut sums = vec![sha256_of(words.as_bytes())];
     if files.is_empty() && !dataset.is_generated() {
         for client in 0..dataset.clients() {
+            if !dataset.holds(client) {
+                let (train, valid) = dataset.sizes(client);
+                let told = (
+                    dataset.name(client),
+                    train,
+                    valid,
+                    dataset.test_size(client),
+                );
+                sums.push(sha256_of(format!("{told:?}").as_bytes()));
+                continue;
+            }
             let shard = dataset.shard(client)?;
             sums.push(sha256_of(shard.name.as_bytes()));
             sums.push(shard.train.digest());
@@ -245,6 +255,23 @@ pub trait Dataset: Send + Sync {
     /// A client's data. Cheap where the data is in memory, made afresh where it is
     /// synthetic.
     fn shard(&self, client: usize) -> Result<Arc<Shard>>;
+
+    /// Whether `shard` has a client's data: not where it lives elsewhere.
+    fn holds(&self, _client: usize) -> bool {
+        true
+    }
+
+    /// The federation's training examples of every class.
+    fn class_counts(&self) -> Result<Vec<u64>> {
+        let classes = self.schema().task.classes();
+        let mut counts = vec![0; classes];
+        for client in 0..self.clients() {
+            let own = self.shard(client)?.train.class_counts(classes);
+            let both = counts.iter_mut().zip(own);
+            both.for_each(|(all, own)| *all += own);
+        }
+        Ok(counts)
+    }
 
     /// The training rows of a client that are held out of `shard`, where some are for a choice.
     fn held_out(&self, _client: usize) -> Result<Option<Arc<Examples>>> {

@@ -2,12 +2,49 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::partition::Dealing;
 use super::{Dataset, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 
+/// Name and sizes of a client, without its data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its training, validation and test examples.
+    pub rows: [usize; 3],
+}
+
+/// The roster of a federation whose clients live elsewhere, all of them or all but one.
+/// `classes`: its training examples of every class.
+pub fn roster(
+    members: &[Member],
+    schema: Schema,
+    classes: Vec<u64>,
+    own: Option<(usize, Arc<Shard>)>,
+) -> Arc<dyn Dataset> {
+    let mut shards = vec![None; members.len()];
+    if let Some((client, shard)) = own {
+        shards[client] = Some(shard);
+    }
+    Arc::new(Roster {
+        names: members.iter().map(|m| m.name.clone()).collect(),
+        sizes: members.iter().map(|m| (m.rows[0], m.rows[1])).collect(),
+        tests: members.iter().map(|m| m.rows[2]).collect(),
+        shards,
+        schema,
+        classes: Some(classes),
+        files: Vec::new(),
+        dealing: None,
+        notes: Vec::new(),
+    })
+}
+
 /// The data without the shards of clients that live elsewhere. Data that is generated is
 /// left as it is: nothing of it is in memory before it is asked for.
+#[cfg(feature = "mpi")]
 pub fn keep_own(
     dataset: Arc<dyn Dataset>,
     mine: impl Fn(usize) -> bool,
@@ -23,6 +60,7 @@ pub fn keep_own(
         tests: clients.clone().map(|k| dataset.test_size(k)).collect(),
         shards: clients.map(shard).collect::<Result<_>>()?,
         schema: dataset.schema().clone(),
+        classes: None,
         files: dataset.files(),
         dealing: dataset.dealing().cloned(),
         notes: dataset.notes(),
@@ -35,6 +73,7 @@ struct Roster {
     tests: Vec<usize>,
     shards: Vec<Option<Arc<Shard>>>,
     schema: Schema,
+    classes: Option<Vec<u64>>,
     files: Vec<SourceFile>,
     dealing: Option<Dealing>,
     notes: Vec<String>,
@@ -64,6 +103,13 @@ impl Dataset for Roster {
             ))
         };
         self.shards[client].clone().ok_or_else(elsewhere)
+    }
+    fn holds(&self, client: usize) -> bool {
+        self.shards[client].is_some()
+    }
+    fn class_counts(&self) -> Result<Vec<u64>> {
+        let elsewhere = || Error::data("the clients' classes are not known in this process");
+        self.classes.clone().ok_or_else(elsewhere)
     }
     fn files(&self) -> Vec<SourceFile> {
         self.files.clone()

@@ -11,9 +11,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Candidate, Pass};
+use crate::clients::Reply;
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
-use crate::pack::{Field, Pack, arrays_of};
+use crate::pack::{Field, ModelOnly, NumberType, Pack, arrays_of};
+use crate::params::Params;
 
 /// What the leader wants done. Clients are those of all ranks; each takes its own.
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,6 +79,8 @@ pub enum KeepOrder {
     Nothing,
     /// They come back with the scores: for one trust domain only.
     HandOver,
+    /// Whoever owns the client keeps them, out of the leader's sight.
+    There,
     /// They go into these files: personal, localized, local, and alone where there is one.
     In([SlotPlace; 3], Option<SlotPlace>),
 }
@@ -85,6 +89,7 @@ pub enum KeepOrder {
 pub type SlotPlace = (PathBuf, u64, usize);
 
 /// An order, and how many bytes come with it.
+#[cfg(feature = "mpi")]
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Envelope {
     pub order: Order,
@@ -92,7 +97,7 @@ pub struct Envelope {
 }
 
 /// What a client's reply has beside its update.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ReplyTail {
     pub tallies: Option<(Tallies, Tallies)>,
     pub candidates: Vec<(f64, Tallies)>,
@@ -101,7 +106,33 @@ pub struct ReplyTail {
     pub update: Vec<Field>,
 }
 
+impl ReplyTail {
+    /// A reply as the bytes of its update and the rest.
+    pub fn of<U: Pack>(reply: Reply<U>) -> (Vec<u8>, Self) {
+        let tail = Self {
+            tallies: reply.tallies,
+            candidates: reply.candidates,
+            mixing: reply.mixing,
+            steps: reply.steps,
+            update: reply.update.fields(),
+        };
+        (reply.update.to_bytes(), tail)
+    }
+
+    /// The reply again.
+    pub fn reply<U: Pack>(self, update: &[u8]) -> Result<Reply<U>> {
+        Ok(Reply {
+            update: unpacked(&self.update, update)?,
+            tallies: self.tallies,
+            candidates: self.candidates,
+            mixing: self.mixing,
+            steps: self.steps,
+        })
+    }
+}
+
 /// The end of a parcel: the sizes of the items in it, and whether it is the last.
+#[cfg(feature = "mpi")]
 #[derive(Default, Serialize, Deserialize)]
 pub struct ParcelTail {
     pub items: Vec<usize>,
@@ -110,6 +141,7 @@ pub struct ParcelTail {
 }
 
 /// What went wrong in another process: with its kind where a caller may want to know it.
+#[cfg(feature = "mpi")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Failure {
     /// [`Error::NonFinite`]
@@ -124,6 +156,7 @@ pub enum Failure {
     Other(String),
 }
 
+#[cfg(feature = "mpi")]
 impl Failure {
     /// What is told of an error by a process of that name.
     pub fn of(error: &Error, process: impl FnOnce() -> String) -> Self {
@@ -198,16 +231,26 @@ pub fn unpacked<P: Pack>(fields: &[Field], bytes: &[u8]) -> Result<P> {
         .map_err(|e| garbled(&e.to_string()))
 }
 
+/// A model, or several one after the other.
+pub fn params_of(bytes: &[u8]) -> Result<Params> {
+    let field = Field {
+        name: "model".into(),
+        kind: NumberType::F32,
+        len: bytes.len() / 4,
+    };
+    let one: ModelOnly = unpacked(&[field], bytes)?;
+    Ok(one.model)
+}
+
 fn garbled(why: &str) -> Error {
     Error::Engine(format!(
-        "a message of another rank cannot be read ({why}); do all ranks run the same program?"
+        "a message of another process cannot be read ({why}); do all run the same program?"
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pack::ModelOnly;
 
     #[test]
     fn a_reply_comes_back_from_its_bytes() {

@@ -60,7 +60,7 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         cohort: &[usize],
         score: bool,
         each: &mut (dyn FnMut(usize, Option<Reply<A::Update>>) + Send),
-    ) -> Result<()> {
+    ) -> Result<Vec<usize>> {
         self.pool.in_order(
             cohort.len(),
             |k| self.name(cohort[k]),
@@ -69,7 +69,8 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
                 each(cohort[k], reply);
                 Ok(())
             },
-        )
+        )?;
+        Ok(Vec::new())
     }
 
     fn score(

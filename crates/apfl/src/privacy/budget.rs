@@ -37,9 +37,9 @@ pub struct Spent {
     /// Whether the noise follows from the run's seed, so that who knows it can take it away.
     #[serde(default)]
     pub simulation: bool,
-    /// Rounds that were begun, lost and repeated after a resume: they count among the steps.
+    /// Rounds that were begun and lost to an interruption: they count among the steps.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub repeated: u64,
+    pub lost: u64,
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -190,7 +190,7 @@ impl Budget {
             clip: self.settings.clip,
             steps,
             simulation: self.settings.noise_seed == NoiseSeed::Seed,
-            repeated: self.ledger.as_ref().map_or(0, Ledger::repeated),
+            lost: 0,
         }
     }
 

@@ -116,10 +116,12 @@ impl Ledger {
         beside.map(|(_, entry)| entry.round).collect()
     }
 
-    /// Entries of rounds that were entered again.
-    pub fn repeated(&self) -> u64 {
+    /// Entries that no model came of, where a pass has come to that round: of rounds that were
+    /// entered again, and of later ones.
+    pub fn lost(&self, pass: u64, round: u64) -> u64 {
         let inner = self.inner();
-        (inner.entries.len() - inner.last.len()) as u64
+        let later = inner.last.range((pass, round + 1)..(pass + 1, 0)).count();
+        (inner.entries.len() - inner.last.len() + later) as u64
     }
 
     /// An error where a round up to that one is missing: what it cost is not known.
@@ -156,7 +158,8 @@ mod tests {
         for round in [1, 2, 3, 2, 3] {
             ledger.enter(0, round, Some((0.5, 40))).unwrap();
         }
-        assert_eq!((ledger.count(), ledger.repeated()), (5, 2));
+        assert_eq!((ledger.count(), ledger.lost(0, 3)), (5, 2));
+        assert_eq!(ledger.lost(0, 1), 4);
         assert_eq!(ledger.beside(0, 3), [2, 3]);
         assert_eq!(ledger.beside(0, 1), [2, 3, 2, 3]);
         let entries = ledger.inner().entries.clone();

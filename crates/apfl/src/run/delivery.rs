@@ -1,17 +1,19 @@
 //! Delivery: every client's last local round, its scores and models, and the summary.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use super::{Event, Finished, Watch};
+use super::{Event, Finished, Program, Watch, environment};
 use crate::choice::{Choice, Choices, Choosing, HeldOut, Pass};
 use crate::clients::{ClientModels, Delivered, Keep};
+use crate::engine::remote::Kept;
 use crate::error::{Error, Result};
 use crate::metrics::{Assessment, ByModel, Gain, Gathered, Scoring, Spread};
 use crate::store::run_dir::{
     Baseline, ChosenRecord, ClientRecord, Counts, HeldOutRecord, Part, Prior, RunDir, Summary,
     TotalGain,
 };
-use crate::training::{RoundRecord, Training};
+use crate::training::{RoundRecord, Setup, Training};
 
 /// Where a run writes what it leaves.
 pub(super) enum Output {
@@ -71,7 +73,7 @@ pub(super) fn deliver(
     if !receivers.is_empty() {
         go_on(Event::Delivering(receivers.len() as u64))?;
     }
-    let (receivers, skipped) = finite(training, receivers)?;
+    let (receivers, mut skipped) = finite(training, receivers)?;
     let names: Vec<String> = receivers.iter().map(|k| dataset.name(*k)).collect();
     let scoring = setup.world.scoring();
     let mut sums = Sums::new(scoring);
@@ -101,17 +103,22 @@ pub(super) fn deliver(
                 true => layout.mixture(),
                 false => layout.clone(),
             };
-            let layouts = setup.keep_models.then_some((&personal, layout));
+            let here = setup.keep_models && setup.engine.shares_models();
+            let layouts = here.then_some((&personal, layout));
             let alone = training.choosing().is_some_and(Choosing::has_alone);
             let mut files = directory.delivery(&names, layouts, alone)?;
             let (mut lines, keep) = files.parts();
-            let mut reached = 0;
+            let keep = kept(training, keep);
+            let mut reached = BTreeSet::new();
             training.deliver_to(&receivers, keep, &mut |delivered| {
-                lines.write(&record(&delivered))?;
-                reached += 1;
-                go_on(Event::Delivered(reached))
+                let record = record(&delivered);
+                if setup.engine.tells_scores() {
+                    lines.write(&record)?;
+                }
+                reached.insert(delivered.client);
+                go_on(Event::Delivered(reached.len() as u64))
             })?;
-            sums.require_all(receivers.len());
+            skipped.extend(absent(training, &receivers, &reached));
             files.commit()?;
             let summary = sums.summary(training, &skipped, output.seconds())?;
             directory.write_summary(&summary)?;
@@ -122,16 +129,19 @@ pub(super) fn deliver(
                 true => Keep::HandOver,
                 false => Keep::Nothing,
             };
+            let keep = kept(training, keep);
+            let mut reached = BTreeSet::new();
             let mut clients = Vec::new();
             let mut models: BTreeMap<String, ClientModels> = BTreeMap::new();
             training.deliver_to(&receivers, keep, &mut |mut delivered| {
                 clients.push(record(&delivered));
+                reached.insert(delivered.client);
                 if let Some(own) = delivered.models.take() {
                     models.insert(delivered.name, own);
                 }
                 go_on(Event::Delivered(clients.len() as u64))
             })?;
-            sums.require_all(receivers.len());
+            skipped.extend(absent(training, &receivers, &reached));
             let seconds = rounds.iter().map(|r| r.seconds).sum();
             let summary = sums.summary(training, &skipped, seconds)?;
             let shared = training.output();
@@ -139,6 +149,26 @@ pub(super) fn deliver(
         }
     };
     Ok(finished)
+}
+
+/// What becomes of models: over sites, each keeps its own.
+fn kept<'a>(training: &Training, keep: Keep<'a>) -> Keep<'a> {
+    let setup = training.setup();
+    match (setup.engine.shares_models(), setup.keep_models) {
+        (true, _) => keep,
+        (false, true) => Keep::There,
+        (false, false) => Keep::Nothing,
+    }
+}
+
+/// Those that delivery did not reach. Within one trust domain it reaches everybody, or there
+/// would be a hole in the files of models.
+fn absent(training: &Training, receivers: &[usize], reached: &BTreeSet<usize>) -> Vec<usize> {
+    let absent = receivers.iter().copied().filter(|k| !reached.contains(k));
+    let absent: Vec<usize> = absent.collect();
+    let shares = training.setup().engine.shares_models();
+    assert!(!shares || absent.is_empty(), "everybody was asked");
+    absent
 }
 
 /// Lets clients choose what they serve, where this training held rows out for it, and writes
@@ -165,7 +195,8 @@ fn choose(training: &mut Training, output: &Output) -> Result<()> {
 /// Who is delivered to, and who is left out because its loss is not finite. The files of
 /// models begin with the names in them, so this must be known before.
 fn finite(training: &mut Training, receivers: Vec<usize>) -> Result<(Vec<usize>, Vec<usize>)> {
-    if !training.setup().world.skip_nonfinite {
+    let setup = training.setup();
+    if !setup.world.skip_nonfinite || !setup.engine.shares_models() {
         return Ok((receivers, Vec::new()));
     }
     let mut finite = BTreeSet::new();
@@ -232,21 +263,33 @@ impl Sums {
         }
     }
 
-    /// An engine that leaves a client out would leave a hole in the files of models.
-    fn require_all(&self, receivers: usize) {
-        assert_eq!(self.reached, receivers, "everybody was asked");
-    }
-
     fn summary(self, training: &mut Training, skipped: &[usize], seconds: f64) -> Result<Summary> {
         let setup = training.setup().clone();
-        let over = |gathered: &Gathered| gathered.over(&self.scoring);
         let name = |client: &usize| setup.world.dataset.name(*client);
+        let prior = training
+            .choosing()
+            .filter(|_| !setup.choices.list.is_empty())
+            .map(|choosing| Prior::of(&setup.choices, choosing.prior));
         Ok(Summary {
             rounds: training.round(),
-            clients: self.clients,
             skipped: skipped.iter().map(name).collect(),
-            attackers: self.reached - self.clients,
             fingerprint: training.fingerprint()?,
+            prior,
+            privacy: training.privacy().map(|(spent, _)| spent),
+            seconds: seconds + setup.choices.seconds,
+            ..self.total()
+        })
+    }
+
+    /// The summary, as far as the clients alone make it.
+    fn total(self) -> Summary {
+        let over = |gathered: &Gathered| gathered.over(&self.scoring);
+        Summary {
+            rounds: 0,
+            clients: self.clients,
+            skipped: Vec::new(),
+            attackers: self.reached - self.clients,
+            fingerprint: String::new(),
             baseline: baseline(self.gathered.shared.valid(), &self.scoring),
             models: over(&self.gathered.shared).map(|shared| ByModel {
                 shared,
@@ -259,11 +302,6 @@ impl Sums {
                 sum(|(hits, _)| *hits) / sum(|(_, valid)| *valid)
             }),
             mixing: Spread::of(&self.mixing),
-            chosen: self.chosen,
-            prior: training
-                .choosing()
-                .filter(|_| !setup.choices.list.is_empty())
-                .map(|choosing| Prior::of(&setup.choices, choosing.prior)),
             alone: over(&self.alone),
             gain: (!self.gains.is_empty()).then(|| TotalGain {
                 part: match self.scoring.tested {
@@ -272,10 +310,53 @@ impl Sums {
                 },
                 gain: Gain::pooled(self.gains.iter()),
             }),
-            privacy: training.privacy().map(|(spent, _)| spent),
-            seconds: seconds + setup.choices.seconds,
-        })
+            chosen: self.chosen,
+            prior: None,
+            privacy: None,
+            seconds: 0.0,
+        }
     }
+}
+
+/// Writes what delivery left at a client's own site as a finished run of one client, so that
+/// its models can be used there without the server.
+pub(crate) fn write_site(
+    path: &Path,
+    spec: &str,
+    setup: &Setup,
+    program: &Program,
+    kept: &Kept,
+    (rounds, memory): (u64, String),
+    mixes_outputs: bool,
+) -> Result<()> {
+    let (delivered, shared) = kept;
+    let (schema, layout) = (setup.world.dataset.schema(), setup.world.model.layout());
+    let environment = environment::of(setup, program);
+    let directory = RunDir::create(path, spec, &[], schema, &environment)?;
+    directory.write_shared(layout, shared)?;
+    let personal = match mixes_outputs {
+        true => layout.mixture(),
+        false => layout.clone(),
+    };
+    let models = delivered.models.as_ref();
+    let alone = models.is_some_and(|models| models.alone.is_some());
+    let names = std::slice::from_ref(&delivered.name);
+    let layouts = models.map(|_| (&personal, layout));
+    let mut files = directory.delivery(names, layouts, alone)?;
+    let (mut lines, keep) = files.parts();
+    if let (Keep::In(slots), Some(models)) = (keep, models) {
+        slots.write(0, models)?;
+    }
+    let scoring = setup.world.scoring();
+    let mut sums = Sums::new(scoring);
+    sums.add(delivered, None, false);
+    lines.write(&record_of(delivered, None, rounds, false, &scoring))?;
+    files.commit()?;
+    directory.write_summary(&Summary {
+        rounds,
+        fingerprint: memory,
+        ..sums.total()
+    })
 }
 
 /// Validation errors of always answering the mean of a client's training examples.

@@ -38,8 +38,9 @@ use crate::error::{Error, Result};
 use crate::spec::{Plan, differences, prolonged};
 use crate::store::checkpoint::Checkpoints;
 use crate::store::lock::DirectoryLock;
+use crate::store::private;
+use crate::store::releases;
 use crate::store::run_dir::{InterruptedRun, RunDir};
-use crate::store::{private, releases};
 use crate::training::{RoundRecord, Setup, Training};
 
 mod builder;
@@ -55,6 +56,7 @@ pub use finished::Finished;
 
 use choice::Before;
 use delivery::Output;
+pub(crate) use delivery::write_site;
 
 /// A run that is ready to begin, or to go on.
 pub struct Run {
@@ -238,7 +240,7 @@ impl Run {
             RunDir::prolong(&path, &spec, &training.setup().notes)?;
         }
         RunDir::describe(&path, schema, &environment)?;
-        let output = Output::Directory(RunDir::reopen(&path, training.round())?);
+        let output = Output::Directory(RunDir::reopen(&path, training.written())?);
         if watch(Event::Found(&found)).is_break() {
             return Ok(Ended::Stopped(training.round()));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toml::Table;
 
-use super::{checks, theory};
+use super::{PlannedSites, checks, theory};
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::AlgorithmSpec;
 use crate::attack::{Attack, Attackers};
@@ -55,6 +55,8 @@ pub struct Plan {
     pub attack: Option<Attack>,
     /// What is protected, and how well.
     pub privacy: Option<PrivacySettings>,
+    /// The sites that clients live at, where they do.
+    pub sites: Option<PlannedSites>,
     /// Rounds to train.
     pub rounds: u64,
     /// How clients train.
@@ -140,7 +142,7 @@ pub struct PlannedEngine {
 }
 
 /// What a plan is carried out with.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Resources<'a> {
     /// The engine.
     pub engine: EngineKind,
@@ -162,8 +164,7 @@ impl Plan {
         let mut model: Arc<dyn Model> = Arc::from(self.architecture.build(dataset.schema())?);
         let w0 = self.initial(&*model)?;
         if self.class_weights {
-            let counts = class_counts(&*dataset)?;
-            let weights = balanced(&counts);
+            let weights = balanced(&class_counts(&*dataset)?);
             model = Arc::new(Weighted { model, weights });
         }
         self.setup_with_model(dataset, model, w0, on)
@@ -286,23 +287,14 @@ impl Plan {
 
 /// The federation's training examples of every class.
 fn class_counts(dataset: &dyn Dataset) -> Result<Vec<u64>> {
-    let classes = dataset.schema().task.classes();
-    if classes == 0 {
+    if dataset.schema().task.classes() == 0 {
         return Err(Error::Request(
             "training.class_weights: found \"balanced\", but the data's task is regression, which \
              has no classes; use \"none\""
                 .into(),
         ));
     }
-    let mut counts = vec![0; classes];
-    for client in 0..dataset.clients() {
-        let own = dataset.shard(client)?.train.class_counts(classes);
-        counts
-            .iter_mut()
-            .zip(own)
-            .for_each(|(all, own)| *all += own);
-    }
-    Ok(counts)
+    dataset.class_counts()
 }
 
 impl PlannedEngine {

@@ -127,6 +127,7 @@ impl Checkpoints {
             identity: self.identity.clone(),
             server,
             memories,
+            recorded: training.recorded().clone(),
         };
         manifest.write(&self.directory)?;
         self.kept.push(Kept { manifest, home });
@@ -253,6 +254,7 @@ impl Checkpoints {
         let mut server = TensorFile::open(&self.directory.join(&manifest.server.name))?;
         let (fields, _) = training.server_bytes();
         let arrays = read_arrays(&mut server, "", &fields)?;
+        training.restore_recorded(manifest.recorded.clone());
         training.restore_server(manifest.round, manifest.step, arrays)?;
 
         let clients = training.setup().world.dataset.clients();

@@ -12,6 +12,7 @@ use super::atomic::write_privately;
 use crate::digest::{hex, sha256_of_file};
 use crate::error::{Error, Result, at};
 use crate::spec::{differences, prolonged};
+use crate::training::Recorded;
 
 /// The format of checkpoints and of the run directory around them.
 pub const FORMAT: u32 = 2;
@@ -99,6 +100,9 @@ pub struct Manifest {
     pub server: Written,
     /// The clients' memories, oldest first.
     pub memories: Vec<Written>,
+    /// What of the run's course does not follow from its seed.
+    #[serde(default, skip_serializing_if = "Recorded::is_empty")]
+    pub recorded: Recorded,
 }
 
 /// The name of a round's manifest.

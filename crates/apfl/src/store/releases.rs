@@ -79,7 +79,7 @@ mod tests {
         second.enter(0, 3, None).unwrap();
         let third = Ledger::default();
         open(folder.path(), &third).unwrap();
-        assert_eq!((third.count(), third.repeated()), (4, 1));
+        assert_eq!((third.count(), third.lost(0, 3)), (4, 1));
 
         fs::write(&path, "{}\n").unwrap();
         let error = open(folder.path(), &Ledger::default()).unwrap_err();

@@ -9,23 +9,27 @@ use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
 use crate::choice::{Choices, Choosing, HeldOut};
+use crate::clients::Clients;
 #[cfg(feature = "mpi")]
 use crate::engine::Mpi;
-use crate::engine::{Engine, EngineKind, Threads};
+use crate::engine::remote::{Done, Errand, Kept, Place, carry_out};
+use crate::engine::{Engine, EngineKind, Remote, Threads};
 use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field};
 use crate::params::Params;
-use crate::privacy::{Level, Spent};
+use crate::privacy::{Ledger, Level, Spent};
 use crate::store::archive::{MemoryArchive, Written};
 
 mod aggregator;
 mod privacy;
 mod record;
+mod recorded;
 mod rounds;
 mod setup;
 
 pub use crate::clients::{ClientModels, Delivered, Keep, MemoryHome, World};
 pub use record::RoundRecord;
+pub use recorded::{Recorded, Waiting};
 use rounds::{Rounds, Typed};
 pub use setup::{DeliverTo, Setup, Weights};
 
@@ -83,7 +87,7 @@ impl Training {
 
     fn on_engine<A: Algorithm>(setup: Setup, algorithm: Arc<A>) -> Result<Self> {
         let (world, own) = (setup.world.clone(), algorithm.clone());
-        match setup.engine {
+        match setup.engine.clone() {
             EngineKind::Threads => {
                 let engine = Threads::new(world, own, setup.threads, &setup.home)?;
                 Self::with_engine(engine, setup, algorithm)
@@ -91,6 +95,10 @@ impl Training {
             #[cfg(feature = "mpi")]
             EngineKind::Mpi(cluster) => {
                 let engine = Mpi::new(cluster, world, own, setup.threads, &setup.home, setup.pass)?;
+                Self::with_engine(engine, setup, algorithm)
+            }
+            EngineKind::Remote(sites) => {
+                let engine = Remote::new(sites, world, own, setup.pass);
                 Self::with_engine(engine, setup, algorithm)
             }
         }
@@ -109,7 +117,8 @@ impl Training {
         })
     }
 
-    /// Trains one more round; `None` when all are done.
+    /// Trains one more round and returns its record; `None` when all are done. Where scores ride
+    /// on the next order the round after it is trained by then.
     pub fn next_round(&mut self) -> Result<Option<RoundRecord>> {
         self.rounds.next_round()
     }
@@ -192,12 +201,37 @@ impl Training {
         let budget = self.setup.privacy.as_ref()?;
         let exposures = self.setup.exposures(self.round(), self.rounds.rounds_of());
         let each = (budget.settings.level == Level::Example).then(|| budget.each(&exposures));
-        Some((budget.spent(&exposures), each))
+        let lost = |ledger: &Ledger| ledger.lost(self.setup.pass_number(), self.round());
+        let spent = Spent {
+            lost: self.setup.ledger().map_or(0, lost),
+            ..budget.spent(&exposures)
+        };
+        Some((spent, each))
     }
 
     /// The clients drawn in some rounds.
     pub fn drawn_in(&self, rounds: RangeInclusive<u64>) -> BTreeSet<usize> {
-        rounds.flat_map(|round| self.setup.cohort(round)).collect()
+        let recorded = self.rounds.recorded();
+        let of = |round: u64| {
+            let drawn = self.setup.cohort(round).into_iter();
+            drawn.filter(move |client| recorded.took_part(round, *client))
+        };
+        rounds.flat_map(of).collect()
+    }
+
+    /// What of its course does not follow from the seed.
+    pub fn recorded(&self) -> &Recorded {
+        self.rounds.recorded()
+    }
+
+    /// Gives it that back; before [`Training::restore_server`].
+    pub fn restore_recorded(&mut self, recorded: Recorded) {
+        self.rounds.restore_recorded(recorded);
+    }
+
+    /// Rounds whose records [`Training::next_round`] has returned.
+    pub fn written(&self) -> u64 {
+        self.round() - self.recorded().waiting.len() as u64
     }
 
     /// Rounds trained so far.
@@ -289,6 +323,33 @@ fn fitted<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<A> {
     let World { model, seed, .. } = &setup.world;
     let fitted = algorithm.for_run(model.layout(), *seed);
     fitted.map_err(|problem| Error::Request(format!("algorithm: {problem}")))
+}
+
+/// Carries out an errand at a client's own site; the setup is that of the site.
+pub(crate) fn at_site(
+    setup: Setup,
+    algorithm: &AlgorithmSpec,
+    place: Place<'_>,
+    errand: Errand,
+    payload: &[u8],
+) -> Result<(Vec<u8>, Done, Option<Kept>)> {
+    struct AtSite<'a>(Setup, Place<'a>, Errand, &'a [u8]);
+    impl AlgorithmVisitor for AtSite<'_> {
+        type Out = Result<(Vec<u8>, Done, Option<Kept>)>;
+        fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
+            let Self(setup, place, errand, payload) = self;
+            let mut algorithm = fitted(algorithm, &setup)?;
+            let mut world = setup.world;
+            if let Some((pass, choosing)) = errand.pass.zip(algorithm.choosing().cloned()) {
+                world = world.in_pass(&choosing, pass);
+                algorithm = algorithm.in_pass(pass).unwrap_or(algorithm);
+            }
+            let clients = Clients::new(world, Arc::new(algorithm), &MemoryHome::Ram)?;
+            carry_out(&clients, place, errand, payload)
+        }
+    }
+    let here = AtSite(setup, place, errand, payload);
+    algorithm.clone().accept(here)
 }
 
 /// Carries out the orders of a job's leader until there are no more; for ranks that do not

@@ -28,7 +28,7 @@ pub struct RoundRecord {
     /// αᵢ over the same clients after the round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,
-    /// Clients whose loss was not finite and who were left out.
+    /// Clients that were left out: their loss was not finite, or they did not answer.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub skipped: Vec<String>,
     /// With privacy, ε so far, the largest of all clients'; absent where it is infinite.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::aggregator::Aggregator;
-use super::{RoundRecord, Setup};
+use super::{Recorded, RoundRecord, Setup, Waiting};
 use crate::aggregation::optimizer::Moments;
 use crate::algorithm::Algorithm;
 use crate::choice::{Candidate, Choosing, HeldOut};
@@ -55,6 +55,8 @@ pub(super) trait Rounds: Send {
         clients: &[usize],
     ) -> Result<()>;
     fn fingerprint(&mut self, drawn: &[usize]) -> Result<String>;
+    fn recorded(&self) -> &Recorded;
+    fn restore_recorded(&mut self, recorded: Recorded);
 }
 
 pub(super) struct Typed<A: Algorithm, E> {
@@ -67,18 +69,21 @@ pub(super) struct Typed<A: Algorithm, E> {
     round: u64,
     step: u64,
     rounds_of: Vec<u32>,
+    recorded: Recorded,
     /// The last round.
     until: u64,
 }
 
 /// What a cohort's local rounds came to, beside the sum of its updates.
 struct Trained {
-    /// Those drawn whose loss stayed finite.
+    /// Those drawn who answered and whose loss stayed finite.
     cohort: Vec<usize>,
     /// Those of them that do not attack: scores are theirs.
     honest: Vec<usize>,
     /// Those drawn that were left out.
     skipped: Vec<usize>,
+    /// Those of them that did not answer.
+    absent: Vec<usize>,
     localized: Pool,
     personal: Pool,
     mixing: Vec<f64>,
@@ -108,6 +113,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             round: 0,
             step: 0,
             rounds_of: vec![0; clients],
+            recorded: Recorded::default(),
             until,
         })
     }
@@ -135,7 +141,8 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         let (mut mixing, mut skipped) = (Vec::new(), Vec::new());
         let (mut steps, mut bytes_up) = (0, 0);
         let mut updates = Aggregator::new(setup, &*self.algorithm, &self.server, round);
-        self.engine
+        let absent = self
+            .engine
             .train(round, sent, &cohort, score, &mut |client, reply| {
                 let Some(reply) = reply else {
                     skipped.push(client);
@@ -160,7 +167,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
                 steps = steps.max(reply.steps);
                 updates.add(client, reply.update);
             })?;
-        if skipped.len() == cohort.len() && !cohort.is_empty() {
+        if skipped.len() + absent.len() == cohort.len() && !cohort.is_empty() {
             return Err(Error::NonFinite {
                 client: setup.world.dataset.name(cohort[0]),
                 place: format!("in round {round}, as did that of every client drawn"),
@@ -168,6 +175,8 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             });
         }
         let fold = updates.finish()?;
+        skipped.extend(&absent);
+        skipped.sort_unstable();
         // Where there are several: the one with the least loss on the cohort's held-out rows.
         let best = candidates.iter().copied();
         let best = best.reduce(|best, next| if next.0 < best.0 { next } else { best });
@@ -180,6 +189,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             honest: cohort.iter().copied().filter(honest).collect(),
             cohort,
             skipped,
+            absent,
             localized,
             personal,
             mixing,
@@ -189,12 +199,9 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         Ok((fold, trained))
     }
 
-    /// The scores of the shared model after a round; `None` where there is nobody to score
-    /// it or the round is not evaluated.
-    fn score(&mut self, round: u64, clients: &[usize]) -> Result<Option<Pool>> {
-        if clients.is_empty() || !self.evaluates(round) {
-            return Ok(None);
-        }
+    /// The scores of the shared model after a round, where some clients are to score it; of
+    /// engines where they ride, those that came so far.
+    fn score(&mut self, round: u64, clients: &[usize]) -> Result<Pool> {
         let mut shared = Pool::default();
         let algorithm = &*self.algorithm;
         let one = || algorithm.shared(&self.server);
@@ -203,23 +210,66 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             .score(round, model, clients, &mut |_, tallies| {
                 shared.add(&tallies)
             })?;
-        Ok(Some(shared))
+        Ok(shared)
     }
 
-    /// What is written down of a round.
-    fn record(
-        &self,
-        trained: Trained,
-        shared: Option<Pool>,
-        sent: u64,
-        started: Instant,
-    ) -> RoundRecord {
-        let setup = &*self.setup;
+    /// Takes in scores that rode on an order, or come by one of their own.
+    fn take_scores(&mut self, alone: bool) -> Result<()> {
+        let regression = self.setup.regression();
+        let missing = |waiting: &&mut Waiting| waiting.pools.is_some();
+        let Some(waiting) = self.recorded.waiting.iter_mut().find(missing) else {
+            return Ok(());
+        };
+        let pools = waiting.pools.get_or_insert_default();
+        self.engine
+            .scored(alone, &mut |_, tallies| pools.shared.add(&tallies))?;
+        waiting.complete(regression);
+        Ok(())
+    }
+
+    /// One round, as far as its record can be written.
+    fn round_of(&mut self, round: u64) -> Result<Waiting> {
+        self.setup.enter(round)?;
+        let started = Instant::now();
+        let sent = self.algorithm.broadcast(&self.server);
+        let (fold, mut trained) = self.train(round, &sent)?;
+        self.take_scores(false)?;
+        self.finish(fold);
+        let scorers = match self.evaluates(round) {
+            true => trained.honest.clone(),
+            false => Vec::new(),
+        };
+        let shared = match scorers.is_empty() {
+            true => None,
+            false => Some(self.score(round, &scorers)?),
+        };
         let pools = shared.map(|shared| ByModel {
             shared,
             localized: trained.localized,
             personal: trained.personal,
         });
+        self.round = round;
+        self.step += trained.steps;
+        if !trained.absent.is_empty() {
+            let absent = std::mem::take(&mut trained.absent);
+            self.recorded.absent.insert(round, absent);
+        }
+        self.count(round..=round);
+        let record = self.record(trained, sent.bytes() as u64, started);
+        let mut waiting = Waiting {
+            record,
+            pools,
+            scorers,
+        };
+        if !self.engine.rides() {
+            waiting.complete(self.setup.regression());
+        }
+        Ok(waiting)
+    }
+
+    /// What is written down of a round, but for its scores.
+    fn record(&self, trained: Trained, sent: u64, started: Instant) -> RoundRecord {
+        let setup = &*self.setup;
         let name = |client: &usize| setup.world.dataset.name(*client);
         RoundRecord {
             round: self.round,
@@ -227,8 +277,8 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             cohort: trained.cohort.len(),
             attackers: trained.cohort.len() - trained.honest.len(),
             seconds: started.elapsed().as_secs_f64(),
-            scores: pools.map(|pools| pools.map(|p| p.sum.scores(setup.regression()))),
-            worst: pools.map(|pools| pools.map(|p| p.worst)),
+            scores: None,
+            worst: None,
             mixing: Spread::of(&trained.mixing),
             skipped: trained.skipped.iter().map(name).collect(),
             epsilon: self.epsilon(),
@@ -252,7 +302,8 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
     fn count(&mut self, rounds: std::ops::RangeInclusive<u64>) {
         for round in rounds {
             for client in self.setup.cohort(round) {
-                self.rounds_of[client] += 1;
+                let took_part = self.recorded.took_part(round, client);
+                self.rounds_of[client] += u32::from(took_part);
             }
         }
     }
@@ -276,21 +327,29 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
     }
 
     fn next_round(&mut self) -> Result<Option<RoundRecord>> {
-        if self.round >= self.until {
-            return Ok(None);
+        loop {
+            let first = self.recorded.waiting.front();
+            if first.is_some_and(|waiting| waiting.pools.is_none()) {
+                let whole = self.recorded.waiting.pop_front();
+                return Ok(whole.map(|waiting| waiting.record));
+            }
+            match (self.round < self.until, first.is_some()) {
+                (true, _) => {
+                    let waiting = self.round_of(self.round + 1)?;
+                    self.recorded.waiting.push_back(waiting);
+                }
+                (false, true) => self.take_scores(true)?,
+                (false, false) => return Ok(None),
+            }
         }
-        let round = self.round + 1;
-        self.setup.enter(round)?;
-        let started = Instant::now();
-        let sent = self.algorithm.broadcast(&self.server);
-        let (fold, trained) = self.train(round, &sent)?;
-        self.finish(fold);
-        let shared = self.score(round, &trained.honest)?;
-        self.round = round;
-        self.step += trained.steps;
-        self.count(round..=round);
-        let record = self.record(trained, shared, sent.bytes() as u64, started);
-        Ok(Some(record))
+    }
+
+    fn recorded(&self) -> &Recorded {
+        &self.recorded
+    }
+
+    fn restore_recorded(&mut self, recorded: Recorded) {
+        self.recorded = recorded;
     }
 
     fn deliver(
@@ -376,6 +435,11 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         }
         self.count(1..=round);
         self.until = self.setup.last_round(round, &self.rounds_of);
+        // Scores that rode are asked for again.
+        let missing = self.recorded.waiting.iter().find(|w| w.pools.is_some());
+        if let Some(waiting) = missing.cloned() {
+            self.score(waiting.record.round, &waiting.scorers)?;
+        }
         Ok(())
     }
 

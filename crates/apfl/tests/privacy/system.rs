@@ -6,6 +6,7 @@ use std::path::Path;
 use apfl::privacy::Mechanism;
 use apfl::run::{Ended, Event, Finished, Run};
 use apfl::spec::{Plan, Resources};
+use tempfile::TempDir;
 
 use super::plan;
 
@@ -54,7 +55,8 @@ fn releases(path: &Path) -> usize {
     text.lines().count()
 }
 
-fn finished(settings: &[&str], killed: &[u64]) -> (Finished, usize) {
+/// A run that was killed and resumed, with its entries, and the directory that holds it.
+fn finished(settings: &[&str], killed: &[u64]) -> (Finished, usize, TempDir) {
     let plan = plan(settings);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
@@ -62,7 +64,7 @@ fn finished(settings: &[&str], killed: &[u64]) -> (Finished, usize) {
         killed_after(&plan, &path, *rounds);
     }
     let finished = run(&plan, &path).train().unwrap();
-    (finished, releases(&path))
+    (finished, releases(&path), directory)
 }
 
 /// Checkpoints after rounds 2, 4 and 6. Killed after 3 and again after 5, the run begins rounds
@@ -78,13 +80,13 @@ fn rounds_that_are_repeated_count_again() {
         "checkpoint.every=2",
         "federation.participation=0.5",
     ];
-    let (whole, entered) = finished(&half, &[]);
+    let (whole, entered, _) = finished(&half, &[]);
     let whole = whole.summary.privacy.unwrap();
-    assert_eq!((entered, whole.steps, whole.repeated), (6, 6, 0));
+    assert_eq!((entered, whole.steps, whole.lost), (6, 6, 0));
     assert!(!whole.simulation);
-    let (resumed, entered) = finished(&half, &[3, 5]);
+    let (resumed, entered, _directory) = finished(&half, &[3, 5]);
     let spent = resumed.summary.privacy.clone().unwrap();
-    assert_eq!((entered, spent.steps, spent.repeated), (8, 8, 2));
+    assert_eq!((entered, spent.steps, spent.lost), (8, 8, 2));
     let cost = Mechanism {
         noise: 2.0,
         sampling: 0.5,
@@ -96,8 +98,8 @@ fn rounds_that_are_repeated_count_again() {
     // By example: everybody who was in rounds 3 and 5 again.
     let privacy = of("example");
     let all = [&privacy, "checkpoint.every=2"];
-    let (whole, _) = finished(&all, &[]);
-    let (resumed, entered) = finished(&all, &[3, 5]);
+    let (whole, ..) = finished(&all, &[]);
+    let (resumed, entered, _directory) = finished(&all, &[3, 5]);
     let (whole, spent) = (
         whole.summary.privacy.unwrap(),
         resumed.summary.privacy.clone().unwrap(),
@@ -117,9 +119,9 @@ fn a_run_ends_before_epsilon_is_exceeded_also_where_rounds_were_repeated() {
         "checkpoint.every=2",
         "federation.participation=0.5",
     ];
-    let (resumed, entered) = finished(&settings, &[3, 3]);
+    let (resumed, entered, _directory) = finished(&settings, &[3, 3]);
     let spent = resumed.summary.privacy.clone().unwrap();
-    assert_eq!((entered, spent.steps, spent.repeated), (6, 6, 2));
+    assert_eq!((entered, spent.steps, spent.lost), (6, 6, 2));
     assert!(spent.epsilon.unwrap() <= 2.0);
     assert_eq!(resumed.summary.rounds, 4);
     let rounds = resumed.rounds().unwrap();
@@ -185,7 +187,7 @@ fn the_passes_of_a_choice_are_paid_for_together() {
         let spent = run.summary.privacy.clone().unwrap();
         let repeated = if killed { 3 } else { 0 };
         assert_eq!(
-            (spent.steps, spent.repeated),
+            (spent.steps, spent.lost),
             (18 + repeated, repeated),
             "{seed}"
         );

@@ -2,7 +2,6 @@
 
 use super::options::{AlphaGradient, AlphaOn, Every, Mix, Options, Order, Rate, VDropout};
 use super::{Apfl, Memory};
-use crate::data::Batch;
 use crate::model::Step;
 use crate::params::{Params, axpy, dot_difference, mix, project};
 use crate::site::{Part, Site};
@@ -18,12 +17,9 @@ impl Rate {
 }
 
 impl Options {
-    /// The batch as v's passes see it.
-    fn of_v<'a>(&self, batch: &Batch<'a>, round: u64) -> Batch<'a> {
-        match self.v_dropout {
-            VDropout::FirstRound if round > 1 => Batch { mask: 0, ..*batch },
-            _ => *batch,
-        }
+    /// Whether dropout acts on v's passes.
+    fn drops_v(&self, round: u64) -> bool {
+        self.v_dropout != VDropout::FirstRound || round == 1
     }
 
     /// w ← w − η∇f(w; ξ), within the ball: the same step as FedAvg's.
@@ -70,7 +66,7 @@ impl Options {
         };
         let round = site.round();
         let loss = site.on_batch(|model, batch, ws| {
-            let of_v = &self.of_v(batch, round);
+            let of_v = &batch.dropped_if(self.drops_v(round));
             let at = match self.mix {
                 Mix::Parameters => {
                     model.forward(v_bar, of_v, ws);
@@ -161,7 +157,7 @@ impl Options {
                 let along_outputs = site.on_batch(|model, batch, ws| {
                     model.forward(w, batch, ws);
                     let of_w = ws.outputs.clone();
-                    model.forward(v, &self.of_v(batch, round), ws);
+                    model.forward(v, &batch.dropped_if(self.drops_v(round)), ws);
                     dot_difference(&ws.outputs, &of_w, delta)
                 });
                 match self.l2_on_v {

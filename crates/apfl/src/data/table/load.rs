@@ -23,10 +23,10 @@ use crate::moments::Moments;
 /// A table of which everything is known but the numbers themselves: who has which row, and
 /// every client's survey of its training rows.
 pub struct Surveyed {
-    layout: Layout,
+    pub(super) layout: Layout,
     records: Records,
-    parts: Parts,
-    surveys: Vec<Survey>,
+    pub(super) parts: Parts,
+    pub(super) surveys: Vec<Survey>,
     samples: Samples,
     dealing: Option<Dealing>,
     files: Vec<SourceFile>,
@@ -58,6 +58,52 @@ impl Surveyed {
     /// Every client's survey, in the same order.
     pub fn surveys(&self) -> &[Survey] {
         &self.surveys
+    }
+
+    /// An error that shows the cells where a column of one client has numbers and text: what
+    /// kind of column it is need not be asked of others.
+    pub fn require_unmixed(&self) -> Result<()> {
+        let mut troubles = Troubles::new(self.troubles.place());
+        for (k, name) in self.layout.names.iter().enumerate() {
+            let mixed = |survey: &Survey| {
+                let seen = &survey.columns[k];
+                let words = seen.words.as_ref();
+                words.is_some_and(|words| words.texts > 0 && seen.numbers.n + words.huge > 0)
+            };
+            if !self.layout.categorical[k] && self.surveys.iter().any(mixed) {
+                let why = "has numbers and text; name the texts in data.missing if they mean \
+                           \"not known\", or the column in data.categorical";
+                troubles.note(self.samples.told(k, name, why));
+            }
+        }
+        troubles.check()
+    }
+
+    /// Training, validation and test rows of a client, by its place among those that take part.
+    pub fn rows(&self, client: usize) -> [usize; 3] {
+        self.parts.kept[client].1
+    }
+
+    /// The same with its columns in another order; an error where they are others.
+    pub fn in_order(mut self, columns: &[String]) -> Result<Self> {
+        let names = &self.layout.names;
+        let place = |name: &String| names.iter().position(|own| own == name);
+        let order: Option<Vec<usize>> = columns.iter().map(place).collect();
+        let Some(order) = order.filter(|order| order.len() == names.len()) else {
+            return Err(Error::data(format!(
+                "the columns are {}; the federation agreed on {}",
+                names.join(", "),
+                columns.join(", ")
+            )));
+        };
+        let layout = &mut self.layout;
+        layout.features = order.iter().map(|k| layout.features[*k]).collect();
+        layout.categorical = order.iter().map(|k| layout.categorical[*k]).collect();
+        layout.names = columns.to_vec();
+        for survey in &mut self.surveys {
+            survey.columns = order.iter().map(|k| survey.columns[*k].clone()).collect();
+        }
+        Ok(self)
     }
 
     /// An error where rows could not be read.
@@ -169,6 +215,9 @@ impl Table {
         columns: &[String],
         all: &Survey,
     ) -> std::result::Result<Agreed, Vec<(Option<usize>, String)>> {
+        let mut all = all.clone();
+        self.declared.apply(columns, &mut all);
+        let all = &all;
         let mut refused = Vec::new();
         let task = match self.task(all) {
             Ok(task) => task,
@@ -384,7 +433,7 @@ impl Table {
     }
 
     /// Reads all rows once more; `each` says whether to go on.
-    fn again(
+    pub(super) fn again(
         &self,
         source: &dyn TableSource,
         count: usize,

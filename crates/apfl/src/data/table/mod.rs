@@ -7,9 +7,11 @@
 use std::path::PathBuf;
 
 mod columns;
+mod declared;
 mod features;
 mod load;
 mod preparation;
+mod rare;
 mod records;
 mod settings;
 mod source;
@@ -19,9 +21,11 @@ mod troubles;
 mod value;
 
 pub use columns::{Column, Columns};
+pub use declared::Declared;
 pub use features::{Asked, Question, read_features};
 pub use load::{Agreed, Surveyed};
 pub use preparation::{Encoding, Preparation, PreparedColumn, Scale, Standardize, Strange};
+pub use rare::RARE;
 pub(super) use settings::KIND;
 pub use source::{Files, Stream, TableSource, header_for};
 pub use survey::{ColumnSurvey, MOST_CATEGORIES, Survey, Words};
@@ -57,6 +61,8 @@ pub struct Table {
     pub missing: Vec<String>,
     /// Whether, and by whose moments, numbers are brought to mean 0 and deviation 1.
     pub standardize: Standardize,
+    /// What is known of it beforehand.
+    pub declared: Box<Declared>,
     /// How a table without clients is dealt to clients.
     pub partition: Option<Partition>,
     /// Seed, held-out shares and least number of examples.
@@ -72,9 +78,42 @@ pub enum ClientOf {
     File,
     /// Nobody: rows are dealt by a partition.
     Nobody,
+    /// One client, at its own site.
+    Only {
+        /// Its name.
+        name: String,
+        /// Its place among all clients.
+        place: usize,
+        /// The column that names it, where there is one.
+        column: Option<String>,
+    },
 }
 
 impl Table {
+    /// The table of one client at its own site, who stands at `place` among all.
+    pub fn at_site(&self, path: PathBuf, name: &str, place: usize) -> Self {
+        Self {
+            paths: vec![path],
+            client: ClientOf::Only {
+                name: name.into(),
+                place,
+                column: match &self.client {
+                    ClientOf::Column(column) => Some(column.clone()),
+                    _ => None,
+                },
+            },
+            ..self.clone()
+        }
+    }
+
+    /// A client's place among all of the federation, by its place in this table.
+    fn place(&self, client: usize) -> usize {
+        match self.client {
+            ClientOf::Only { place, .. } => place,
+            _ => client,
+        }
+    }
+
     /// The files of the spec.
     pub fn files(&self) -> Files<'_> {
         Files {

@@ -108,7 +108,10 @@ impl Table {
         };
         self.all_there(&seen, header).map_err(error)?;
         let client = match &self.client {
-            ClientOf::Nobody | ClientOf::File => None,
+            ClientOf::Nobody | ClientOf::File | ClientOf::Only { column: None, .. } => None,
+            ClientOf::Only {
+                column: Some(name), ..
+            } => Some(need("client", name, "")?),
             ClientOf::Column(name) => Some(need(
                 "client",
                 name,
@@ -292,6 +295,14 @@ impl Table {
                 Some(path) => stem(path),
                 None => return Err(": it is in no file, as data.client asks for".into()),
             },
+            (ClientOf::Only { name: own, .. }, k) => {
+                if let Some(k) = k
+                    && name(k, "client")? != *own
+                {
+                    return Err(format!(": the row is of another client than '{own}'"));
+                }
+                own.clone()
+            }
             (_, Some(k)) => name(k, "client")?,
             (_, None) => String::new(),
         };

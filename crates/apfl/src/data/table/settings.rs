@@ -3,7 +3,7 @@
 use toml::Value;
 
 use super::value::{MISSING, name_of};
-use super::{ClientOf, Standardize, Table};
+use super::{ClientOf, Declared, Standardize, Table};
 use crate::data::partition::Partition;
 use crate::data::{Common, Source, SourceKind};
 use crate::settings::{Kind, Section, shown};
@@ -51,6 +51,15 @@ pub(in crate::data) const KIND: SourceKind = Kind {
             "the columns' names, where the file's first line does not say them",
         ),
         (
+            "# categories = { sex = [\"F\", \"M\"] }",
+            "a category's values, where they shall not be looked for",
+        ),
+        ("# classes = [\"healthy\", \"ill\"]", "the labels, likewise"),
+        (
+            "# moments = { age = { mean = 54.0, deviation = 9.0 } }",
+            "mean and deviation of a number, likewise",
+        ),
+        (
             "# label_map = { \"0\" = \"healthy\", \"*\" = \"ill\" }",
             "other names for labels; * is every other one",
         ),
@@ -94,6 +103,15 @@ impl Table {
         if regression && !label_map.is_empty() {
             s.problem("label_map", "regression has numbers, no labels to name");
         }
+        let declared = Declared::read(s);
+        if regression && declared.classes.is_some() {
+            s.problem("classes", "regression has numbers, no classes");
+        }
+        let mut categorical = s.texts("categorical", &[]);
+        let more = declared.categories.keys();
+        let more = more.filter(|name| !categorical.contains(name)).cloned();
+        let more: Vec<String> = more.collect();
+        categorical.extend(more);
         let header = s.has("header").then(|| s.texts("header", &[]));
         if header.as_ref().is_some_and(Vec::is_empty) {
             s.problem("header", "found none, allowed are the names of all columns");
@@ -110,7 +128,8 @@ impl Table {
             split_required,
             regression,
             ignore: s.texts("ignore", &[]),
-            categorical: s.texts("categorical", &[]),
+            categorical,
+            declared: Box::new(declared),
             missing: s.texts("missing", &MISSING),
             standardize: read_standardize(s),
             header,

@@ -40,8 +40,8 @@ impl TableSource for Files<'_> {
     fn open(&self) -> Result<Box<dyn RowReader + '_>> {
         let Some(first) = self.paths.first() else {
             return Err(Error::data(
-                "data.path names no file: the run's rows came from memory; give them again, as in \
-                 apfl.train(resume=…, data=frame)",
+                "data.path names no file: the run's rows came from memory (give them again, as in \
+                 apfl.train(resume=…, data=frame)) or are at sites (docs/FEDERATION.md)",
             ));
         };
         let rows = open_with(first, self.header)?;

@@ -68,7 +68,7 @@ impl Table {
                     rows.len(),
                     [common.validation, common.test],
                     common.seed,
-                    client as u64,
+                    self.place(client) as u64,
                 );
                 for (held, part) in [(valid, Part::Valid), (test, Part::Test)] {
                     for k in held {

@@ -30,7 +30,7 @@ mod placement;
 mod rank_files;
 mod serve;
 
-use super::message::{KeepOrder, Order, ReplyTail, decode, split, unpacked};
+use super::message::{KeepOrder, Order, ReplyTail, decode, split};
 pub use agreement::{Facts, Leader};
 pub use cluster::{Cluster, Membership};
 use mailbox::Mailbox;
@@ -136,7 +136,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
         cohort: &[usize],
         score: bool,
         each: &mut (dyn FnMut(usize, Option<Reply<A::Update>>) + Send),
-    ) -> Result<()> {
+    ) -> Result<Vec<usize>> {
         let order = Order::Train {
             round,
             sent: sent.fields(),
@@ -149,22 +149,14 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             |clients, k, scratch| clients.train(cohort[k], round, sent, score, scratch),
             |bytes| {
                 let (body, tail): (_, Option<ReplyTail>) = split(bytes)?;
-                let reply = tail.map(|tail| {
-                    Ok(Reply {
-                        update: unpacked(&tail.update, body)?,
-                        tallies: tail.tallies,
-                        candidates: tail.candidates,
-                        mixing: tail.mixing,
-                        steps: tail.steps,
-                    })
-                });
-                reply.transpose()
+                tail.map(|tail| tail.reply(body)).transpose()
             },
             |k, reply| {
                 each(cohort[k], reply);
                 Ok(())
             },
-        )
+        )?;
+        Ok(Vec::new())
     }
 
     fn score(
@@ -243,6 +235,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             keep: match keep {
                 Keep::Nothing => KeepOrder::Nothing,
                 Keep::HandOver => KeepOrder::HandOver,
+                Keep::There => KeepOrder::There,
                 Keep::In(files) => KeepOrder::In(
                     [&files.personal, &files.localized, &files.local].map(place),
                     files.alone.as_ref().map(place),

@@ -11,12 +11,11 @@ use crate::choice::Pass;
 use crate::clients::{Clients, Keep, MemoryHome, ModelFiles, World};
 use crate::engine::message::{
     Envelope, Failure, KeepOrder, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined,
-    unpacked,
+    params_of, unpacked,
 };
 use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
-use crate::pack::{Field, NumberType, Pack};
-use crate::params::Params;
+use crate::pack::Field;
 use crate::site::Scratch;
 use crate::store::archive::{ArchiveDirectory, MemoryArchive};
 use crate::store::slots::Slots;
@@ -108,14 +107,8 @@ impl<A: Algorithm> Here<'_, A> {
                     Ok(match reply {
                         None => joined(Vec::new(), &None::<ReplyTail>),
                         Some(reply) => {
-                            let tail = ReplyTail {
-                                tallies: reply.tallies,
-                                candidates: reply.candidates,
-                                mixing: reply.mixing,
-                                steps: reply.steps,
-                                update: reply.update.fields(),
-                            };
-                            joined(reply.update.to_bytes(), &Some(tail))
+                            let (update, tail) = ReplyTail::of(reply);
+                            joined(update, &Some(tail))
                         }
                     })
                 });
@@ -155,6 +148,7 @@ impl<A: Algorithm> Here<'_, A> {
                 let (hand_over, files) = match keep {
                     KeepOrder::Nothing => (Keep::Nothing, None),
                     KeepOrder::HandOver => (Keep::HandOver, None),
+                    KeepOrder::There => (Keep::There, None),
                     KeepOrder::In(places, alone) => (Keep::Nothing, Some(open(places, alone)?)),
                 };
                 let keep = files.as_ref().map_or(hand_over, Keep::In);
@@ -297,15 +291,4 @@ fn open(
         local: open(local)?,
         alone: alone.map(open).transpose()?,
     })
-}
-
-/// A model, or several one after the other.
-fn params_of(bytes: &[u8]) -> Result<Params> {
-    let field = Field {
-        name: "model".into(),
-        kind: NumberType::F32,
-        len: bytes.len() / 4,
-    };
-    let one: crate::pack::ModelOnly = unpacked(&[field], bytes)?;
-    Ok(one.model)
 }

@@ -137,7 +137,7 @@ pub struct Summary {
     pub attackers: usize,
     /// A hash of the whole state of training.
     pub fingerprint: String,
-    /// Clients whose loss was not finite at delivery and who were left out.
+    /// Clients that were left out of delivery: their loss was not finite, or they did not answer.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub skipped: Vec<String>,
     /// The three models over those clients; absent where there are none.

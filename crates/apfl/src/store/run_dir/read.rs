@@ -72,11 +72,24 @@ pub struct FinishedRun {
     pub plan: Plan,
     /// What its inputs look like.
     pub schema: Schema,
+    /// The one client it is of, where it is what delivery left at a site.
+    pub site: Option<String>,
 }
 
 impl FinishedRun {
-    /// Opens a run directory; the run must be finished.
+    /// Opens a run directory; the run must be finished. A site's state directory is opened as
+    /// what delivery left there.
     pub fn open(path: &Path) -> Result<Self> {
+        let left = path.join("run");
+        if path.join("memories").is_dir() && !path.join("spec.toml").exists() {
+            if !left.exists() {
+                let problem = "nothing was delivered to this site yet";
+                return Err(Error::in_file(path, problem));
+            }
+            let mut run = Self::open(&left)?;
+            run.site = run.clients()?.into_iter().next();
+            return Ok(run);
+        }
         let text = |name: &str| {
             let file = path.join(name);
             fs::read_to_string(&file).map_err(|source| match source.kind() {
@@ -106,6 +119,7 @@ impl FinishedRun {
             path: path.into(),
             plan,
             schema,
+            site: None,
         })
     }
 

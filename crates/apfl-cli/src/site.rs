@@ -1,0 +1,89 @@
+//! `apfl site`: a site's own state, for its operator.
+
+use std::path::Path;
+
+use apfl::error::Result;
+use apfl::federation::{Node, SiteStatus};
+use serde::Serialize;
+
+use crate::args;
+use crate::output::{print, print_json};
+
+/// `--json`
+#[derive(Serialize)]
+struct Document {
+    proposed: Option<String>,
+    accepted: Option<String>,
+    agreement: Option<String>,
+    sites: Vec<String>,
+    memories: Vec<u64>,
+    delivered: bool,
+    log: Vec<String>,
+}
+
+/// Shows a site's state, or accepts what was proposed.
+pub fn site(command: &args::Site) -> Result<()> {
+    match command {
+        args::Site::Status { state, json } => status(state, *json),
+        args::Site::Accept { state } => {
+            let hash = Node::accept(state)?;
+            print(&format!("terms {hash} accepted\n"))
+        }
+    }
+}
+
+fn status(state: &Path, json: bool) -> Result<()> {
+    let SiteStatus {
+        proposed,
+        accepted,
+        agreement,
+        memories,
+        delivered,
+        log,
+        ..
+    } = Node::status(state)?;
+    if json {
+        let (agreement, sites) = agreement.unzip();
+        return print_json(&Document {
+            proposed,
+            accepted,
+            agreement,
+            sites: sites.unwrap_or_default(),
+            memories,
+            delivered,
+            log,
+        });
+    }
+    let none = || "none".to_string();
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| text += &format!("{name:<10} {value}\n");
+    match proposed == accepted {
+        true => {}
+        false => {
+            let hash = proposed.unwrap_or_else(none);
+            let how = format!("{hash}  (proposal.toml; apfl site accept)");
+            line("proposed", how);
+        }
+    }
+    line("accepted", accepted.unwrap_or_else(none));
+    match agreement {
+        None => line("agreement", none()),
+        Some((hash, sites)) => {
+            line("agreement", hash);
+            line("sites", sites.join(", "));
+        }
+    }
+    let rounds: Vec<String> = memories.iter().map(u64::to_string).collect();
+    let rounds = match rounds.is_empty() {
+        true => none(),
+        false => format!("of rounds {}", rounds.join(", ")),
+    };
+    line("memories", rounds);
+    let models = match delivered {
+        true => "run/: apfl predict and apfl export use them".into(),
+        false => none(),
+    };
+    line("models", models);
+    log.iter().for_each(|entry| text += &format!("  {entry}\n"));
+    print(&text)
+}

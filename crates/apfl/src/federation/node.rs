@@ -1,0 +1,339 @@
+//! A site's node: answers letters with the site's own table and state.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::agreement::{Agreement, Terms, Told, over_sites};
+use super::state::{SiteStatus, State};
+use crate::data::roster::roster;
+use crate::data::table::{Surveyed, Table};
+use crate::digest::{digest_of_pieces, hex};
+use crate::engine::message::{decode, encode, joined, split};
+use crate::engine::remote::{Answer, Ask, Done, Errand, Fruit, Place};
+use crate::error::{Error, Result, SiteCode};
+use crate::model::kernels::lanes;
+use crate::privacy::NoiseSeed;
+use crate::run::{Program, write_site};
+use crate::spec::{Plan, PlannedSites, Resources};
+use crate::store::archive::ArchiveDirectory;
+use crate::store::lock::DirectoryLock;
+use crate::training::at_site;
+
+/// How long a letter waits for the one before it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Whose consent the first terms need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accept {
+    /// The operator's, who has read `proposal.toml` ([`Node::accept`]).
+    Operator,
+    /// Nobody's: the first terms are taken.
+    First,
+    /// Only terms of the hash that is in that file.
+    File(PathBuf),
+}
+
+/// A site, as its operator describes it: nothing of this comes from the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The client's name.
+    pub client: String,
+    /// Its table.
+    pub data: PathBuf,
+    /// Its state directory.
+    pub state: PathBuf,
+    /// Whose consent is needed.
+    pub accept: Accept,
+}
+
+/// A site's node, while it has the state directory to itself.
+#[derive(Debug)]
+pub struct Node {
+    site: Site,
+    state: State,
+    program: Program,
+    _lock: DirectoryLock,
+}
+
+impl Node {
+    /// Opens a site's state directory, made where it is not there. Waits a little for another
+    /// node that has it.
+    pub fn open(site: Site, program: Program) -> Result<Self> {
+        let state = State(site.state.clone());
+        state.create()?;
+        let since = Instant::now();
+        let lock = loop {
+            match DirectoryLock::take(&site.state) {
+                Err(Error::InUse { .. }) if since.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                other => break other?,
+            }
+        };
+        Ok(Self {
+            site,
+            state,
+            program,
+            _lock: lock,
+        })
+    }
+
+    /// Answers a letter. What went wrong, if anything, is told here and in the log; the answer
+    /// has a code alone.
+    pub fn answer(&self, letter: &[u8]) -> (Vec<u8>, Option<Error>) {
+        if let Some(answer) = self.state.released(letter) {
+            return (answer, None);
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| self.read(letter)));
+        let result = result.unwrap_or_else(|_| {
+            Err(Error::Panic {
+                client: self.site.client.clone(),
+                message: "see the process's own messages".into(),
+            })
+        });
+        match result {
+            Ok((answer, kept)) => match kept.then(|| self.state.release(letter, &answer)) {
+                None | Some(Ok(())) => (answer, None),
+                Some(Err(error)) => {
+                    self.state.log(&error.to_string());
+                    let refused = answered(letter, Vec::new(), Err(SiteCode::State));
+                    (refused, Some(error))
+                }
+            },
+            Err(error) => {
+                let code = self.code_of(&error);
+                self.state.log(&format!("{code}: {error}"));
+                (answered(letter, Vec::new(), Err(code)), Some(error))
+            }
+        }
+    }
+
+    /// The answer of a site whose node could not be opened.
+    pub fn refusal(letter: &[u8], error: &Error) -> Vec<u8> {
+        let code = match error {
+            Error::InUse { .. } => SiteCode::Busy,
+            _ => SiteCode::State,
+        };
+        answered(letter, Vec::new(), Err(code))
+    }
+
+    /// Accepts the terms that were proposed last, for the operator. Returns their hash.
+    pub fn accept(state: &Path) -> Result<String> {
+        State(state.into()).accept()
+    }
+
+    /// What a state directory holds.
+    pub fn status(state: &Path) -> Result<SiteStatus> {
+        State(state.into()).status()
+    }
+
+    fn code_of(&self, error: &Error) -> SiteCode {
+        match error {
+            Error::Site { code, .. } => *code,
+            Error::NonFinite { .. } => SiteCode::NonFinite,
+            Error::File { path, .. } if *path == self.site.data => SiteCode::Data,
+            Error::Data(_) | Error::NoData { .. } => SiteCode::Data,
+            Error::File { .. } | Error::Checkpoint(_) | Error::Format { .. } => SiteCode::State,
+            Error::InUse { .. } => SiteCode::Busy,
+            Error::Spec(_) | Error::Request(_) | Error::Engine(_) => SiteCode::Order,
+            _ => SiteCode::Failed,
+        }
+    }
+
+    /// The answer to a letter, and whether it must be kept.
+    fn read(&self, letter: &[u8]) -> Result<(Vec<u8>, bool)> {
+        let (payload, ask): (_, Ask) = split(letter)?;
+        let told = |fruit| Done {
+            shared: None,
+            fruit,
+            lost: false,
+        };
+        match ask {
+            Ask::Survey(terms) => {
+                let told_of = encode(&self.survey(decode(&terms)?)?);
+                let done = told(Fruit::Survey(told_of));
+                Ok((answered(letter, Vec::new(), Ok(done)), false))
+            }
+            Ask::Agree(agreement) => {
+                let text = String::from_utf8_lossy(&agreement);
+                self.agree(&Agreement::from_json(&text)?)?;
+                let done = told(Fruit::Nothing);
+                Ok((answered(letter, Vec::new(), Ok(done)), false))
+            }
+            Ask::Work(errand) => {
+                let (update, done, kept) = self.work(*errand, payload)?;
+                Ok((answered(letter, update, Ok(done)), kept))
+            }
+        }
+    }
+
+    /// The plan of some terms, and the place of this site in it, if they may be carried out here.
+    fn plan(&self, terms: &Terms) -> Result<(Plan, usize)> {
+        let own = format!("{} ({})", self.program.version, self.program.commit);
+        if terms.program != own {
+            let why = format!("the server runs {}, this site {own}", terms.program);
+            return self.state.refuse(SiteCode::OtherProgram, &why);
+        }
+        let plan = terms.plan()?;
+        let (_, sites) = over_sites(&plan)?;
+        let place = sites.names.iter().position(|n| *n == self.site.client);
+        match place {
+            Some(place) => Ok((plan, place)),
+            None => Err(Error::Request(format!(
+                "this site is '{}', the federation's are {}",
+                self.site.client,
+                sites.names.join(", ")
+            ))),
+        }
+    }
+
+    /// The site's own table of a plan, read for the first two times.
+    fn surveyed(&self, plan: &Plan, place: usize) -> Result<(Table, Surveyed)> {
+        let (table, _) = over_sites(plan)?;
+        let table = table.at_site(self.site.data.clone(), &self.site.client, place);
+        let surveyed = table.survey(&table.files())?.check()?;
+        Ok((table, surveyed))
+    }
+
+    /// What is told before training.
+    fn survey(&self, terms: Terms) -> Result<Told> {
+        let (plan, place) = self.plan(&terms)?;
+        self.state.require_accepted(&terms, &self.site.accept)?;
+        let (table, surveyed) = self.surveyed(&plan, place)?;
+        surveyed.require_unmixed()?;
+        let PlannedSites { send_rare, .. } = over_sites(&plan)?.1;
+        let rare = match send_rare {
+            true => Vec::new(),
+            false => table.rare_columns(&table.files(), &surveyed)?,
+        };
+        if !rare.is_empty() {
+            let why = format!(
+                "values of fewer than {} training rows would leave this site, of column {}: \
+                 declare data.categories, ignore the column, or federation.rare = \"send\"",
+                crate::data::table::RARE,
+                rare.join(", ")
+            );
+            return self.state.refuse(SiteCode::Rare, &why);
+        }
+        let columns = surveyed.columns().to_vec();
+        let mut survey = surveyed.surveys()[0].clone();
+        let declared = &table.declared;
+        declared.strip(&columns, &mut survey, plan.class_weights);
+        self.state.log("told its survey");
+        Ok(Told {
+            columns,
+            rows: surveyed.rows(0),
+            survey,
+            lanes: lanes(),
+        })
+    }
+
+    /// Reads the table as all agreed, and keeps the agreement.
+    fn agree(&self, agreement: &Agreement) -> Result<()> {
+        let (plan, place) = self.plan(&agreement.terms)?;
+        self.state
+            .require_accepted(&agreement.terms, &self.site.accept)?;
+        if let Some(before) = self.state.agreement()?
+            && before != *agreement
+        {
+            return self.state.refuse(
+                SiteCode::OtherAgreement,
+                "this state directory belongs to another agreement: another run's, or some site's \
+                 table has changed; a new one needs a directory of its own",
+            );
+        }
+        self.setup(&plan, place, agreement)?;
+        self.state.keep_agreement(agreement)
+    }
+
+    /// The setup of this site's client.
+    fn setup(
+        &self,
+        plan: &Plan,
+        place: usize,
+        agreement: &Agreement,
+    ) -> Result<crate::training::Setup> {
+        let (table, surveyed) = self.surveyed(plan, place)?;
+        let surveyed = surveyed.in_order(&agreement.columns)?;
+        let own = agreement.roster.get(place);
+        let same = own.is_some_and(|m| m.name == self.site.client && m.rows == surveyed.rows(0));
+        if !same {
+            return Err(Error::data(format!(
+                "the table has {:?} training, validation and test rows; when the site was asked \
+                 it had others",
+                surveyed.rows(0)
+            )));
+        }
+        let data = table.fill(&table.files(), surveyed, agreement.agreed()?)?;
+        let shard = data.shards[0].clone();
+        let (schema, classes) = (data.schema, agreement.classes.clone());
+        let dataset = roster(&agreement.roster, schema, classes, Some((place, shard)));
+        plan.setup_with(dataset, Resources::default())
+    }
+
+    /// Carries out an errand; also says whether its noise cannot be made again.
+    fn work(&self, errand: Errand, payload: &[u8]) -> Result<(Vec<u8>, Done, bool)> {
+        let Some(agreement) = self.state.agreement()? else {
+            let why = "an order came before anything was agreed on";
+            return self.state.refuse(SiteCode::OtherAgreement, why);
+        };
+        if agreement.hash() != errand.agreement {
+            let why = format!(
+                "an order names the agreement {}, this site has {}",
+                errand.agreement,
+                agreement.hash()
+            );
+            return self.state.refuse(SiteCode::OtherAgreement, &why);
+        }
+        let (plan, place) = self.plan(&agreement.terms)?;
+        if errand.client != place {
+            return Err(Error::Engine(format!(
+                "an order for client {}, this site is client {place}",
+                errand.client
+            )));
+        }
+        let setup = self.setup(&plan, place, &agreement)?;
+        let archive = ArchiveDirectory(self.state.memories());
+        let at = Place {
+            archive: &archive,
+            disclose: over_sites(&plan)?.1.disclose,
+        };
+        let (memory, floor) = (errand.memory, errand.floor);
+        let last_pass = !matches!(errand.pass, Some(crate::choice::Pass::HeldOut(_)));
+        let site_setup = setup.clone();
+        let (update, done, kept) = at_site(setup, &plan.algorithm, at, errand, payload)?;
+        if done.lost {
+            let round = memory.round;
+            self.state.log(&format!(
+                "the memory of round {round} is lost: started from w⁰"
+            ));
+        }
+        self.state.forget(floor, memory.round);
+        if let Some(kept) = kept.filter(|_| last_pass) {
+            self.state.replace_run(|path| {
+                write_site(
+                    path,
+                    &agreement.terms.spec,
+                    &site_setup,
+                    &self.program,
+                    &kept,
+                    (plan.rounds, hex(&memory.digest)),
+                    plan.algorithm.mixes_outputs(),
+                )
+            })?;
+        }
+        let private = site_setup.world.private;
+        let once = private.is_some_and(|how| how.noise_seed == NoiseSeed::System);
+        Ok((update, done, once))
+    }
+}
+
+fn answered(
+    letter: &[u8],
+    update: Vec<u8>,
+    result: std::result::Result<Done, SiteCode>,
+) -> Vec<u8> {
+    let to = digest_of_pieces([letter]);
+    joined(update, &Answer { to, result })
+}

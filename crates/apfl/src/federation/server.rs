@@ -1,0 +1,213 @@
+//! The server: convenes the sites and trains.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::agreement::{Agreement, Terms, Told, over_sites};
+use crate::data::roster::roster;
+use crate::engine::EngineKind;
+use crate::engine::message::{decode, encode, joined};
+use crate::engine::remote::{Ask, Courier, Done, Fruit, Letter, Sites};
+use crate::error::{Error, Result, at};
+use crate::run::{Ended, Program, Run, Watch};
+use crate::spec::{Plan, PlannedSites, Resources};
+use crate::store::write_atomically;
+use crate::training::Setup;
+
+/// The terms of a plan, as an operator compares them.
+pub fn terms_of(plan: &Plan, program: &Program) -> Result<Terms> {
+    over_sites(plan)?;
+    Ok(Terms::new(plan, program))
+}
+
+/// A federation's server.
+pub struct Server {
+    plan: Plan,
+    program: Program,
+    courier: Arc<Mutex<dyn Courier>>,
+    directory: PathBuf,
+    resumes: bool,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("directory", &self.directory)
+            .field("resumes", &self.resumes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// The server of a plan, whose run directory is begun there; or, where it `resumes`, goes on.
+    pub fn new(
+        plan: Plan,
+        program: Program,
+        courier: Arc<Mutex<dyn Courier>>,
+        directory: impl Into<PathBuf>,
+        resumes: bool,
+    ) -> Self {
+        Self {
+            plan,
+            program,
+            courier,
+            directory: directory.into(),
+            resumes,
+        }
+    }
+
+    /// Trains to the end and delivers, watched by a caller that may end it.
+    pub fn run(&self, watch: &mut Watch<'_>) -> Result<Ended> {
+        let file = self.directory.join("agreement.json");
+        let kept = match self.resumes && file.exists() {
+            true => {
+                let text = fs::read_to_string(&file).map_err(at(&file, "read"))?;
+                Some(Agreement::from_json(&text)?)
+            }
+            false => None,
+        };
+        let (agreement, setup) = self.convene(kept)?;
+        let run = Run::new(&self.plan, setup).program(self.program.clone());
+        let run = match self.resumes {
+            true => run.resume(&self.directory),
+            false => run.directory(&self.directory),
+        };
+        let mut failed = None;
+        let mut written = false;
+        let ended = run.watch(&mut |event| {
+            // The run directory is there by now.
+            if !written {
+                written = true;
+                if let Err(error) = keep(&file, &agreement) {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            watch(event)
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => ended,
+        }
+    }
+
+    /// Asks all sites what their tables look like, and has them agree; `kept` is what they agreed
+    /// on before.
+    pub fn convene(&self, kept: Option<Agreement>) -> Result<(Agreement, Setup)> {
+        let terms = terms_of(&self.plan, &self.program)?;
+        let (_, sites) = over_sites(&self.plan)?;
+        let resumed = kept.is_some();
+        let (agreement, notes) = match kept {
+            Some(agreement) if agreement.terms == terms => (agreement, Vec::new()),
+            Some(agreement) => {
+                return Err(Error::Checkpoint(format!(
+                    "the sites agreed to other terms ({}) than these ({}): another spec, or another \
+                     version of the program; put back what was changed, or begin a new run",
+                    agreement.terms.hash(),
+                    terms.hash()
+                )));
+            }
+            None => {
+                self.note(&format!("terms {}", terms.hash()));
+                let told = self.ask_all(sites, &Ask::Survey(encode(&terms)), sites.names.len())?;
+                let told = (sites.names.iter().zip(told)).map(|(name, done)| match done {
+                    Some(Fruit::Survey(told)) => decode::<Told>(&told),
+                    _ => Err(Error::Engine(format!(
+                        "site '{name}' answered another order than it got"
+                    ))),
+                });
+                Agreement::make(terms, &self.plan, told.collect::<Result<_>>()?)?
+            }
+        };
+        let ask = Ask::Agree(agreement.to_json().into_bytes());
+        // Who agreed before may be away for a while.
+        let wanted = match resumed {
+            true => sites.min_sites,
+            false => sites.names.len(),
+        };
+        self.ask_all(sites, &ask, wanted)?;
+        self.note(&format!("all agreed on {}", agreement.hash()));
+        let (schema, classes) = (agreement.schema.clone(), agreement.classes.clone());
+        let dataset = roster(&agreement.roster, schema, classes, None);
+        let engine = EngineKind::Remote(self.sites(sites, agreement.hash()));
+        let on = Resources {
+            engine,
+            directory: Some(&self.directory),
+            ..Resources::default()
+        };
+        let mut setup = self.plan.setup_with(dataset, on)?;
+        setup.notes.extend(notes);
+        Ok((agreement, setup))
+    }
+
+    fn sites(&self, sites: &PlannedSites, agreement: String) -> Sites {
+        Sites::new(
+            self.courier.clone(),
+            agreement,
+            sites.min_sites,
+            sites.disclose,
+        )
+    }
+
+    fn note(&self, words: &str) {
+        let courier = self.courier.lock();
+        courier.unwrap_or_else(PoisonError::into_inner).note(words);
+    }
+
+    /// Asks every site the same; at least `wanted` must do what was asked.
+    fn ask_all(
+        &self,
+        sites: &PlannedSites,
+        ask: &Ask,
+        wanted: usize,
+    ) -> Result<Vec<Option<Fruit>>> {
+        let bytes = joined(Vec::new(), ask);
+        let letters = (0..sites.names.len()).map(|client| Letter {
+            client,
+            bytes: bytes.clone(),
+        });
+        let mut answers = self.sites(sites, String::new()).ask(letters.collect())?;
+        let mut fruits = Vec::new();
+        let (mut absent, mut codes) = (Vec::new(), Vec::new());
+        for (client, name) in sites.names.iter().enumerate() {
+            fruits.push(
+                match answers.remove(&client).map(|(answer, _)| answer.result) {
+                    Some(Ok(Done { fruit, .. })) => Some(fruit),
+                    Some(Err(code)) => {
+                        codes.push((name.clone(), code));
+                        absent.push(name.clone());
+                        None
+                    }
+                    None => {
+                        absent.push(name.clone());
+                        None
+                    }
+                },
+            );
+        }
+        let answered = sites.names.len() - absent.len();
+        match answered >= wanted {
+            true => Ok(fruits),
+            false => Err(Error::Absent {
+                when: match ask {
+                    Ask::Survey(_) => "when they were asked what their tables look like,",
+                    _ => "when they were asked to agree,",
+                }
+                .into(),
+                answered,
+                wanted,
+                absent,
+                codes,
+            }),
+        }
+    }
+}
+
+fn keep(file: &Path, agreement: &Agreement) -> Result<()> {
+    match file.exists() {
+        true => Ok(()),
+        false => write_atomically(file, agreement.to_json()),
+    }
+}

@@ -1,0 +1,46 @@
+//! A server that is killed in any exchange and resumed ends with the same bits.
+
+use super::{Room, one_process, over_sites, shown, spec};
+use apfl::Error;
+
+fn killed_anywhere(algorithm: &str, exchanges: usize) {
+    let room = Room::new();
+    let plan = spec(room.0.path(), algorithm, "").plan().unwrap();
+    let here = shown(&one_process(&plan, &room.path("here")));
+    for dies_at in 1..=exchanges {
+        let post = room.post(&format!("states-{dies_at}"));
+        let run = room.path(&format!("run-{dies_at}"));
+        post.lock().unwrap().dies_at = Some(dies_at);
+        let error = over_sites(&plan, &post, &run, false).unwrap_err();
+        assert!(matches!(error, Error::Engine(_)), "{error}");
+        post.lock().unwrap().dies_at = None;
+        let there = over_sites(&plan, &post, &run, true).unwrap();
+        assert_eq!(shown(&there), here, "killed in exchange {dies_at}");
+    }
+}
+
+#[test]
+fn a_server_killed_in_any_exchange_goes_on() {
+    killed_anywhere("{ kind = 'apfl', mixing = { adaptive = 0.5 } }", 9);
+}
+
+#[test]
+fn so_does_one_without_memories() {
+    killed_anywhere("{ kind = 'fedavg' }", 8);
+}
+
+/// Old memories are forgotten once two checkpoints do not need them.
+#[test]
+fn old_memories_are_forgotten() {
+    let room = Room::new();
+    let more = "training.rounds=12\nfederation.participation=1\ncheckpoint.every=1";
+    let plan = spec(room.0.path(), "{ kind = 'apfl' }", more)
+        .plan()
+        .unwrap();
+    let post = room.post("states");
+    over_sites(&plan, &post, &room.path("run"), false).unwrap();
+    let status = apfl::federation::Node::status(&room.path("states/north")).unwrap();
+    assert!(status.delivered);
+    assert!(status.memories.len() <= 4, "{:?}", status.memories);
+    assert_eq!(status.memories.last(), Some(&12));
+}

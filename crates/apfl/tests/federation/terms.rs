@@ -1,0 +1,198 @@
+//! What a site agrees to, and what it refuses.
+
+use std::sync::{Arc, Mutex};
+
+use super::{Post, Room, SITES, over_sites, spec};
+use apfl::federation::{Accept, Node, Server, Site, terms_of};
+use apfl::run::Program;
+use apfl::spec::Spec;
+
+fn said(room: &Room, more: &str, post: &Arc<Mutex<Post>>, run: &str) -> String {
+    let plan = spec(room.0.path(), "{ kind = 'fedavg' }", more)
+        .plan()
+        .unwrap();
+    match over_sites(&plan, post, &room.path(run), false) {
+        Ok(_) => "done".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn the_operator_is_asked_first() {
+    let room = Room::new();
+    let post = room.post("states");
+    post.lock().unwrap().sites[0].accept = Accept::Operator;
+    let first = said(&room, "", &post, "one");
+    assert!(first.contains("north: not-accepted"), "{first}");
+    let state = room.path("states/north");
+    let proposal = std::fs::read_to_string(state.join("proposal.toml")).unwrap();
+    assert!(proposal.contains("[federation]"), "{proposal}");
+    let plan = spec(room.0.path(), "{ kind = 'fedavg' }", "")
+        .plan()
+        .unwrap();
+    let hash = terms_of(&plan, &Program::default()).unwrap().hash();
+    assert_eq!(Node::accept(&state).unwrap(), hash);
+    assert_eq!(said(&room, "", &post, "two"), "done");
+    // Other terms in the same directory are refused, whatever was accepted.
+    let other = said(&room, "training.rounds=6", &post, "three");
+    for site in SITES {
+        assert!(
+            other.contains(&format!("{site}: other-agreement")),
+            "{other}"
+        );
+    }
+    // The same terms again are not.
+    assert_eq!(said(&room, "", &post, "four"), "done");
+}
+
+#[test]
+fn a_file_may_hold_the_expected_hash() {
+    let room = Room::new();
+    let post = room.post("states");
+    let file = room.path("expected");
+    post.lock().unwrap().sites[2].accept = Accept::File(file.clone());
+    std::fs::write(&file, "0000\n").unwrap();
+    assert!(said(&room, "", &post, "one").contains("east: not-accepted"));
+    let plan = spec(room.0.path(), "{ kind = 'fedavg' }", "")
+        .plan()
+        .unwrap();
+    let hash = terms_of(&plan, &Program::default()).unwrap().hash();
+    std::fs::write(&file, hash + "\n").unwrap();
+    assert_eq!(said(&room, "", &post, "two"), "done");
+}
+
+#[test]
+fn another_program_is_refused() {
+    let room = Room::new();
+    let plan = spec(room.0.path(), "{ kind = 'fedavg' }", "")
+        .plan()
+        .unwrap();
+    let other = Program {
+        version: "9.9".into(),
+        commit: "x".into(),
+    };
+    let server = Server::new(plan, other, room.post("states"), room.path("run"), false);
+    let error = server.convene(None).unwrap_err().to_string();
+    assert!(error.contains("west: other-program"), "{error}");
+}
+
+#[test]
+fn rare_values_stay_unless_they_are_declared_or_allowed() {
+    let room = Room::new();
+    let file = room.path("west.csv");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replacen("red", "violet", 1)).unwrap();
+    let post = room.post("states");
+    let refused = said(&room, "", &post, "one");
+    assert!(refused.contains("west: rare"), "{refused}");
+    let log = std::fs::read_to_string(room.path("states/west/log")).unwrap();
+    assert!(log.contains("colour") && !log.contains("violet"), "{log}");
+    assert_eq!(
+        said(&room, "federation.rare=send", &room.post("more"), "two"),
+        "done"
+    );
+    let declared = "data.categories={ colour = ['red', 'green', 'blue'] }";
+    assert_eq!(
+        said(&room, declared, &room.post("declared"), "three"),
+        "done"
+    );
+}
+
+/// What is declared does not travel, and makes the same bits as in one process.
+#[test]
+fn what_is_declared_does_not_travel() {
+    let room = Room::new();
+    let more = "data.categories={ colour = ['red', 'green', 'blue'] }
+         data.classes=['well', 'ill']
+         data.moments={ age = { mean = 50, deviation = 17.5 }, pressure = { mean = 130.5, deviation = 25 } }
+         training.class_weights=none";
+    let plan = spec(room.0.path(), "{ kind = 'apfl' }", more)
+        .plan()
+        .unwrap();
+    let post = room.post("states");
+    let there = over_sites(&plan, &post, &room.path("there"), false).unwrap();
+    let here = super::one_process(&plan, &room.path("here"));
+    assert_eq!(super::shown(&here), super::shown(&there));
+    let post = post.lock().unwrap();
+    for (_, back) in &post.seen[..SITES.len()] {
+        for text in ["red", "green", "blue", "well", "ill"] {
+            let found = back.bytes.windows(text.len()).any(|w| w == text.as_bytes());
+            assert!(!found, "{text}");
+        }
+    }
+}
+
+#[test]
+fn letters_that_make_no_sense_are_answered_with_a_code() {
+    let room = Room::new();
+    let plan = spec(room.0.path(), "{ kind = 'apfl' }", "").plan().unwrap();
+    let post = room.post("states");
+    over_sites(&plan, &post, &room.path("run"), false).unwrap();
+    let post = post.lock().unwrap();
+    let site: Site = post.sites[1].clone();
+    let node = Node::open(site, Program::default()).unwrap();
+    let letters = post.seen.iter().filter(|(there, _)| there.client == 1);
+    for (letter, _) in letters {
+        for cut in [0, 1, 3, letter.bytes.len() / 2, letter.bytes.len() - 1] {
+            let (_, error) = node.answer(&letter.bytes[..cut]);
+            assert!(error.is_some(), "cut to {cut} bytes");
+        }
+        let (_, error) = node.answer(&letter.bytes[1.min(letter.bytes.len() - 1)..]);
+        drop(error); // a letter without its first byte may be whole but for a payload
+    }
+}
+
+#[test]
+fn what_cannot_be_over_sites_is_refused() {
+    let problems = |more: &str| {
+        let text = format!(
+            "data = {{ kind = 'table' }}
+             federation = {{ sites = ['a', 'b'] }}
+             {more}"
+        );
+        match Spec::parse(&text).unwrap().plan() {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        }
+    };
+    assert_eq!(problems(""), "");
+    let refused = [
+        ("training = { schedule = 'theory' }", "training.schedule"),
+        ("model = { init = 'w.safetensors' }", "model.init"),
+        (
+            "algorithm = { kind = 'apfl', mixing = { chosen = [0, 1] } }",
+            "algorithm.mixing",
+        ),
+    ];
+    for (more, key) in refused {
+        assert!(problems(more).contains(key), "{more}: {}", problems(more));
+    }
+    for (text, key) in [
+        ("federation = { sites = ['a', 'a'] }", "federation.sites"),
+        (
+            "federation = { sites = ['a', 'b'], min_sites = 3 }",
+            "federation.min_sites",
+        ),
+        (
+            "federation = { sites = ['a', 'b'], disclose = ['all'] }",
+            "federation.disclose",
+        ),
+        ("federation = { min_sites = 2 }", "federation.min_sites"),
+        ("federation = { sites = ['a', 'b'] }", "data.kind"),
+        (
+            "federation = { sites = ['a', 'b'], attack = 'sign-flip' }\ndata = { kind = 'table' }",
+            "federation.attack",
+        ),
+        (
+            "federation = { sites = ['a', 'b'] }\ndata = { kind = 'table', min_examples = 3 }",
+            "data.min_examples",
+        ),
+        (
+            "federation = { sites = ['a', 'b'] }\ndata = { kind = 'table', client = '' }",
+            "data.client",
+        ),
+    ] {
+        let error = Spec::parse(text).unwrap().plan().unwrap_err().to_string();
+        assert!(error.contains(key), "{text}: {error}");
+    }
+}
