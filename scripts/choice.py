@@ -17,7 +17,7 @@ import pathlib
 import subprocess
 import sys
 
-FIXED = ["0.1", "0.25", "0.5", "0.75", "1"]
+FIXED = ["0.1", "0.25", "0.5", "0.75"]  # 0 is localized and 1 alone, both in the run that chooses
 GRID = "0, 0.1, 0.25, 0.5, 0.75, 1"
 LEARNED = ["0.01", "0.5"]
 SEEDS = 3
@@ -150,13 +150,13 @@ def scores(directory, model):
 def columns(found, seed):
     chosen = found["chosen", seed]
     row = {"shared": scores(chosen, "shared"), "localized": scores(chosen, "localized")}
-    for alpha in FIXED:
-        name = "alone" if alpha == "1" else f"α={alpha}"
-        row[name] = scores(found[f"fixed {float(alpha):g}", seed], "personal")
-    for alpha in LEARNED:
-        row[f"learned {alpha}"] = scores(found[f"learned {float(alpha):g}", seed], "personal")
-    if ("learned 0.01 aside", seed) in found:
-        row["learned aside"] = scores(found["learned 0.01 aside", seed], "personal")
+    others = {f"α={a}": f"fixed {float(a):g}" for a in FIXED}
+    others |= {f"learned {a}": f"learned {float(a):g}" for a in LEARNED}
+    others["learned aside"] = "learned 0.01 aside"
+    for name, mixing in others.items():
+        if (mixing, seed) in found:
+            row[name] = scores(found[mixing, seed], "personal")
+    row["alone"] = scores(chosen, "alone")
     row["chosen"] = scores(chosen, "personal")
     return row
 
@@ -168,7 +168,7 @@ def mean_and_error(values):
 
 
 def show(names, out):
-    head = ["shared", "localized"] + [f"α={a}" for a in FIXED[:-1]] + ["alone"]
+    head = ["shared", "localized"] + [f"α={a}" for a in FIXED] + ["alone"]
     head += [f"learned {a}" for a in LEARNED] + ["learned aside", "chosen"]
     tables = {"loss or rmse": [], "accuracy in %": []}
     for name in names:
