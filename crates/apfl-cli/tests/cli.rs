@@ -355,7 +355,9 @@ fn init_writes_a_spec_that_checks() {
         std::fs::read_to_string(dir.path().join("my.toml")).unwrap(),
         ok(dir.path(), &["init"])
     );
-    assert!(ok(dir.path(), &["check", "my.toml"]).contains("the spec is fine"));
+    let said = ok(dir.path(), &["check", "my.toml"]);
+    assert!(said.contains("the spec is fine"), "{said}");
+    assert!(said.contains("data.gamma = 1 changes nothing"), "{said}");
     fails(dir.path(), &["init", "my.toml"], 2);
     assert!(ok(dir.path(), &["completions", "bash"]).contains("apfl"));
     assert!(ok(dir.path(), &["run", "--help"]).contains("Examples:"));
