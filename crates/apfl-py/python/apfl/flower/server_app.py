@@ -38,14 +38,16 @@ class Post:
     def meet(self) -> None:
         """Finds out which nodes are which sites."""
         here = list(self.grid.get_nodes())
-        ids = {node.node_id for node in here}
+        registered = {node.node_id: getattr(node, "name", "") for node in here}
+        ids = set(registered)
         self.nodes = {site: node for site, node in self.nodes.items() if node in ids}
         for node in sorted(here, key=lambda node: int(node.node_id)):
             name = getattr(node, "name", "")
             if name in self.sites:
                 # What is registered counts more than what a node says.
-                self.nodes[name] = node.node_id
                 self.named.add(name)
+                if registered.get(self.nodes.get(name, -1)) != name:
+                    self.nodes[name] = node.node_id
             elif not name and node.node_id not in self.asked:
                 hello = Message(RecordDict(), node.node_id, HELLO, ttl=self.deadline)
                 [self.asked[node.node_id]] = self.grid.push_messages([hello])
