@@ -48,6 +48,9 @@ impl<A: Algorithm> Remote<A> {
             for tallies in scores {
                 self.sense_of_scores(client, tallies)?;
             }
+            if reply.candidates.len() > self.candidates() || !few(reply.steps) {
+                return Err("its scores or steps are of something else");
+            }
             if reply.mixing.is_some_and(|alpha| !alpha.is_finite()) {
                 return Err("its mixing weight is not finite");
             }
@@ -60,17 +63,21 @@ impl<A: Algorithm> Remote<A> {
         let Fruit::HeldOut(held_out) = fruit else {
             return Err(OTHER_ORDER);
         };
-        let candidates = self.algorithm.choosing().map_or(0, |c| c.list().len());
         match &held_out {
             Some(HeldOut { rows, sums })
                 if !few(*rows)
-                    || sums.len() != candidates
+                    || sums.len() != self.candidates()
                     || sums.iter().any(|sum| !sum.is_finite()) =>
             {
                 Err("its losses are not those of the candidates")
             }
             _ => Ok(held_out),
         }
+    }
+
+    /// How many models a client chooses from.
+    fn candidates(&self) -> usize {
+        (self.algorithm.choosing()).map_or(0, |choosing| choosing.list().len())
     }
 
     /// Final scores.
@@ -85,8 +92,10 @@ impl<A: Algorithm> Remote<A> {
         if !own.classes.is_empty() && own.classes.len() != classes {
             return Err("its class counts are of other classes");
         }
-        let sizes = few(own.test_examples as u64) && own.classes.iter().all(|n| few(*n));
-        if !sizes || own.examples != self.world.dataset.sizes(client) {
+        let ((train, valid), (m, n)) = (own.examples, self.world.dataset.sizes(client));
+        let counts = own.classes.iter().copied();
+        let mut counts = counts.chain([own.test_examples as u64]);
+        if train.max(valid) > m + n || !counts.all(few) {
             return Err("its numbers of rows are not those it told");
         }
         let mut finals: Vec<&Finals> = own.alone.iter().collect();
