@@ -186,7 +186,8 @@ fn what_makes_no_sense_is_as_no_answer() {
         bytes
     };
     let cut = |mut bytes: Vec<u8>| bytes.split_off(4);
-    let forgeries: [(&str, fn(Vec<u8>) -> Vec<u8>); 3] = [
+    type Forge = fn(Vec<u8>) -> Vec<u8>;
+    let forgeries: [(&str, Forge); 3] = [
         ("its update is of another length", shorter),
         ("its update has numbers that are not finite", not_finite),
         ("its update cannot be read", cut),

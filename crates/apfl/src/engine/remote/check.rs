@@ -10,6 +10,9 @@ use crate::pack::View;
 /// What an answer says, or why it makes no sense.
 pub(super) type Sense<T> = std::result::Result<T, &'static str>;
 
+/// A reply to a round where there is one, and the digest of what the client remembers then.
+type Trained<U> = (Option<Reply<U>>, [u8; 32]);
+
 const OTHER_ORDER: &str = "it answered another order than it got";
 
 impl<A: Algorithm> Remote<A> {
@@ -20,7 +23,7 @@ impl<A: Algorithm> Remote<A> {
         fruit: Fruit,
         body: &[u8],
         sent: &A::Broadcast,
-    ) -> Sense<(Option<Reply<A::Update>>, [u8; 32])> {
+    ) -> Sense<Trained<A::Update>> {
         let Fruit::Trained { reply, digest } = fruit else {
             return Err(OTHER_ORDER);
         };
