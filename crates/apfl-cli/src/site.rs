@@ -25,8 +25,8 @@ struct Document {
 pub fn site(command: &args::Site) -> Result<()> {
     match command {
         args::Site::Status { state, json } => status(state, *json),
-        args::Site::Accept { state } => {
-            let hash = Node::accept(state)?;
+        args::Site::Accept { state, hash } => {
+            Node::accept(state, hash)?;
             print(&format!("terms {hash} accepted\n"))
         }
     }
@@ -61,7 +61,7 @@ fn status(state: &Path, json: bool) -> Result<()> {
         true => {}
         false => {
             let hash = proposed.unwrap_or_else(none);
-            let how = format!("{hash}  (proposal.toml; apfl site accept)");
+            let how = format!("{hash}  (proposal.toml; apfl site accept STATE HASH)");
             line("proposed", how);
         }
     }

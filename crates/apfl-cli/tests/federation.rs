@@ -65,7 +65,11 @@ fn a_site_consents_and_serves_its_own_model() {
     );
     let said = fails(dir, &["predict", "state-north", "--input", "north.csv"], 1);
     assert!(said.contains("nothing was delivered"), "{said}");
-    let accepted = ok(dir, &["site", "accept", "state-north"]);
+    let first = status.lines().find(|line| line.starts_with("proposed"));
+    let hash = first.unwrap().split_whitespace().nth(1).unwrap();
+    let said = fails(dir, &["site", "accept", "state-north", "0000"], 1);
+    assert!(said.contains(hash), "{said}");
+    let accepted = ok(dir, &["site", "accept", "state-north", hash]);
     assert!(accepted.starts_with("terms ") && accepted.trim().ends_with("accepted"));
     run(dir, "second").unwrap();
     let status = ok(dir, &["site", "status", "state-north", "--json"]);

@@ -243,7 +243,7 @@ fn what_is_missing_is_told_together() {
     let text = std::fs::read_to_string(at.join("all.csv")).unwrap();
     std::fs::write(
         at.join("gaps.csv"),
-        text.replace(",train,20,red", ",train,20,"),
+        text.replace(",train,46,red", ",train,46,"),
     )
     .unwrap();
     let said = ok(at, &["check", "t.toml", "--set", "data.path=gaps.csv"]);

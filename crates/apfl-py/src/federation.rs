@@ -65,6 +65,16 @@ pub fn answer<'py>(
     (PyBytes::new(py, &bytes), error.map(|e| e.to_string()))
 }
 
+/// A site's answer where none could be made: a code.
+#[pyfunction]
+pub fn refusal<'py>(py: Python<'py>, letter: Vec<u8>) -> Bound<'py, PyBytes> {
+    let failed = Error::Panic {
+        client: String::new(),
+        message: String::new(),
+    };
+    PyBytes::new(py, &Node::refusal(&letter, &failed))
+}
+
 /// Trains over sites. `ask([(site, letter), …])` returns what came back, likewise;
 /// `note(words)` is told what an operator should know; `watch(event, number, text)` as in
 /// `train`. Returns (finished, rounds, fingerprint).

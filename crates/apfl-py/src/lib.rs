@@ -22,7 +22,7 @@ mod _apfl {
     #[pymodule_export]
     use super::errors::{RunError, SpecError};
     #[pymodule_export]
-    use super::federation::{answer, serve, terms};
+    use super::federation::{answer, refusal, serve, terms};
     #[pymodule_export]
     use super::model::{TrainedModel, open_model};
     #[pymodule_export]

@@ -127,6 +127,46 @@ def test_the_bits_of_one_process(tmp_path, named):
         apfl.load(out).model("west")
 
 
+def test_a_registered_name_counts_more_than_a_said_one(tmp_path):
+    grid = Grid(tmp_path, True)
+    liar, mute = SimpleNamespace(node_id=1, name=""), SimpleNamespace(node_id=2, name="")
+    grid.contexts[1] = SimpleNamespace(node_config={"client": "north"})
+    grid.contexts[2] = SimpleNamespace(node_config={})
+    grid.nodes, named = [liar, mute], grid.nodes
+    post = server_app.Post(grid, SITES, 20.0)
+    post.meet()
+    assert post.nodes == {"north": 1}
+    grid.nodes = [liar, mute, *named]
+    post.meet()
+    assert post.nodes == {"north": 10, "south": 11, "west": 12}
+    # While the registered node is away nobody takes its letters.
+    grid.nodes = [liar, mute, *named[1:]]
+    post.asked.clear()
+    post.meet()
+    assert post.nodes == {"south": 11, "west": 12}
+
+
+def test_what_is_no_letter_is_no_answer(tmp_path):
+    grid = Grid(tmp_path, True)
+    garbled = Message({"site": {}})
+    garbled.metadata.reply_to_message_id = "m1"
+    grid.push_messages = lambda messages: ["m1"]
+    grid.pull_messages = lambda ids: [garbled] if "m1" in ids else []
+    post = server_app.Post(grid, SITES, 20.0)
+    assert post.ask([("north", b"letter")]) == []
+
+
+def test_an_exception_at_a_site_is_a_code(tmp_path, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("Zanzibar")
+
+    monkeypatch.setattr(client_app, "answer", fails)
+    letter = Message(client_app.packed(b"letter"), 10, "train.letter")
+    letter.metadata.message_id = "m1"
+    reply = client_app.letter(letter, Grid(tmp_path, True).contexts[10])
+    assert b"Zanzibar" not in client_app.unpacked(reply.content)
+
+
 def test_a_broken_site_is_a_code(tmp_path, caplog):
     frame = table()
     for site in SITES:

@@ -156,6 +156,8 @@ pub enum SiteCode {
     Order,
     /// Something else.
     Failed,
+    /// Its answer makes no sense; said by the server.
+    Garbled,
 }
 
 impl fmt::Display for SiteCode {
@@ -171,6 +173,7 @@ impl fmt::Display for SiteCode {
             SiteCode::Busy => "busy (another order is being carried out)",
             SiteCode::Order => "order (it cannot do what was asked)",
             SiteCode::Failed => "failed",
+            SiteCode::Garbled => "garbled (its answer makes no sense)",
         })
     }
 }

@@ -9,7 +9,7 @@ use clap::Subcommand;
 #[command(after_help = "\
 Examples:
   apfl site status /var/lib/apfl
-  apfl site accept /var/lib/apfl
+  apfl site accept /var/lib/apfl 5f1c…
   apfl predict /var/lib/apfl --input new.csv
 
 The state directory is the one that the site's node was started with; docs/FEDERATION.md is the
@@ -27,5 +27,7 @@ pub enum Site {
     Accept {
         /// The site's state directory
         state: PathBuf,
+        /// The hash of the terms that were read; others are not accepted
+        hash: String,
     },
 }

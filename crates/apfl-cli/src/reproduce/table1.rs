@@ -62,7 +62,7 @@ pub fn item() -> Item {
         both: false,
         remarks: &[
             "The chosen α is ours, not the paper's, and part of no claim: the best of 0, 0.1, 0.25, 0.5, \
-             0.75, 1 and the shared model on a fifth of each client's training rows, then trained on all \
+             0.75, 1 and the shared model on a quarter of each client's training rows, then trained on all \
              of them (docs/CHOICE.md).",
             "A correct SCAFFOLD removes the clients' drift, so its localized model stays near its \
              global one; the paper's 85.25% against 37.16% is not explained.",

@@ -52,7 +52,7 @@ pub fn item() -> Item {
         both: false,
         remarks: &[
             "The chosen α is ours, not the paper's, and part of no claim: the best of 0, 0.1, 0.25, 0.5, \
-             0.75, 1 and the shared model on a fifth of each client's training rows, then trained on all \
+             0.75, 1 and the shared model on a quarter of each client's training rows, then trained on all \
              of them (docs/CHOICE.md).",
             "As the text has it, perFedAvg and pFedMe run at the rates the paper names (0.01 and 0.001; \
              η = 0.01), which do not decay; pFedMe's inner rate is not in the paper: 0.01.",

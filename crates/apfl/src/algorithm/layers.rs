@@ -229,6 +229,10 @@ impl<S: Sharing> Algorithm for Partly<S> {
         Update { whole, shared }
     }
 
+    fn sends(&self, sent: &Server, parameters: usize) -> usize {
+        self.shared_after(sent.round, parameters).len()
+    }
+
     fn fold(&self, _: &Server, fold: &mut Mean, from: Sender, update: Update) {
         fold.add(from.weight, update.shared());
     }

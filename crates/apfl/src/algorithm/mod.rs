@@ -91,6 +91,11 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + 'static {
         site: &mut Site<'_>,
     ) -> Self::Update;
 
+    /// How long the vectors of an update are, of a model with that many parameters.
+    fn sends(&self, _sent: &Self::Broadcast, parameters: usize) -> usize {
+        parameters
+    }
+
     /// Takes in one update; called in the order of the clients.
     fn fold(
         &self,

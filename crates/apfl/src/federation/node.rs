@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::agreement::{Agreement, Terms, Told, over_sites};
-use super::state::{SiteStatus, State};
+use super::state::{Keeping, SiteStatus, State};
+use crate::choice::Pass;
 use crate::data::roster::roster;
 use crate::data::table::{Surveyed, Table};
 use crate::digest::{digest_of_pieces, hex};
-use crate::engine::message::{decode, encode, joined, split};
+use crate::engine::message::{Order, decode, encode, joined, split};
 use crate::engine::remote::{Answer, Ask, Done, Errand, Fruit, Place};
 use crate::error::{Error, Result, SiteCode};
 use crate::model::kernels::lanes;
@@ -18,10 +19,13 @@ use crate::run::{Program, write_site};
 use crate::spec::{Plan, PlannedSites, Resources};
 use crate::store::archive::ArchiveDirectory;
 use crate::store::lock::DirectoryLock;
-use crate::training::at_site;
+use crate::training::{Setup, at_site};
 
 /// How long a letter waits for the one before it.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often a round may leave a site again with other noise: after a server's resume.
+const REPEATS: usize = 3;
 
 /// Whose consent the first terms need.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,15 +66,8 @@ impl Node {
     pub fn open(site: Site, program: Program) -> Result<Self> {
         let state = State(site.state.clone());
         state.create()?;
-        let since = Instant::now();
-        let lock = loop {
-            match DirectoryLock::take(&site.state) {
-                Err(Error::InUse { .. }) if since.elapsed() < PATIENCE => {
-                    std::thread::sleep(Duration::from_millis(200));
-                }
-                other => break other?,
-            }
-        };
+        let lock = patient_lock(&site.state)?;
+        state.recover_run();
         Ok(Self {
             site,
             state,
@@ -93,9 +90,9 @@ impl Node {
             })
         });
         match result {
-            Ok((answer, kept)) => match kept.then(|| self.state.release(letter, &answer)) {
-                None | Some(Ok(())) => (answer, None),
-                Some(Err(error)) => {
+            Ok((answer, keeping)) => match self.state.release(keeping, letter, &answer) {
+                Ok(()) => (answer, None),
+                Err(error) => {
                     self.state.log(&error.to_string());
                     let refused = answered(letter, Vec::new(), Err(SiteCode::State));
                     (refused, Some(error))
@@ -113,14 +110,19 @@ impl Node {
     pub fn refusal(letter: &[u8], error: &Error) -> Vec<u8> {
         let code = match error {
             Error::InUse { .. } => SiteCode::Busy,
+            Error::Panic { .. } => SiteCode::Failed,
             _ => SiteCode::State,
         };
         answered(letter, Vec::new(), Err(code))
     }
 
-    /// Accepts the terms that were proposed last, for the operator. Returns their hash.
-    pub fn accept(state: &Path) -> Result<String> {
-        State(state.into()).accept()
+    /// Accepts the terms of that hash, for the operator who has read them; an error where others
+    /// were proposed since.
+    pub fn accept(state: &Path, hash: &str) -> Result<()> {
+        let own = State(state.into());
+        own.status()?; // it is there
+        let _lock = patient_lock(state)?;
+        own.accept(hash)
     }
 
     /// What a state directory holds.
@@ -141,8 +143,8 @@ impl Node {
         }
     }
 
-    /// The answer to a letter, and whether it must be kept.
-    fn read(&self, letter: &[u8]) -> Result<(Vec<u8>, bool)> {
+    /// The answer to a letter, and what must be kept of it.
+    fn read(&self, letter: &[u8]) -> Result<(Vec<u8>, Keeping)> {
         let (payload, ask): (_, Ask) = split(letter)?;
         let told = |fruit| Done {
             shared: None,
@@ -153,17 +155,17 @@ impl Node {
             Ask::Survey(terms) => {
                 let told_of = encode(&self.survey(decode(&terms)?)?);
                 let done = told(Fruit::Survey(told_of));
-                Ok((answered(letter, Vec::new(), Ok(done)), false))
+                Ok((answered(letter, Vec::new(), Ok(done)), Keeping::Nothing))
             }
             Ask::Agree(agreement) => {
                 let text = String::from_utf8_lossy(&agreement);
                 self.agree(&Agreement::from_json(&text)?)?;
                 let done = told(Fruit::Nothing);
-                Ok((answered(letter, Vec::new(), Ok(done)), false))
+                Ok((answered(letter, Vec::new(), Ok(done)), Keeping::Nothing))
             }
             Ask::Work(errand) => {
-                let (update, done, kept) = self.work(*errand, payload)?;
-                Ok((answered(letter, update, Ok(done)), kept))
+                let (update, done, keeping) = self.work(*errand, payload)?;
+                Ok((answered(letter, update, Ok(done)), keeping))
             }
         }
     }
@@ -176,6 +178,12 @@ impl Node {
             return self.state.refuse(SiteCode::OtherProgram, &why);
         }
         let plan = terms.plan()?;
+        // What the operator reads must be all of it: nothing left to a default, nothing unread.
+        if Terms::new(&plan, &self.program) != *terms {
+            return Err(Error::Request(
+                "the terms are not a spec with every setting resolved".into(),
+            ));
+        }
         let (_, sites) = over_sites(&plan)?;
         let place = sites.names.iter().position(|n| *n == self.site.client);
         match place {
@@ -243,17 +251,23 @@ impl Node {
                  table has changed; a new one needs a directory of its own",
             );
         }
+        let (_, sites) = over_sites(&plan)?;
+        if agreement.sites() != sites.names {
+            return Err(Error::Request(
+                "the agreement's roster is not that of federation.sites".into(),
+            ));
+        }
+        if agreement.classes.len() != agreement.schema.task.classes() {
+            return Err(Error::Request(
+                "the agreement counts other classes than it lists".into(),
+            ));
+        }
         self.setup(&plan, place, agreement)?;
         self.state.keep_agreement(agreement)
     }
 
     /// The setup of this site's client.
-    fn setup(
-        &self,
-        plan: &Plan,
-        place: usize,
-        agreement: &Agreement,
-    ) -> Result<crate::training::Setup> {
+    fn setup(&self, plan: &Plan, place: usize, agreement: &Agreement) -> Result<Setup> {
         let (table, surveyed) = self.surveyed(plan, place)?;
         let surveyed = surveyed.in_order(&agreement.columns)?;
         let own = agreement.roster.get(place);
@@ -265,15 +279,67 @@ impl Node {
                 surveyed.rows(0)
             )));
         }
-        let data = table.fill(&table.files(), surveyed, agreement.agreed()?)?;
+        let agreed = agreement.agreed()?;
+        if let Some(misfit) = surveyed.misfit(&agreed.preparation) {
+            return Err(Error::data(misfit));
+        }
+        let data = table.fill(&table.files(), surveyed, agreed)?;
         let shard = data.shards[0].clone();
         let (schema, classes) = (data.schema, agreement.classes.clone());
         let dataset = roster(&agreement.roster, schema, classes, Some((place, shard)));
         plan.setup_with(dataset, Resources::default())
     }
 
-    /// Carries out an errand; also says whether its noise cannot be made again.
-    fn work(&self, errand: Errand, payload: &[u8]) -> Result<(Vec<u8>, Done, bool)> {
+    /// An error unless an errand is one that the plan has: of its rounds and passes, and, where
+    /// noise cannot be made again, no more releases than ε allows. Says what is to be kept.
+    fn planned(&self, errand: &Errand, plan: &Plan, setup: &Setup) -> Result<Keeping> {
+        let rounds = setup.rounds;
+        let folds = plan.algorithm.choosing().map_or(0, |c| c.folds);
+        let (pass, in_plan) = match errand.pass {
+            Some(Pass::HeldOut(pass)) => (pass, (1..=folds).contains(&pass)),
+            Some(Pass::Last) | None => (0, true),
+        };
+        let ordered = match &errand.order {
+            Some(Order::Train { round, .. }) => (1..=rounds).contains(round),
+            Some(Order::Deliver { round, .. } | Order::HoldOut { round, .. }) => {
+                (1..=rounds + 1).contains(round)
+            }
+            _ => true,
+        };
+        let scored = errand.score.as_ref().is_none_or(|s| s.round <= rounds);
+        if !(in_plan && ordered && scored && errand.memory.round <= rounds) {
+            let why = format!("an order is of another pass or round than the {rounds} agreed on");
+            return self.state.refuse(SiteCode::Order, &why);
+        }
+        let private = setup.world.private;
+        let (Some(budget), true) = (
+            &setup.privacy,
+            private.is_some_and(|how| how.noise_seed == NoiseSeed::System),
+        ) else {
+            return Ok(Keeping::Nothing);
+        };
+        let Some(Order::Train { round, .. }) = &errand.order else {
+            return Ok(Keeping::Answer);
+        };
+        let before = self.state.releases()?;
+        let same = before.iter().filter(|at| **at == (pass, *round)).count();
+        if same > REPEATS {
+            let why = format!(
+                "round {round} has left this site {same} times, each time with other noise: not again"
+            );
+            return self.state.refuse(SiteCode::Order, &why);
+        }
+        let all = u32::try_from(before.len() + 1).unwrap_or(u32::MAX);
+        let exposure = setup.exposure_of(errand.client, all);
+        if budget.settings.epsilon.is_some() && !budget.fits(&[exposure]) {
+            let why = format!("after {} releases another would exceed ε", before.len());
+            return self.state.refuse(SiteCode::Order, &why);
+        }
+        Ok(Keeping::Release(pass, *round))
+    }
+
+    /// Carries out an errand; also says what must be kept of the answer.
+    fn work(&self, errand: Errand, payload: &[u8]) -> Result<(Vec<u8>, Done, Keeping)> {
         let Some(agreement) = self.state.agreement()? else {
             let why = "an order came before anything was agreed on";
             return self.state.refuse(SiteCode::OtherAgreement, why);
@@ -294,13 +360,14 @@ impl Node {
             )));
         }
         let setup = self.setup(&plan, place, &agreement)?;
+        let keeping = self.planned(&errand, &plan, &setup)?;
         let archive = ArchiveDirectory(self.state.memories());
         let at = Place {
             archive: &archive,
             disclose: over_sites(&plan)?.1.disclose,
         };
         let (memory, floor) = (errand.memory, errand.floor);
-        let last_pass = !matches!(errand.pass, Some(crate::choice::Pass::HeldOut(_)));
+        let last_pass = !matches!(errand.pass, Some(Pass::HeldOut(_)));
         let site_setup = setup.clone();
         let (update, done, kept) = at_site(setup, &plan.algorithm, at, errand, payload)?;
         if done.lost {
@@ -323,9 +390,20 @@ impl Node {
                 )
             })?;
         }
-        let private = site_setup.world.private;
-        let once = private.is_some_and(|how| how.noise_seed == NoiseSeed::System);
-        Ok((update, done, once))
+        Ok((update, done, keeping))
+    }
+}
+
+/// The lock of a state directory, after a little patience with who has it.
+fn patient_lock(state: &Path) -> Result<DirectoryLock> {
+    let since = Instant::now();
+    loop {
+        match DirectoryLock::take(state) {
+            Err(Error::InUse { .. }) if since.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            other => return other,
+        }
     }
 }
 

@@ -7,9 +7,11 @@
 //! | `agreement.json` | what all agreed on; every order must name its hash |
 //! | `memories/memory-R-D.safetensors` | what the client remembers after round R |
 //! | `released/` | the last answers whose noise cannot be made again: a letter that comes twice gets the same one |
+//! | `releases` | every round whose update has left with such noise: pass, round and the letter's hash |
 //! | `run/` | what delivery left: a run directory of this one client, for `apfl predict` |
 //! | `log` | what happened, errors in full: they do not leave the site |
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -41,6 +43,17 @@ pub struct SiteStatus {
     pub delivered: bool,
     /// The last lines of the log.
     pub log: Vec<String>,
+}
+
+/// What must be kept of an answer, before it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeping {
+    /// Nothing: it can be made again.
+    Nothing,
+    /// The answer, for its noise cannot.
+    Answer,
+    /// The answer, and that the update of that pass and round has left.
+    Release(u64, u64),
 }
 
 /// A state directory.
@@ -117,7 +130,7 @@ impl State {
             Accept::First => {}
             Accept::Operator => {
                 let why = format!(
-                    "terms {hash} wait for consent: read {0}/proposal.toml, then apfl site accept {0}",
+                    "terms {hash} wait for consent: read {0}/proposal.toml, then apfl site accept {0} {hash}",
                     self.0.display()
                 );
                 return self.refuse(SiteCode::NotAccepted, &why);
@@ -145,7 +158,12 @@ impl State {
 
     /// Keeps an answer whose noise cannot be made again, before it leaves: what comes of the same
     /// letter is one release. The last few are kept.
-    pub fn release(&self, letter: &[u8], answer: &[u8]) -> Result<()> {
+    pub fn release(&self, keeping: Keeping, letter: &[u8], answer: &[u8]) -> Result<()> {
+        match keeping {
+            Keeping::Nothing => return Ok(()),
+            Keeping::Answer => {}
+            Keeping::Release(pass, round) => self.enter(pass, round, &name_of(letter))?,
+        }
         let directory = self.0.join("released");
         create_directory(&directory)?;
         let made = |path: &PathBuf| fs::metadata(path).and_then(|m| m.modified()).ok();
@@ -159,10 +177,44 @@ impl State {
         write_privately(&directory.join(name_of(letter)), answer)
     }
 
-    /// Removes memories of rounds before `floor`, but for the one of `current`.
+    /// Enters a release, on disk. Entries are never taken back.
+    fn enter(&self, pass: u64, round: u64, letter: &str) -> Result<()> {
+        let path = self.0.join("releases");
+        let entered = || {
+            if !path.exists() {
+                create_file(&path)?;
+            }
+            let mut file = OpenOptions::new().append(true).open(&path)?;
+            writeln!(file, "{pass} {round} {letter}")?;
+            file.sync_all()
+        };
+        entered().map_err(at(&path, "write"))
+    }
+
+    /// Pass and round of every release so far.
+    pub fn releases(&self) -> Result<Vec<(u64, u64)>> {
+        let text = read(&self.0.join("releases"))?.unwrap_or_default();
+        let entry = |line: &str| {
+            let mut words = line.split(' ');
+            let mut number = || words.next()?.parse().ok();
+            Some((number()?, number()?))
+        };
+        let entries: Option<Vec<_>> = text.lines().map(entry).collect();
+        entries.ok_or_else(|| {
+            Error::Checkpoint(
+                "releases: a line that is no entry; what has left is not known".into(),
+            )
+        })
+    }
+
+    /// Removes memories of rounds before `floor`, but for the one of `current` and those of the
+    /// newest two rounds: a server cannot have a site forget everything.
     pub fn forget(&self, floor: u64, current: u64) {
-        for (round, path) in memories(&self.memories()) {
-            if round < floor && round != current {
+        let all = memories(&self.memories());
+        let rounds: BTreeSet<u64> = all.iter().map(|(round, _)| *round).collect();
+        let newest = rounds.iter().rev().nth(1).copied().unwrap_or(0);
+        for (round, path) in all {
+            if round < floor.min(newest) && round != current {
                 let _ = fs::remove_file(path); // in nobody's way but the disk's
             }
         }
@@ -170,23 +222,38 @@ impl State {
 
     /// Has what delivery left written to a new directory, which then takes the place of the old.
     pub fn replace_run(&self, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        let (run, new) = (self.0.join("run"), self.0.join("run.new"));
+        let [run, new, old] = ["run", "run.new", "run.old"].map(|name| self.0.join(name));
         let _ = fs::remove_dir_all(&new); // a killed node's
         create_directory(&new)?;
         write(&new)?;
-        let _ = fs::remove_dir_all(&run);
+        let _ = fs::remove_dir_all(&old);
+        if run.exists() {
+            fs::rename(&run, &old).map_err(at(&run, "write"))?;
+        }
         fs::rename(&new, &run).map_err(at(&run, "write"))?;
+        let _ = fs::remove_dir_all(&old);
         self.log("delivered: the models are in run/");
         Ok(())
     }
 
-    /// Accepts the terms that were proposed last, for the operator. Returns their hash.
-    pub fn accept(&self) -> Result<String> {
+    /// Puts back what a node was about to replace when it was killed.
+    pub fn recover_run(&self) {
+        let (run, old) = (self.0.join("run"), self.0.join("run.old"));
+        if !run.exists() && old.exists() {
+            let _ = fs::rename(old, run); // else it stays under the other name
+        }
+    }
+
+    /// Accepts the terms of that hash, for the operator; they must be those proposed last.
+    pub fn accept(&self, hash: &str) -> Result<()> {
         match self.status()?.proposed {
-            Some(hash) => {
-                write_atomically(&self.0.join("accepted"), format!("{hash}\n"))?;
-                Ok(hash)
+            Some(proposed) if proposed == hash => {
+                write_atomically(&self.0.join("accepted"), format!("{hash}\n"))
             }
+            Some(proposed) => Err(Error::Request(format!(
+                "{}: the terms in proposal.toml are {proposed}, not {hash}: read them first",
+                self.0.display()
+            ))),
             None => Err(Error::Request(format!(
                 "{}: no terms were proposed yet",
                 self.0.display()

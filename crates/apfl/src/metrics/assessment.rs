@@ -150,6 +150,19 @@ impl Assessment {
         self.auc = None;
     }
 
+    /// Whether they can be sums over examples of that many classes (0: of numbers).
+    pub fn fits(&self, classes: usize) -> bool {
+        let few = |count: u64| count <= u64::from(u32::MAX);
+        let is_class = |class: u32| (class as usize) < classes;
+        (self.confusion.iter()).all(|((a, b), n)| is_class(*a) && is_class(*b) && few(*n))
+            && self.ranks.len() <= classes
+            && (self.ranks.iter().flatten())
+                .all(|(bin, (a, b))| (*bin as usize) < BINS && few(*a) && few(*b))
+            && self.calibration.len() <= PROBABILITY_BINS
+            && (self.calibration.iter()).all(|(n, _, so)| few(*n) && so <= n)
+            && (self.values.iter()).all(|values| values.truth.n <= u64::from(u32::MAX))
+    }
+
     /// How many examples.
     pub fn examples(&self) -> u64 {
         match &self.values {

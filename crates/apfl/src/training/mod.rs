@@ -199,7 +199,7 @@ impl Training {
     /// What privacy has cost so far, and every client's own ε where examples are protected.
     pub fn privacy(&self) -> Option<(Spent, Option<Vec<f64>>)> {
         let budget = self.setup.privacy.as_ref()?;
-        let exposures = self.setup.exposures(self.round(), self.rounds.rounds_of());
+        let exposures = self.setup.exposures(self.round(), self.rounds.asked_of());
         let each = (budget.settings.level == Level::Example).then(|| budget.each(&exposures));
         let lost = |ledger: &Ledger| ledger.lost(self.setup.pass_number(), self.round());
         let spent = Spent {

@@ -66,18 +66,22 @@ impl Setup {
 
     /// qᵢ = batch/mᵢ and the local steps of the rounds taken.
     fn exposures_of_examples(&self, taken: &[u32]) -> Vec<Exposure> {
-        let exposure = |(client, rounds): (usize, &u32)| {
-            let (m, _) = self.world.dataset.sizes(client);
-            let batch = self.world.pace.batch.unwrap_or(m);
-            Exposure {
-                sampling: (batch as f64 / m as f64).min(1.0),
-                steps: u64::from(*rounds) * self.world.pace.steps(m),
-            }
-        };
-        taken.iter().enumerate().map(exposure).collect()
+        let of = |(client, rounds): (usize, &u32)| self.exposure_of(client, *rounds);
+        taken.iter().enumerate().map(of).collect()
     }
 
-    /// Everybody's exposure after `round` rounds, of which each client took part in so many: of
+    /// The same of one client.
+    pub(crate) fn exposure_of(&self, client: usize, rounds: u32) -> Exposure {
+        let (m, _) = self.world.dataset.sizes(client);
+        let batch = self.world.pace.batch.unwrap_or(m);
+        Exposure {
+            sampling: (batch as f64 / m as f64).min(1.0),
+            steps: u64::from(rounds) * self.world.pace.steps(m),
+        }
+    }
+
+    /// Everybody's exposure after `round` rounds, in so many of which each client was asked (who
+    /// answers too late has released its update all the same): of
     /// examples client by client, of clients once for all.
     pub fn exposures(&self, round: u64, taken: &[u32]) -> Vec<Exposure> {
         let beside = self

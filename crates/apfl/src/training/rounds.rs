@@ -26,6 +26,8 @@ pub(super) trait Rounds: Send {
     fn until(&self) -> u64;
     /// In how many rounds each client took part so far.
     fn rounds_of(&self) -> &[u32];
+    /// In how many rounds each client was drawn so far, whether it answered or not.
+    fn asked_of(&self) -> &[u32];
     fn next_round(&mut self) -> Result<Option<RoundRecord>>;
     fn deliver(
         &mut self,
@@ -69,6 +71,7 @@ pub(super) struct Typed<A: Algorithm, E> {
     round: u64,
     step: u64,
     rounds_of: Vec<u32>,
+    asked_of: Vec<u32>,
     recorded: Recorded,
     /// The last round.
     until: u64,
@@ -113,6 +116,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
             round: 0,
             step: 0,
             rounds_of: vec![0; clients],
+            asked_of: vec![0; clients],
             recorded: Recorded::default(),
             until,
         })
@@ -290,7 +294,7 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
     /// ε so far, the largest of all; `None`: infinite, or there is no privacy.
     fn epsilon(&self) -> Option<f64> {
         let budget = self.setup.privacy.as_ref()?;
-        let exposures = self.setup.exposures(self.round, &self.rounds_of);
+        let exposures = self.setup.exposures(self.round, &self.asked_of);
         budget.spent(&exposures).epsilon
     }
 
@@ -298,12 +302,13 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         self.setup.evaluates(round) || round == self.until
     }
 
-    /// Notes who took part in some rounds.
+    /// Notes who was asked and who took part in some rounds.
     fn count(&mut self, rounds: std::ops::RangeInclusive<u64>) {
         for round in rounds {
             for client in self.setup.cohort(round) {
                 let took_part = self.recorded.took_part(round, client);
                 self.rounds_of[client] += u32::from(took_part);
+                self.asked_of[client] += 1;
             }
         }
     }
@@ -324,6 +329,10 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
 
     fn rounds_of(&self) -> &[u32] {
         &self.rounds_of
+    }
+
+    fn asked_of(&self) -> &[u32] {
+        &self.asked_of
     }
 
     fn next_round(&mut self) -> Result<Option<RoundRecord>> {
@@ -430,11 +439,12 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         }
         (self.round, self.step) = (round, step);
         self.rounds_of.fill(0);
+        self.asked_of.fill(0);
         if let Some(ledger) = self.setup.ledger() {
             ledger.require(self.setup.pass_number(), round)?;
         }
         self.count(1..=round);
-        self.until = self.setup.last_round(round, &self.rounds_of);
+        self.until = self.setup.last_round(round, &self.asked_of);
         // Scores that rode are asked for again.
         let missing = self.recorded.waiting.iter().find(|w| w.pools.is_some());
         if let Some(waiting) = missing.cloned() {

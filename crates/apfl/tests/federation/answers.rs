@@ -2,6 +2,8 @@
 
 use super::{Fate, Room, one_process, over_sites, shown, spec};
 use apfl::algorithm::every_algorithm;
+use apfl::federation::Node;
+use apfl::run::Program;
 
 /// Answers reversed and doubled, every letter answered twice by nodes opened anew: records,
 /// clients, summary and fingerprint of threads, for every algorithm.
@@ -156,4 +158,92 @@ fn a_lost_state_is_said() {
     let post = post.lock().unwrap();
     let lost = |note: &String| note.contains("site 'west' has lost its memory of round 3");
     assert!(post.notes.iter().any(lost), "{:?}", post.notes);
+}
+
+/// An update that is not finite, that cannot be read or is of another length is as none: the run
+/// goes on without the site, and w has not seen it.
+#[test]
+fn what_makes_no_sense_is_as_no_answer() {
+    let room = Room::new();
+    let plan = spec(
+        room.0.path(),
+        "{ kind = 'apfl' }",
+        "federation.participation=1",
+    )
+    .plan()
+    .unwrap();
+    let without = room.post("without");
+    without.lock().unwrap().fates = [((3, 2), Fate::Lost)].into();
+    let without = over_sites(&plan, &without, &room.path("without-run"), false).unwrap();
+    let shorter = |mut bytes: Vec<u8>| {
+        // Behind the update its arrays are listed: name, type and length.
+        let name = bytes.windows(6).rposition(|w| w == b"\x05model").unwrap();
+        bytes[name + 7] -= 1;
+        bytes.split_off(4)
+    };
+    let not_finite = |mut bytes: Vec<u8>| {
+        bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+        bytes
+    };
+    let cut = |mut bytes: Vec<u8>| bytes.split_off(4);
+    type Forge = fn(Vec<u8>) -> Vec<u8>;
+    let forgeries: [(&str, Forge); 3] = [
+        ("its update is of another length", shorter),
+        ("its update has numbers that are not finite", not_finite),
+        ("its update cannot be read", cut),
+    ];
+    for (k, (why, forgery)) in forgeries.into_iter().enumerate() {
+        let post = room.post(&format!("states-{k}"));
+        post.lock().unwrap().forge = Some(Box::new(move |place, bytes| match place {
+            (3, 2) => forgery(bytes),
+            _ => bytes,
+        }));
+        let with = over_sites(&plan, &post, &room.path(&format!("run-{k}")), false).unwrap();
+        assert_eq!(shown(&with), shown(&without), "{why}");
+        let notes = post.lock().unwrap().notes.join("\n");
+        let note = format!("site 'east' is left out in round 1: {why}");
+        assert!(notes.contains(&note), "{notes}");
+    }
+}
+
+/// A site keeps account of what has left it: another letter for the same round is answered three
+/// times, within ε, and not again. An update that came too late has left all the same.
+#[test]
+fn a_site_counts_what_has_left_it() {
+    let room = Room::new();
+    let run = |name: &str, amount: &str, fates: &[((usize, usize), Fate)]| {
+        let more = format!(
+            "federation.privacy={{ level = 'example', {amount}, delta = 1e-5, clip = 1.0 }}
+             federation.participation=1
+             training.rounds=2
+             training.class_weights=none"
+        );
+        let plan = spec(room.0.path(), "{ kind = 'fedavg' }", &more).plan();
+        let post = room.post(name);
+        post.lock().unwrap().fates = fates.iter().copied().collect();
+        let run = room.path(&format!("{name}-run"));
+        let run = over_sites(&plan.unwrap(), &post, &run, false).unwrap();
+        (run.summary.privacy.unwrap().epsilon, post)
+    };
+    let again = |post: &std::sync::Mutex<super::Post>| -> Vec<bool> {
+        let post = post.lock().unwrap();
+        let mut letters = post.seen.iter().filter(|(there, _)| there.client == 0);
+        let (letter, _) = letters.nth(3).unwrap(); // survey, agreement, round 1, round 2
+        let node = Node::open(post.sites[0].clone(), Program::default()).unwrap();
+        let other = |k: u8| {
+            let mut bytes = letter.bytes.clone();
+            bytes[0] ^= k; // the last bits of w's first number
+            node.answer(&bytes).1.is_none()
+        };
+        (1..=4).map(other).collect()
+    };
+    let (all, post) = run("noise", "noise = 1.0", &[]);
+    assert_eq!(again(&post), [true, true, true, false]);
+    let releases = std::fs::read_to_string(room.path("noise/north/releases")).unwrap();
+    assert_eq!(releases.lines().count(), 2 + 3);
+    let most = format!("noise = 1.0, epsilon = {}", all.unwrap() + 1e-6);
+    let (_, post) = run("epsilon", &most, &[]);
+    assert_eq!(again(&post), [false; 4]);
+    let (late, _) = run("late", "noise = 1.0", &[((4, 0), Fate::Late)]);
+    assert_eq!(late, all);
 }

@@ -89,12 +89,17 @@ pub enum Fate {
     Lost,
 }
 
+/// Changes an answer of an exchange and a client.
+pub type Forger = Box<dyn Fn((usize, usize), Vec<u8>) -> Vec<u8> + Send>;
+
 /// Carries letters to nodes that are opened for each of them, and answers back in reverse.
 pub struct Post {
     pub sites: Vec<Site>,
     /// What becomes of letters, by exchange (from 1: survey, 2: agreement, 3: the first round)
     /// and client.
     pub fates: BTreeMap<(usize, usize), Fate>,
+    /// What becomes of an answer on its way, by exchange and client.
+    pub forge: Option<Forger>,
     /// The exchange in which the server dies.
     pub dies_at: Option<usize>,
     pub exchange: usize,
@@ -115,6 +120,7 @@ impl Post {
         Self {
             sites: SITES.iter().map(site).collect(),
             fates: BTreeMap::new(),
+            forge: None,
             dies_at: None,
             exchange: 0,
             late: Vec::new(),
@@ -152,8 +158,12 @@ impl Courier for Post {
                     // Killed after saving: the letter comes again and is answered again.
                     let again = self.answer(&letter);
                     assert!(again == answer.bytes, "the same letter, the same answer");
-                    answers.push(answer.clone());
-                    answers.push(answer.clone());
+                    let mut came = answer.clone();
+                    if let Some(forge) = &self.forge {
+                        came.bytes = forge((self.exchange, client), came.bytes);
+                    }
+                    answers.push(came.clone());
+                    answers.push(came);
                 }
             }
             self.seen.push((letter, answer));

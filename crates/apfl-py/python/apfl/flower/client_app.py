@@ -12,7 +12,7 @@ from typing import Any
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from .._apfl import answer
+from .._apfl import answer, refusal
 from ._letters import packed, unpacked
 
 log = logging.getLogger("apfl.flower")
@@ -34,13 +34,21 @@ def letter(message: Any, context: Any) -> Any:
     missing = [key for key in ("client", "data", "state") if not config.get(key)]
     if missing:
         log.error("--node-config has no %s; see docs/FEDERATION.md", ", ".join(missing))
-    bytes_, error = answer(
-        str(config.get("client", "")),
-        str(config.get("data", "")),
-        str(config.get("state", "apfl-state")),
-        str(config.get("accept", "operator")),
-        unpacked(message.content),
-    )
-    if error is not None:
-        log.error("%s", error)
+    received = b""
+    try:
+        received = unpacked(message.content)
+        bytes_, error = answer(
+            str(config.get("client", "")),
+            str(config.get("data", "")),
+            str(config.get("state", "apfl-state")),
+            str(config.get("accept", "operator")),
+            received,
+        )
+        if error is not None:
+            log.error("%s", error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # Rust's panics are such: Flower would send their text
+        log.exception("a letter could not be answered")
+        bytes_ = refusal(received)
     return Message(packed(bytes_), reply_to=message)

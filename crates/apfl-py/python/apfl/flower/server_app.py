@@ -32,17 +32,22 @@ class Post:
         self.deadline = deadline
         self.nodes: dict[str, int] = {}
         self.asked: dict[int, str] = {}
+        self.named: set[str] = set()
         self.exchanges = 0
 
     def meet(self) -> None:
         """Finds out which nodes are which sites."""
         here = list(self.grid.get_nodes())
-        ids = {node.node_id for node in here}
+        registered = {node.node_id: getattr(node, "name", "") for node in here}
+        ids = set(registered)
         self.nodes = {site: node for site, node in self.nodes.items() if node in ids}
         for node in sorted(here, key=lambda node: int(node.node_id)):
             name = getattr(node, "name", "")
             if name in self.sites:
-                self.nodes.setdefault(name, node.node_id)
+                # What is registered counts more than what a node says.
+                self.named.add(name)
+                if registered.get(self.nodes.get(name, -1)) != name:
+                    self.nodes[name] = node.node_id
             elif not name and node.node_id not in self.asked:
                 hello = Message(RecordDict(), node.node_id, HELLO, ttl=self.deadline)
                 [self.asked[node.node_id]] = self.grid.push_messages([hello])
@@ -50,10 +55,18 @@ class Post:
         for reply in self.grid.pull_messages(waiting) if waiting else []:
             node = reply.metadata.src_node_id
             self.asked[node] = ""
-            if reply.has_content():
+            if not reply.has_content():
+                del self.asked[node]  # it is asked again
+                continue
+            try:
                 name = str(reply.content["site"]["name"])
-                if name in self.sites and self.nodes.setdefault(name, node) != node:
-                    log.warning("two nodes say that they are site '%s'; one is ignored", name)
+            except Exception:
+                log.warning("node %s does not say who it is", node)
+                continue
+            if name in self.named and self.nodes.get(name) != node:
+                log.warning("node %s says that it is site '%s', which has another", node, name)
+            elif name in self.sites and self.nodes.setdefault(name, node) != node:
+                log.warning("two nodes say that they are site '%s'; one is ignored", name)
 
     def ask(self, letters: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
         """Carries letters; returns the answers that came in time. A site whose node changes
@@ -83,8 +96,11 @@ class Post:
                     sent.pop(site, None)
                     time.sleep(PAUSE)
                 elif site in waiting:
-                    answers.append((site, unpacked(reply.content)))
                     del waiting[site]
+                    try:
+                        answers.append((site, unpacked(reply.content)))
+                    except Exception:
+                        log.warning("site '%s' has sent what is no letter", site)
             if waiting:
                 time.sleep(PAUSE)
                 self.meet()

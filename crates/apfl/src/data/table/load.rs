@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::preparation::Preparation;
+use super::preparation::{Encoding, Preparation};
 use super::records::{Answers, Layout, Part, Records, stem};
 use super::source::TableSource;
 use super::split::{Parts, index_of};
-use super::survey::Survey;
+use super::survey::{MOST_CATEGORIES, Survey};
 use super::troubles::Troubles;
 use super::value::{Missing, Value, value_of};
 use super::{ClientOf, Scale, Standardize, Table};
@@ -77,6 +77,28 @@ impl Surveyed {
             }
         }
         troubles.check()
+    }
+
+    /// What an agreed preparation makes of this table's columns that cannot be, where it does:
+    /// numbers as categories would tell them one by one.
+    pub(crate) fn misfit(&self, preparation: &Preparation) -> Option<String> {
+        preparation.columns.iter().find_map(|column| {
+            let name = &column.name;
+            let k = self.layout.names.iter().position(|own| own == name)?;
+            let categorical = self.layout.categorical[k];
+            let numbers = self.surveys.iter().any(|s| s.columns[k].numbers.n > 0);
+            let why = match &column.encoding {
+                Encoding::Category { values } if values.len() > MOST_CATEGORIES => {
+                    format!("a category of {} values", values.len())
+                }
+                Encoding::Category { .. } if numbers && !categorical => "a category".into(),
+                Encoding::Number { .. } | Encoding::Truth { .. } if categorical => {
+                    "no category".into()
+                }
+                _ => return None,
+            };
+            Some(format!("the agreement makes {why} of column '{name}'"))
+        })
     }
 
     /// Training, validation and test rows of a client, by its place among those that take part.

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::Engine;
@@ -23,10 +22,12 @@ use crate::pack::{Arrays, Field, NumberType, Pack};
 use crate::params::{Params, bytes_of};
 use crate::store::archive::{MemoryArchive, Written};
 
+mod check;
 mod letter;
 mod serve;
 mod sites;
 
+use check::Sense;
 pub use letter::{Answer, Ask, Done, Errand, Fruit, MemoryVersion, ScoreErrand};
 pub use serve::{Disclose, Kept, Place, carry_out};
 pub use sites::{Courier, Letter, Sites};
@@ -35,7 +36,7 @@ pub use sites::{Courier, Letter, Sites};
 pub struct Remote<A: Algorithm> {
     sites: Sites,
     world: World,
-    algorithm: PhantomData<fn() -> A>,
+    algorithm: Arc<A>,
     pass: Option<Pass>,
     choices: BTreeMap<usize, Candidate>,
     /// Every client's current memory.
@@ -59,8 +60,8 @@ impl<A: Algorithm> fmt::Debug for Remote<A> {
 }
 
 /// What came back of an order, in the order of the clients, and who did not answer it.
-struct Came {
-    fruits: Vec<(usize, Fruit, Vec<u8>)>,
+struct Came<T> {
+    fruits: Vec<(usize, T)>,
     absent: Vec<usize>,
 }
 
@@ -83,7 +84,7 @@ impl<A: Algorithm> Remote<A> {
             riding: None,
             scored: Vec::new(),
             world,
-            algorithm: PhantomData,
+            algorithm,
         }
     }
 
@@ -92,15 +93,17 @@ impl<A: Algorithm> Remote<A> {
     }
 
     /// Gives an order to some clients, and with it what rides; `order` makes a client's own,
-    /// `sent` is what comes with it. At least `min_sites` of them must answer.
-    fn order(
+    /// `sent` is what comes with it, `read` makes sense of what comes back. Who answers what
+    /// makes none is as absent. At least `min_sites` of them must answer.
+    fn order<T>(
         &mut self,
         when: &str,
         clients: &[usize],
         sent: &[u8],
         fields: &[Field],
         order: impl Fn(usize) -> Order,
-    ) -> Result<Came> {
+        read: impl Fn(&Self, usize, Fruit, &[u8]) -> Sense<T>,
+    ) -> Result<Came<T>> {
         let riding = self.riding.take();
         let (_, shared, scorers) = riding.clone().unwrap_or_default();
         let mut everybody: Vec<usize> = clients.iter().chain(&scorers).copied().collect();
@@ -177,6 +180,22 @@ impl<A: Algorithm> Remote<A> {
                 came.absent.extend(ordered.then_some(client));
                 continue;
             };
+            let scores = shared.map_or(Ok(()), |tallies| self.sense_of_scores(client, &tallies));
+            let read = scores.and_then(|()| {
+                let fruit = ordered.then(|| read(self, client, fruit, &body));
+                fruit.transpose()
+            });
+            let fruit = match read {
+                Ok(fruit) => fruit,
+                Err(why) => {
+                    let (name, code) = (self.name(client), SiteCode::Garbled);
+                    self.sites
+                        .note(&format!("site '{name}' is left out {when}: {why}"));
+                    codes.push((name, code));
+                    came.absent.extend(ordered.then_some(client));
+                    continue;
+                }
+            };
             if lost {
                 self.sites.note(&format!(
                     "site '{}' has lost its memory of round {} and started {when} from w⁰",
@@ -185,9 +204,7 @@ impl<A: Algorithm> Remote<A> {
                 ));
             }
             self.scored.extend(shared.map(|tallies| (client, tallies)));
-            if ordered {
-                came.fruits.push((client, fruit, body));
-            }
+            came.fruits.extend(fruit.map(|fruit| (client, fruit)));
         }
         let wanted = self.sites.min_sites.min(clients.len());
         if came.fruits.len() < wanted {
@@ -205,11 +222,6 @@ impl<A: Algorithm> Remote<A> {
         }
         Ok(came)
     }
-
-    fn strange(&self, client: usize) -> Error {
-        let name = self.name(client);
-        Error::Engine(format!("site '{name}' answered another order than it got"))
-    }
 }
 
 impl<A: Algorithm> Engine<A> for Remote<A> {
@@ -223,17 +235,15 @@ impl<A: Algorithm> Engine<A> for Remote<A> {
     ) -> Result<Vec<usize>> {
         let (bytes, fields) = (sent.to_bytes(), sent.fields());
         let when = format!("in round {round}");
-        let came = self.order(&when, cohort, &bytes, &fields, |client| Order::Train {
+        let order = |client| Order::Train {
             round,
             sent: fields.clone(),
             cohort: vec![client],
             score,
-        })?;
-        for (client, fruit, body) in came.fruits {
-            let Fruit::Trained { reply, digest } = fruit else {
-                return Err(self.strange(client));
-            };
-            let reply = reply.map(|tail| tail.reply(&body)).transpose()?;
+        };
+        let read = |own: &Self, client, fruit, body: &[u8]| own.trained(client, fruit, body, sent);
+        let came = self.order(&when, cohort, &bytes, &fields, order, read)?;
+        for (client, (reply, digest)) in came.fruits {
             if self.remembers {
                 self.memories[client] = MemoryVersion { round, digest };
             }
@@ -249,7 +259,8 @@ impl<A: Algorithm> Engine<A> for Remote<A> {
     fn scored(&mut self, alone: bool, each: &mut (dyn FnMut(usize, Tallies) + Send)) -> Result<()> {
         if alone && let Some((round, ..)) = &self.riding {
             let when = format!("when the shared model of round {round} was scored");
-            self.order(&when, &[], &[], &[], |_| unreachable!("nobody is ordered"))?;
+            let nobody = |_| unreachable!("nobody is ordered");
+            self.order(&when, &[], &[], &[], nobody, |_, _, _, _| Ok(()))?;
         }
         let scored = std::mem::take(&mut self.scored).into_iter();
         scored.for_each(|(client, tallies)| each(client, tallies));
@@ -276,16 +287,16 @@ impl<A: Algorithm> Engine<A> for Remote<A> {
     ) -> Result<()> {
         let (bytes, fields) = (sent.to_bytes(), sent.fields());
         let when = "before the choice";
-        let came = self.order(when, clients, &bytes, &fields, |client| Order::HoldOut {
+        let order = |client| Order::HoldOut {
             round,
             sent: fields.clone(),
             clients: vec![client],
-        })?;
-        for (client, fruit, _) in came.fruits {
-            match fruit {
-                Fruit::HeldOut(Some(held_out)) => each(client, held_out),
-                Fruit::HeldOut(None) => {}
-                _ => return Err(self.strange(client)),
+        };
+        let read = |own: &Self, _, fruit, _: &[u8]| own.held_out(fruit);
+        let came = self.order(when, clients, &bytes, &fields, order, read)?;
+        for (client, held_out) in came.fruits {
+            if let Some(held_out) = held_out {
+                each(client, held_out);
             }
         }
         Ok(())
@@ -313,7 +324,7 @@ impl<A: Algorithm> Engine<A> for Remote<A> {
         let (mut bytes, fields) = (sent.to_bytes(), sent.fields());
         bytes.extend(bytes_of(shared));
         let when = "at delivery";
-        let came = self.order(when, clients, &bytes, &fields, |client| Order::Deliver {
+        let order = |client| Order::Deliver {
             round,
             sent: fields.clone(),
             clients: vec![client],
@@ -321,17 +332,17 @@ impl<A: Algorithm> Engine<A> for Remote<A> {
                 Keep::There => KeepOrder::There,
                 _ => KeepOrder::Nothing,
             },
-        })?;
-        for (client, fruit, _) in came.fruits {
-            match fruit {
-                Fruit::Delivered(Some(delivered)) => each(Delivered {
+        };
+        let read = |own: &Self, client, fruit, _: &[u8]| own.delivered(client, fruit);
+        let came = self.order(when, clients, &bytes, &fields, order, read)?;
+        for (client, delivered) in came.fruits {
+            if let Some(delivered) = delivered {
+                each(Delivered {
                     client,
                     name: self.name(client),
                     models: None,
                     ..*delivered
-                })?,
-                Fruit::Delivered(None) => {}
-                _ => return Err(self.strange(client)),
+                })?;
             }
         }
         Ok(())
