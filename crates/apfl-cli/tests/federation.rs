@@ -67,7 +67,7 @@ fn a_site_consents_and_serves_its_own_model() {
     assert!(said.contains("nothing was delivered"), "{said}");
     let first = status.lines().find(|line| line.starts_with("proposed"));
     let hash = first.unwrap().split_whitespace().nth(1).unwrap();
-    let said = fails(dir, &["site", "accept", "state-north", "0000"], 1);
+    let said = fails(dir, &["site", "accept", "state-north", "0000"], 2);
     assert!(said.contains(hash), "{said}");
     let accepted = ok(dir, &["site", "accept", "state-north", hash]);
     assert!(accepted.starts_with("terms ") && accepted.trim().ends_with("accepted"));
