@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -228,7 +229,12 @@ def test_a_guarded_process_looks_before_it_unpacks(tmp_path):
     bad.write_bytes(bundle(**{"pyproject.toml": "", "evil.py": ""}))
     done = subprocess.run(
         [sys.executable, "-c", "import json\n" + code, str(bad)],
-        env={"PYTHONPATH": str(guard), "FLWR_HOME": str(tmp_path), "PATH": ""},
+        env={
+            # The guard first, then the package, wherever this process has it from.
+            "PYTHONPATH": os.pathsep.join([str(guard), str(guard.parents[2])]),
+            "FLWR_HOME": str(tmp_path),
+            "PATH": "",
+        },
         capture_output=True,
         text=True,
         check=True,

@@ -12,6 +12,7 @@ __all__ = [
     "advise",
     "answer",
     "open_model",
+    "refusal",
     "report",
     "require_run",
     "serve",
