@@ -112,7 +112,8 @@ elif ! prepared; then
 else
     # As the tests were built, so that nothing is built twice (scripts/wheel.sh builds the wheel).
     cargo build --workspace --lib --bins --tests --locked "${features[@]}"
-    module=$(ls "$target"/debug/lib_apfl.so "$target"/debug/lib_apfl.dylib 2>/dev/null | head -n 1)
+    module=$target/debug/lib_apfl.so
+    [ -e "$module" ] || module=$target/debug/lib_apfl.dylib
     (
         cd crates/apfl-py
         cp "$module" python/apfl/_apfl.abi3.so
