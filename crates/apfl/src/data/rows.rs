@@ -1,13 +1,14 @@
 //! A table, row by row, whatever file it lies in.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
+mod lines;
+
+use self::lines::{Counted, Starts, line_of};
 use crate::error::{Result, at};
 
 /// What stands in one place of a table.
@@ -31,9 +32,9 @@ pub enum Cell<'a> {
 
 const FILL_IN: &str = "fill in a number, or remove the row";
 
-impl Cell<'_> {
+impl<'a> Cell<'a> {
     /// It as a text: what a label, a client or a split is called.
-    pub fn text(&self) -> std::result::Result<Cow<'_, str>, String> {
+    pub fn text(&self) -> std::result::Result<Cow<'a, str>, String> {
         Ok(match self {
             Cell::Text(text) => Cow::Borrowed(text.trim()),
             Cell::Whole(x) => Cow::Owned(x.to_string()),
@@ -222,17 +223,9 @@ impl<R: Read> CsvRows<R> {
     pub fn with_header(from: R, names: Option<&[String]>) -> std::result::Result<Self, String> {
         let starts = Starts::default();
         let unclosed: Rc<std::cell::Cell<Option<u64>>> = Rc::default();
-        let counted = Counted {
-            from,
-            at: 0,
-            row: 0,
-            line: 1,
-            fresh: true,
-            starts: starts.clone(),
-            quotes: Quotes::Start,
-            unclosed: unclosed.clone(),
-        };
+        let counted = Counted::new(from, starts.clone(), unclosed.clone());
         let mut reader = csv::ReaderBuilder::new()
+            .buffer_capacity(1 << 16)
             .flexible(true)
             .has_headers(names.is_none())
             .from_reader(counted);
@@ -301,104 +294,6 @@ impl<R: Read> RowReader for CsvRows<R> {
     fn unit(&self) -> &'static str {
         "line"
     }
-}
-
-/// Where lines with something in them start, and their numbers, as far as the file was
-/// read and a row was not.
-type Starts = Rc<RefCell<VecDeque<(u64, u64)>>>;
-
-/// The longest row, in bytes: what has none so long ago that it would fill the memory is no
-/// table (a gzip of zeros, a quote that is closed a gigabyte later).
-const LONGEST_ROW: u64 = 32 << 20;
-
-/// A file whose lines are counted as an editor does: the CSV reader's own count stays
-/// behind where lines end in \r\n, and at empty lines.
-struct Counted<R> {
-    from: R,
-    at: u64,
-    /// Where this row began.
-    row: u64,
-    line: u64,
-    /// Nothing stood in this line yet.
-    fresh: bool,
-    starts: Starts,
-    quotes: Quotes,
-    unclosed: Rc<std::cell::Cell<Option<u64>>>,
-}
-
-/// Where in a field the file is, as the CSV reader sees it.
-#[derive(Clone, Copy)]
-enum Quotes {
-    /// Before a field's first byte.
-    Start,
-    /// Within a field that is not quoted, or behind its closing quote.
-    Plain,
-    /// Within a field whose quote was opened in that line.
-    Quoted(u64),
-    /// Behind a quote within such a field: its end, or the first of two that mean one.
-    Quote(u64),
-}
-
-impl Quotes {
-    fn after(self, byte: u8, line: u64) -> Self {
-        match (self, byte) {
-            (Quotes::Start, b'"') => Quotes::Quoted(line),
-            (Quotes::Quoted(line), b'"') => Quotes::Quote(line),
-            (Quotes::Quoted(line), _) | (Quotes::Quote(line), b'"') => Quotes::Quoted(line),
-            (_, b',' | b'\n' | b'\r') => Quotes::Start,
-            _ => Quotes::Plain,
-        }
-    }
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let n = self.from.read(buffer)?;
-        if let (0, Quotes::Quoted(line), false) = (n, self.quotes, buffer.is_empty()) {
-            self.unclosed.set(Some(line));
-        }
-        let mut starts = self.starts.borrow_mut();
-        for byte in &buffer[..n] {
-            self.quotes = self.quotes.after(*byte, self.line);
-            match byte {
-                0 => {
-                    return Err(std::io::Error::other(format!(
-                        "line {}: a byte 0, which no text has; is this a table? (UTF-16 text: save \
-                         it as UTF-8)",
-                        self.line
-                    )));
-                }
-                b'\n' => (self.line, self.fresh) = (self.line + 1, true),
-                b'\r' => self.fresh = true,
-                _ if self.fresh => {
-                    starts.push_back((self.at, self.line));
-                    self.fresh = false;
-                }
-                _ => {}
-            }
-            self.at += 1;
-            if let (b'\n' | b'\r', Quotes::Start) = (byte, self.quotes) {
-                self.row = self.at;
-            }
-        }
-        if self.at - self.row > LONGEST_ROW {
-            return Err(std::io::Error::other(format!(
-                "line {}: the row that ends there or later has more than {} MB; is this a table?",
-                self.line,
-                LONGEST_ROW >> 20
-            )));
-        }
-        Ok(n)
-    }
-}
-
-/// The line of the row that starts at that byte or, where line ends stand there, after.
-fn line_of(start: u64, starts: &Starts) -> u64 {
-    let mut starts = starts.borrow_mut();
-    while starts.front().is_some_and(|(at, _)| *at < start) {
-        starts.pop_front();
-    }
-    starts.front().map_or(0, |(_, line)| *line)
 }
 
 /// Why the reader gave up, with the line.

@@ -405,7 +405,9 @@ impl Encoder<'_> {
                     note(&mut self.strange.unseen);
                 }
                 let place = place.copied().unwrap_or(values.len());
-                out.extend((0..=values.len()).map(|j| f32::from(u8::from(j == place))));
+                let first = out.len();
+                out.resize(first + values.len() + 1, 0.0);
+                out[first + place] = 1.0;
                 return Ok(());
             }
             (

@@ -1,5 +1,6 @@
 //! The first reading of a table: which column is what, who has which row, and its label.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -229,14 +230,14 @@ impl Table {
             };
             records.client.push(match (&self.client, client) {
                 (ClientOf::Nobody, Some(_)) => 0,
-                (_, Some(name)) => clients.number(name),
+                (_, Some(name)) => clients.number(&name),
                 (_, None) => NOBODY,
             });
             if layout.split.is_some() {
                 records.split.push(part);
             }
             match (&mut records.answers, answer) {
-                (Answers::Labels { of, .. }, Answer::Label(name)) => of.push(labels.number(name)),
+                (Answers::Labels { of, .. }, Answer::Label(name)) => of.push(labels.number(&name)),
                 (Answers::Labels { of, .. }, _) => of.push(0),
                 (Answers::Values(values), Answer::Value(x)) => values.push(x),
                 (Answers::Values(values), _) => values.push(0.0),
@@ -253,16 +254,16 @@ impl Table {
     }
 
     /// A row's client, part and answer, or what is wrong with it.
-    fn record(
-        &self,
-        rows: &dyn RowReader,
+    fn record<'a>(
+        &'a self,
+        rows: &'a dyn RowReader,
         layout: &Layout,
         missing: &Missing,
-    ) -> std::result::Result<(Option<String>, Part, Answer), String> {
+    ) -> std::result::Result<(Option<Cow<'a, str>>, Part, Answer<'a>), String> {
         if let Some(defect) = rows.defect() {
             return Err(defect);
         }
-        let name = |k: usize, what: &str| -> std::result::Result<String, String> {
+        let name = |k: usize, what: &str| -> std::result::Result<Cow<'a, str>, String> {
             let cell = rows.cell(k);
             let at = |e: String| format!(", column '{}': {e}", rows.header()[k]);
             let text = match value_of(&cell, missing) {
@@ -278,10 +279,10 @@ impl Table {
                 }
                 // A label is called as a category is; a client and a split by their text.
                 value if what == "label" => match called(value, &cell) {
-                    Some(name) => name.into_owned(),
-                    None => cell.text().map_err(at)?.into_owned(),
+                    Some(name) => name,
+                    None => cell.text().map_err(at)?,
                 },
-                _ => cell.text().map_err(at)?.into_owned(),
+                _ => cell.text().map_err(at)?,
             };
             match text.len() {
                 ..=LONGEST_NAME => Ok(text),
@@ -292,7 +293,7 @@ impl Table {
         };
         let client = match (&self.client, layout.client) {
             (ClientOf::File, _) => match rows.origin() {
-                Some(path) => stem(path),
+                Some(path) => Cow::Owned(stem(path)),
                 None => return Err(": it is in no file, as data.client asks for".into()),
             },
             (ClientOf::Only { name: own, .. }, k) => {
@@ -301,10 +302,10 @@ impl Table {
                 {
                     return Err(format!(": the row is of another client than '{own}'"));
                 }
-                own.clone()
+                Cow::Borrowed(own.as_str())
             }
             (_, Some(k)) => name(k, "client")?,
-            (_, None) => String::new(),
+            (_, None) => Cow::Borrowed(""),
         };
         let part = match layout
             .split
@@ -337,13 +338,16 @@ impl Table {
     }
 
     /// The name of a label, by `label_map`.
-    pub(super) fn named(&self, label: String) -> std::result::Result<String, String> {
+    pub(super) fn named<'a>(
+        &'a self,
+        label: Cow<'a, str>,
+    ) -> std::result::Result<Cow<'a, str>, String> {
         if self.label_map.is_empty() {
             return Ok(label);
         }
         let find = |wanted: &str| self.label_map.iter().find(|(key, _)| key == wanted);
         match find(&label).or_else(|| find("*")) {
-            Some((_, name)) => Ok(name.clone()),
+            Some((_, name)) => Ok(Cow::Borrowed(name)),
             None => Err(format!(
                 "found '{label}', which data.label_map does not name; \"*\" names every other label"
             )),
@@ -367,7 +371,7 @@ impl Table {
         match value_of(cell, missing) {
             Value::Missing => Err("the label is empty".into()),
             value => match called(value, cell) {
-                Some(name) => self.named(name.into_owned()),
+                Some(name) => self.named(name).map(Cow::into_owned),
                 None => Err(cell.text().err().unwrap_or_default()),
             },
         }
@@ -382,8 +386,8 @@ pub(super) fn stem(path: &Path) -> String {
     stem.to_owned()
 }
 
-enum Answer {
-    Label(String),
+enum Answer<'a> {
+    Label(Cow<'a, str>),
     Value(f64),
     None,
 }
@@ -396,13 +400,13 @@ struct Names {
 }
 
 impl Names {
-    fn number(&mut self, name: String) -> u32 {
-        if let Some(number) = self.index.get(&name) {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.index.get(name) {
             return *number;
         }
         let number = self.names.len() as u32;
-        self.names.push(name.clone());
-        self.index.insert(name, number);
+        self.names.push(name.to_owned());
+        self.index.insert(name.to_owned(), number);
         number
     }
 }

@@ -13,6 +13,8 @@ pub const MISSING: [&str; 7] = ["", "NA", "N/A", "NaN", "nan", "null", "?"];
 pub struct Missing {
     words: Vec<String>,
     numbers: Vec<f64>,
+    /// The words' first bytes, a bit each.
+    firsts: [u64; 4],
 }
 
 impl Missing {
@@ -21,15 +23,24 @@ impl Missing {
         let words = words.iter().map(|word| word.as_ref().trim().to_owned());
         let words: Vec<String> = words.collect();
         let number = |word: &String| word.parse::<f64>().ok().filter(|x| x.is_finite());
+        let mut firsts = [0; 4];
+        for byte in words.iter().filter_map(|word| word.bytes().next()) {
+            firsts[usize::from(byte / 64)] |= 1 << (byte % 64);
+        }
         Self {
             numbers: words.iter().filter_map(number).collect(),
             words,
+            firsts,
         }
     }
 
     /// Whether a text means: not known.
     pub fn has(&self, text: &str) -> bool {
-        text.is_empty() || self.words.iter().any(|word| word == text)
+        let Some(first) = text.bytes().next() else {
+            return true;
+        };
+        let likely = self.firsts[usize::from(first / 64)] >> (first % 64) & 1 == 1;
+        likely && self.words.iter().any(|word| word == text)
     }
 }
 
@@ -61,17 +72,36 @@ pub(super) fn value_of<'a>(cell: &Cell<'a>, missing: &Missing) -> Value<'a> {
         Cell::Truth(x) => Value::Truth(x),
         Cell::Other(kind) => Value::Other(kind),
         Cell::Text(text) => {
-            let text = text.trim();
+            let text = trimmed(text);
+            if missing.has(text) {
+                return Value::Missing;
+            }
             // `nan` is a word: numbers have a digit, or no end.
-            let digits = text.bytes().any(|b| b.is_ascii_digit());
-            match text.parse::<f64>() {
-                _ if missing.has(text) => Value::Missing,
-                Ok(x) if digits || x.is_infinite() => number(x),
+            let digits = || text.bytes().any(|b| b.is_ascii_digit());
+            match number_in(text) {
+                Some(x) if x.is_infinite() || digits() => number(x),
                 _ if text.eq_ignore_ascii_case("true") => Value::Truth(true),
                 _ if text.eq_ignore_ascii_case("false") => Value::Truth(false),
                 _ => Value::Text(Cow::Borrowed(text)),
             }
         }
+    }
+}
+
+/// A text without spaces around it, which most have none of.
+fn trimmed(text: &str) -> &str {
+    match text.as_bytes() {
+        [first, .., last] if first.is_ascii_graphic() && last.is_ascii_graphic() => text,
+        _ => text.trim(),
+    }
+}
+
+/// The number that a text is. One begins with a digit, a sign, a point, or as `inf` and `nan`
+/// do; what begins otherwise need not be tried.
+fn number_in(text: &str) -> Option<f64> {
+    match text.bytes().next()? {
+        b'0'..=b'9' | b'+' | b'-' | b'.' | b'i' | b'I' | b'n' | b'N' => text.parse().ok(),
+        _ => None,
     }
 }
 
@@ -111,6 +141,10 @@ pub(super) fn in_order<T: AsRef<str> + Ord>(names: &mut [T]) {
 
 /// Whether a text is a date or a time of day: 2024-03-01, 1.3.24, 03/01/2024 10:30, 10:30.
 pub(super) fn is_date(text: &str) -> bool {
+    // Either begins so; a word does not, and there are many.
+    if !text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return false;
+    }
     let date = |part: &str| {
         ['-', '/', '.'].into_iter().any(|separator| {
             let fields: Vec<&str> = part.split(separator).collect();
