@@ -8,7 +8,7 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 pub use deliver::{ClientModels, Delivered, Keep, ModelFiles};
 pub use train::Reply;
@@ -44,12 +44,18 @@ pub enum MemoryHome {
 pub struct Clients<A: Algorithm> {
     world: World,
     algorithm: Arc<A>,
-    shards: Vec<OnceLock<Arc<Shard>>>,
+    shards: Vec<Mutex<Option<Arc<Shard>>>>,
+    /// Whose data is let go when the next round begins.
+    latest: Mutex<Vec<usize>>,
     asides: Vec<OnceLock<Option<Arc<Examples>>>>,
     memories: Memories<A::Memory>,
     choices: RwLock<BTreeMap<usize, Candidate>>,
     /// Whether some client has a test part.
     tested: bool,
+}
+
+fn locked<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<A: Algorithm> std::fmt::Debug for Clients<A> {
@@ -81,7 +87,8 @@ impl<A: Algorithm> Clients<A> {
             tested: world.scoring().tested,
             world,
             algorithm,
-            shards: (0..cached).map(|_| OnceLock::new()).collect(),
+            shards: (0..cached).map(|_| Mutex::default()).collect(),
+            latest: Mutex::default(),
             asides: (0..cached).map(|_| OnceLock::new()).collect(),
             memories,
             choices: RwLock::default(),
@@ -93,15 +100,28 @@ impl<A: Algorithm> Clients<A> {
         &self.world
     }
 
+    /// A round begins for those clients of this process. Where clients are drawn seldom, the
+    /// data of the round before is let go: another client's takes its place in memory.
+    pub fn begin(&self, cohort: impl Iterator<Item = usize>) {
+        if !(self.world.seldom && self.world.dataset.is_generated()) {
+            return;
+        }
+        let cohort: Vec<usize> = cohort.collect();
+        let before = std::mem::replace(&mut *locked(&self.latest), cohort);
+        for place in before.iter().filter_map(|client| self.shards.get(*client)) {
+            locked(place).take();
+        }
+    }
+
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
         let Some(place) = self.shards.get(client) else {
             return self.world.dataset.shard(client);
         };
-        if let Some(shard) = place.get() {
+        if let Some(shard) = &*locked(place) {
             return Ok(shard.clone());
         }
         let shard = self.world.dataset.shard(client)?;
-        Ok(place.get_or_init(|| shard).clone())
+        Ok(locked(place).get_or_insert(shard).clone())
     }
 
     /// Tells clients what they have chosen to serve.
@@ -117,8 +137,9 @@ impl<A: Algorithm> Clients<A> {
 
     /// A client's data for once: kept only if it is kept already.
     fn shard_for_once(&self, client: usize) -> Result<Arc<Shard>> {
-        match self.shards.get(client).and_then(OnceLock::get) {
-            Some(shard) => Ok(shard.clone()),
+        let kept = self.shards.get(client);
+        match kept.and_then(|place| locked(place).clone()) {
+            Some(shard) => Ok(shard),
             None => self.world.dataset.shard(client),
         }
     }

@@ -28,6 +28,9 @@ pub struct World {
     pub skip_nonfinite: bool,
     /// How clients' steps are private, where they are.
     pub private: Option<PrivateSteps>,
+    /// Whether most clients are drawn once or never: data that can be made again is then let go
+    /// when the next round begins.
+    pub seldom: bool,
 }
 
 impl World {

@@ -14,15 +14,17 @@
 use std::sync::Arc;
 
 use pulp::{Arch, Simd, WithSimd};
-use rand::RngExt;
-use rand_distr::{Distribution, LogNormal, StandardNormal};
+use rand_distr::{Distribution, LogNormal};
 
+mod normals;
+
+use self::normals::Normals;
 use super::partition::{held_out, hold_out_parts};
 use super::{
     Dataset, Examples, Features, Normalization, Schema, Shard, Source, SourceKind, Targets, Task,
 };
 use crate::error::{Error, Result};
-use crate::rng::{Purpose, Stream, stream};
+use crate::rng::{Purpose, stream};
 use crate::settings::{Kind, Section};
 
 /// The generator's settings.
@@ -173,10 +175,13 @@ impl Generated {
             .as_ref()
             .map_or(client as u64, |kept| kept[client])
     }
-}
 
-fn normal(rng: &mut Stream) -> f64 {
-    rng.sample(StandardNormal)
+    /// A client's examples, those held out of them, and those for a test.
+    fn counts(&self, client: usize) -> (usize, usize, usize) {
+        let m = self.settings.size(self.index(client));
+        let held = held_out(m, self.settings.validation);
+        (m, held, held_out(m, self.settings.test).min(m - held))
+    }
 }
 
 impl Dataset for Generated {
@@ -195,39 +200,40 @@ impl Dataset for Generated {
     }
 
     fn sizes(&self, client: usize) -> (usize, usize) {
-        let m = self.settings.size(self.index(client));
-        let held = held_out(m, self.settings.validation);
-        (m - held - self.test_size(client), held)
+        let (m, held, tested) = self.counts(client);
+        (m - held - tested, held)
     }
 
     fn test_size(&self, client: usize) -> usize {
-        let m = self.settings.size(self.index(client));
-        let held = held_out(m, self.settings.validation);
-        held_out(m, self.settings.test).min(m - held)
+        match self.settings.test == 0.0 {
+            true => 0, // nobody's size need be drawn
+            false => self.counts(client).2,
+        }
     }
 
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
         let s = &self.settings;
         let k = self.index(client);
         let (d, c) = (s.features, s.classes);
-        let mut rng = stream(s.seed, Purpose::Synthesis, 0, k);
+        let of = |client: u64| Normals::new(stream(s.seed, Purpose::Synthesis, 0, client));
+        let mut normals = of(k);
 
         // The model: a client's own, or the one of all (client number 2⁶⁴−1 draws it).
         let (model, u) = if s.iid {
-            (&mut stream(s.seed, Purpose::Synthesis, 0, u64::MAX), 0.0)
+            (&mut of(u64::MAX), 0.0)
         } else {
-            let u = s.gamma * normal(&mut rng);
-            (&mut rng, u)
+            let u = s.gamma * normals.one();
+            (&mut normals, u)
         };
-        let weights: Vec<f64> = (0..d * c).map(|_| u + normal(model)).collect();
-        let bias: Vec<f64> = (0..c).map(|_| u + normal(model)).collect();
+        let weights = model.around(u, d * c);
+        let bias = model.around(u, c);
 
         // The inputs' mean.
         let mean: Vec<f64> = if s.iid {
             vec![0.0; d]
         } else {
-            let center = s.beta * normal(&mut rng);
-            (0..d).map(|_| center + normal(&mut rng)).collect()
+            let center = s.beta * normals.one();
+            normals.around(center, d)
         };
         let deviation: Vec<f64> = (1..=d).map(|j| (j as f64).powf(-0.6)).collect();
 
@@ -244,12 +250,16 @@ impl Dataset for Generated {
         let [_, valid_rows, test_rows] = parts;
         let mut held = valid_rows.into_iter().peekable();
         let mut tested = test_rows.into_iter().peekable();
+        let mut drawn = vec![0.0; TOGETHER * d];
         let mut x = vec![0.0; TOGETHER * d];
         for start in (0..m).step_by(TOGETHER) {
             let rows = TOGETHER.min(m - start);
-            for row in x.chunks_exact_mut(d).take(rows) {
-                for ((x, mean), deviation) in row.iter_mut().zip(&mean).zip(&deviation) {
-                    *x = (mean + deviation * normal(&mut rng)) as f32;
+            let drawn = &mut drawn[..rows * d];
+            normals.fill(drawn);
+            for (row, drawn) in x.chunks_exact_mut(d).zip(drawn.chunks_exact(d)) {
+                let moments = mean.iter().zip(&deviation);
+                for ((x, z), (mean, deviation)) in row.iter_mut().zip(drawn).zip(moments) {
+                    *x = (mean + deviation * z) as f32;
                 }
             }
             let classes = model.classes(&x);

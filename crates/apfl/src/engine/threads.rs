@@ -61,6 +61,7 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         score: bool,
         each: &mut (dyn FnMut(usize, Option<Reply<A::Update>>) + Send),
     ) -> Result<Vec<usize>> {
+        self.clients.begin(cohort.iter().copied());
         self.pool.in_order(
             cohort.len(),
             |k| self.name(cohort[k]),

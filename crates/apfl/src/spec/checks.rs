@@ -17,7 +17,7 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
         return Err(Error::data("the data has no clients"));
     }
     let mut held_out = 0;
-    let mut names = HashSet::new();
+    let mut names = HashSet::with_capacity(dataset.clients());
     for client in 0..dataset.clients() {
         let name = dataset.name(client);
         let (train, valid) = dataset.sizes(client);
@@ -41,7 +41,7 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
             }
             shard(&own, schema)?;
         }
-        if !names.insert(name.clone()) {
+        if let Some(name) = names.replace(name) {
             return Err(Error::at_place(of(&name), "there are two of that name"));
         }
     }

@@ -201,6 +201,7 @@ impl Plan {
             pace,
             skip_nonfinite: self.skip_nonfinite,
             private: None,
+            seldom: self.participation * (self.rounds as f64) < 0.5,
             dataset,
         };
         let setup = Setup {

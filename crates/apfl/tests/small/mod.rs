@@ -109,6 +109,7 @@ impl Small {
                 pace,
                 skip_nonfinite: false,
                 private: None,
+                seldom: false,
             },
             rounds,
             participation,

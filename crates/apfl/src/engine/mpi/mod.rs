@@ -143,6 +143,8 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
             cohort: cohort.to_vec(),
             score,
         };
+        let mine = self.placement.places(0, cohort);
+        self.clients.begin(mine.iter().map(|k| cohort[*k]));
         self.in_order(
             (order, sent.to_bytes()),
             cohort,

@@ -100,6 +100,8 @@ impl<A: Algorithm> Here<'_, A> {
                 score,
             } => {
                 let sent: A::Broadcast = unpacked(&sent, payload)?;
+                let mine = self.placement.places(self.cluster.rank, &cohort);
+                self.clients.begin(mine.iter().map(|k| cohort[*k]));
                 self.each(&cohort, |k, scratch| {
                     let reply = self
                         .clients
