@@ -37,13 +37,13 @@ impl View<'_> {
             to_bytes: impl Fn(T) -> [u8; N],
             piece: &mut impl FnMut(&[u8]),
         ) {
-            let mut buffer = Vec::with_capacity(N * 4096.min(a.len()));
+            let mut buffer = vec![0; N * 4096.min(a.len())];
             for chunk in a.chunks(4096) {
-                buffer.clear();
-                chunk
-                    .iter()
-                    .for_each(|x| buffer.extend_from_slice(&to_bytes(*x)));
-                piece(&buffer);
+                let bytes = &mut buffer[..N * chunk.len()];
+                for (bytes, x) in bytes.as_chunks_mut().0.iter_mut().zip(chunk) {
+                    *bytes = to_bytes(*x);
+                }
+                piece(bytes);
             }
         }
         match self {
@@ -273,7 +273,8 @@ pub trait Pack: Sized {
 
     /// The little-endian bytes of all arrays, one after the other.
     fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.bytes());
+        // Room for what a message has behind them, or all would be copied again.
+        let mut bytes = Vec::with_capacity(self.bytes() + 256);
         self.visit(&mut |_, view| view.for_each_piece(|piece| bytes.extend_from_slice(piece)));
         bytes
     }

@@ -173,7 +173,11 @@ impl Sum {
 
 /// The little-endian bytes of parameters.
 pub fn bytes_of(x: &[f32]) -> Vec<u8> {
-    x.iter().flat_map(|x| x.to_le_bytes()).collect()
+    let mut bytes = vec![0; 4 * x.len()];
+    for (bytes, x) in bytes.as_chunks_mut().0.iter_mut().zip(x) {
+        *bytes = x.to_le_bytes();
+    }
+    bytes
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Engine;
 use crate::algorithm::Algorithm;
@@ -190,12 +190,28 @@ pub struct WorkerPool {
 /// Memory that replies waiting for their turn may take.
 const WAITING_BYTES: usize = 64 << 20;
 
+/// Results on their way to a sink, which takes them in order from whoever completes the row.
+pub(super) struct Line<R, S> {
+    queue: Mutex<Queue<R, S>>,
+    moved: Condvar,
+}
+
 struct Queue<R, S> {
-    /// The first item that has not been handed on.
+    /// The first place that has not been handed on.
     next: usize,
-    waiting: BTreeMap<usize, R>,
+    /// How many results of this pool have been handed on.
+    done: usize,
+    waiting: BTreeMap<usize, (R, Whose)>,
     sink: S,
     error: Option<(usize, Error)>,
+}
+
+/// Where a result comes from.
+#[derive(Clone, Copy, PartialEq)]
+enum Whose {
+    Pool,
+    #[cfg(feature = "mpi")]
+    Elsewhere,
 }
 
 impl std::fmt::Debug for WorkerPool {
@@ -234,15 +250,48 @@ impl WorkerPool {
         work: impl Fn(usize, &mut Scratch) -> Result<R> + Sync,
         sink: impl FnMut(usize, R) -> Result<()> + Send,
     ) -> Result<()> {
-        let taken = AtomicUsize::new(0);
-        let queue = Mutex::new(Queue {
-            next: 0,
-            waiting: BTreeMap::new(),
-            sink,
-            error: None,
+        let line = Line::new(sink);
+        self.work(&line, count, |k| k, &name, &work);
+        line.finish()
+    }
+
+    /// Does `work` for the places of a list that are this pool's, as `in_order` does, while
+    /// `take` puts what stands at the others into the line, place by place.
+    #[cfg(feature = "mpi")]
+    pub(super) fn beside<R: Send, S: FnMut(usize, R) -> Result<()> + Send>(
+        &self,
+        places: &[usize],
+        name: impl Fn(usize) -> String + Sync,
+        work: impl Fn(usize, &mut Scratch) -> Result<R> + Sync,
+        sink: S,
+        take: impl FnOnce(&Line<R, S>),
+    ) -> Result<()> {
+        let line = Line::new(sink);
+        let taken = std::thread::scope(|scope| {
+            scope.spawn(|| self.work(&line, places.len(), |k| places[k], &name, &work));
+            let taken = catch_unwind(AssertUnwindSafe(|| take(&line)));
+            if taken.is_err() {
+                let gone = Error::Engine("nobody takes the results any more".into());
+                line.fail(&mut line.lock(), 0, gone); // or the pool would wait for ever
+            }
+            taken
         });
-        let moved = Condvar::new();
-        let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(panic) = taken {
+            std::panic::resume_unwind(panic);
+        }
+        line.finish()
+    }
+
+    /// All threads at work: the `count` places of this pool, as they get free.
+    fn work<R: Send, S: FnMut(usize, R) -> Result<()> + Send>(
+        &self,
+        line: &Line<R, S>,
+        count: usize,
+        place: impl Fn(usize) -> usize + Sync,
+        name: &(impl Fn(usize) -> String + Sync),
+        work: &(impl Fn(usize, &mut Scratch) -> Result<R> + Sync),
+    ) {
+        let taken = AtomicUsize::new(0);
         let worker = |scratch: &Mutex<Scratch>| {
             let mut scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
@@ -250,31 +299,13 @@ impl WorkerPool {
                 if k >= count {
                     return;
                 }
-                let mut queue = lock();
-                while queue.error.is_none() && k >= queue.next + self.look_ahead {
-                    queue = moved.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                }
-                if queue.error.as_ref().is_some_and(|(failed, _)| *failed < k) {
+                let at = place(k);
+                if !line.wait(at, |queue| k < queue.done + self.look_ahead) {
                     return;
                 }
-                drop(queue);
-                let result = catch_unwind(AssertUnwindSafe(|| work(k, &mut scratch)))
-                    .unwrap_or_else(|panic| Err(panicked(&name(k), &*panic)));
-                let mut queue = lock();
-                let failed = match result {
-                    Err(error) => Some((k, error)),
-                    Ok(result) => {
-                        queue.waiting.insert(k, result);
-                        catch_unwind(AssertUnwindSafe(|| queue.hand_on()))
-                            .unwrap_or_else(|panic| Some((k, panicked(&name(k), &*panic))))
-                    }
-                };
-                if let Some((k, error)) = failed
-                    && queue.error.as_ref().is_none_or(|(before, _)| k < *before)
-                {
-                    queue.error = Some((k, error));
-                }
-                moved.notify_all();
+                let result = catch_unwind(AssertUnwindSafe(|| work(at, &mut scratch)))
+                    .unwrap_or_else(|panic| Err(panicked(&name(at), &*panic)));
+                line.put(at, Whose::Pool, name, result);
             }
         };
         self.pool.scope(|scope| {
@@ -282,11 +313,101 @@ impl WorkerPool {
                 scope.spawn(|_| worker(scratch));
             }
         });
-        match queue
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R, S: FnMut(usize, R) -> Result<()>> Line<R, S> {
+    fn new(sink: S) -> Self {
+        Self {
+            queue: Mutex::new(Queue {
+                next: 0,
+                done: 0,
+                waiting: BTreeMap::new(),
+                sink,
+                error: None,
+            }),
+            moved: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<R, S>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is time to see to a place; false where something before it went wrong, so
+    /// that it need not be seen to.
+    fn wait(&self, place: usize, ready: impl Fn(&Queue<R, S>) -> bool) -> bool {
+        let mut queue = self.lock();
+        while queue.error.is_none() && !ready(&queue) {
+            queue = self
+                .moved
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        queue
             .error
+            .as_ref()
+            .is_none_or(|(failed, _)| *failed >= place)
+    }
+
+    /// Puts in what `made` makes for a place that is not the pool's, when all before it has been
+    /// handed on. Returns whether to go on.
+    #[cfg(feature = "mpi")]
+    pub(super) fn put_in_turn(
+        &self,
+        place: usize,
+        name: &impl Fn(usize) -> String,
+        made: impl FnOnce() -> Result<R>,
+    ) -> bool {
+        let mut queue = self.lock();
+        loop {
+            match &queue.error {
+                Some((failed, _)) if *failed < place => return false,
+                _ if queue.next == place => break,
+                _ => {}
+            }
+            queue = self
+                .moved
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(queue);
+        self.put(place, Whose::Elsewhere, name, made());
+        true
+    }
+
+    /// Puts in the result of a place, and hands on what is complete with it.
+    fn put(&self, place: usize, whose: Whose, name: &impl Fn(usize) -> String, result: Result<R>) {
+        let mut queue = self.lock();
+        let failed = match result {
+            Err(error) => Some((place, error)),
+            Ok(result) => {
+                queue.waiting.insert(place, (result, whose));
+                catch_unwind(AssertUnwindSafe(|| queue.hand_on()))
+                    .unwrap_or_else(|panic| Some((place, panicked(&name(place), &*panic))))
+            }
+        };
+        match failed {
+            Some((place, error)) => self.fail(&mut queue, place, error),
+            None => self.moved.notify_all(),
+        }
+    }
+
+    /// Something went wrong at a place; the lowest counts.
+    fn fail(&self, queue: &mut Queue<R, S>, place: usize, error: Error) {
+        if queue
+            .error
+            .as_ref()
+            .is_none_or(|(before, _)| place < *before)
         {
+            queue.error = Some((place, error));
+        }
+        self.moved.notify_all();
+    }
+
+    fn finish(self) -> Result<()> {
+        let queue = self.queue.into_inner();
+        match queue.unwrap_or_else(PoisonError::into_inner).error {
             None => Ok(()),
             Some((_, error)) => Err(error),
         }
@@ -303,8 +424,9 @@ impl<R, S: FnMut(usize, R) -> Result<()>> Queue<R, S> {
             .is_none_or(|(failed, _)| self.next < *failed)
         {
             let k = self.next;
-            let result = self.waiting.remove(&k)?;
+            let (result, whose) = self.waiting.remove(&k)?;
             self.next += 1;
+            self.done += usize::from(whose == Whose::Pool);
             if let Err(error) = (self.sink)(k, result) {
                 return Some((k, error));
             }

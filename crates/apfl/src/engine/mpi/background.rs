@@ -11,12 +11,8 @@ use crate::site::Scratch;
 pub struct Results<R>(Receiver<Result<R>>);
 
 impl<R> Results<R> {
-    /// The next one; `None` after the last.
-    pub fn next(&self) -> Option<Result<R>> {
-        self.0.recv().ok()
-    }
-
-    /// The next one, unless `leave` says, while it waits, that nobody wants it any more.
+    /// The next one, `None` after the last; unless `leave` says, while it waits, that nobody wants
+    /// it any more.
     pub fn next_unless(&self, leave: impl Fn() -> bool) -> Option<Result<R>> {
         loop {
             match self.0.recv_timeout(Duration::from_millis(20)) {

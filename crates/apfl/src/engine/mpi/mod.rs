@@ -4,7 +4,9 @@
 //! Rank 0 leads: it runs the rounds, gives orders and trains its own clients meanwhile; the
 //! others `serve`. Replies are asked for in the order of the clients, whoever has them, and
 //! handed on one by one, so that a sum over clients has the bits it has in one process. (A
-//! reduction by MPI adds in an order of its own.)
+//! reduction by MPI adds in an order of its own.) What a thread of rank 0 has made it hands on
+//! itself, as in one process, while it is in the core's cache; the thread that speaks to other
+//! ranks hands on theirs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,23 +103,24 @@ impl<A: Algorithm> Mpi<A> {
         list: &[usize],
         own: impl Fn(&Clients<A>, usize, &mut Scratch) -> Result<R> + Send + Sync,
         read: impl Fn(&[u8]) -> Result<R>,
-        mut each: impl FnMut(usize, R) -> Result<()>,
+        each: impl FnMut(usize, R) -> Result<()> + Send,
     ) -> Result<()> {
         self.mailbox.order(order, bytes);
         let (placement, clients, mailbox) = (&self.placement, &self.clients, &mut self.mailbox);
         let mine = placement.places(0, list);
-        let result = self.pool.ahead(
-            mine.len(),
-            |k| clients.world().dataset.name(list[mine[k]]),
-            |k, scratch| own(clients, mine[k], scratch),
-            |results| {
-                (0..list.len()).try_for_each(|place| {
-                    let result = match placement.rank(list[place]) {
-                        0 => results.next().expect("one for each of ours")?,
-                        rank => read(mailbox.item(rank)?)?,
-                    };
-                    each(place, result)
-                })
+        let name = |place: usize| clients.world().dataset.name(list[place]);
+        let result = self.pool.beside(
+            &mine,
+            name,
+            |place, scratch| own(clients, place, scratch),
+            each,
+            |line| {
+                let others = (0..list.len()).map(|place| (place, placement.rank(list[place])));
+                for (place, rank) in others.filter(|(_, rank)| *rank != 0) {
+                    if !line.put_in_turn(place, &name, || read(mailbox.item(rank)?)) {
+                        break;
+                    }
+                }
             },
         );
         if result.is_err() {
