@@ -1,4 +1,4 @@
-"""The PyTorch and the JAX loop end at the same numbers: w, every v and every α.
+"""The PyTorch loops, eager and compiled, and the JAX loop end at the same numbers: w, every v and every α.
 
 A few rounds of a few clients from the same start with the same batches. Fails, with
 exit status 1, where they differ by more than 1e-5: rounding alone gives some 1e-7.
@@ -20,10 +20,10 @@ def difference(a, b):
     return max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in zip(a, b))
 
 
-def compare(algorithm, name, channels_last):
+def compare(algorithm, name, channels_last, compiled):
     first = work.first_parameters(name, (20, 50))
     x, y = (jax_scan.jnp.asarray(a) for a in work.examples(name, CLIENTS))
-    model = pytorch.Model(name, channels_last)
+    model = pytorch.Model(name, channels_last, compiled)
     ours = pytorch.Federation(algorithm, model, first, CLIENTS)
     theirs = jax_scan.Federation(algorithm, name, first, CLIENTS)
     images, labels = model.examples(CLIENTS)
@@ -44,7 +44,8 @@ def compare(algorithm, name, channels_last):
         moved = min(moved, abs(ours.alpha[0] - work.MIXING))
     # Two loops that do nothing would agree as well.
     good = max(apart.values()) < MOST and moved > 10 * MOST
-    layout = ", channels last" if channels_last else ""
+    layout = ", compiled" if compiled else ""
+    layout += ", channels last" if channels_last else ""
     apart = ", ".join(f"{what} {value:.1e}" for what, value in apart.items())
     print(f"{algorithm}-{name}{layout}: apart by {apart}: {'agree' if good else 'DIFFER'}")
     return good
@@ -52,7 +53,8 @@ def compare(algorithm, name, channels_last):
 
 def main():
     works = [
-        (algorithm, name, last)
+        (algorithm, name, last, compiled)
+        for compiled in (False, True)
         for algorithm in ("fedavg", "apfl")
         for name in work.L2
         for last in ((False, True) if name == "cnn" else (False,))

@@ -1,8 +1,11 @@
-"""APFL, FedAvg and single steps as a plain eager PyTorch loop with autograd, one thread."""
+"""APFL, FedAvg and single steps in PyTorch, one thread: a plain eager loop with autograd, or
+with --compile a loop of steps that torch.compile (inductor) made, updates and all."""
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from functools import partial
 
 import numpy as np
 import torch
@@ -30,8 +33,10 @@ def cnn(p, x):
 class Model:
     """f(·; ξ) = cross-entropy + ½λ‖·‖², over lists of tensors."""
 
-    def __init__(self, model, channels_last=False):
+    def __init__(self, model, channels_last=False, compiled=False):
         self.name, self.forward = model, cnn if model == "cnn" else dense
+        self.apfl_round = Compiled(self).apfl_round if compiled else partial(apfl_round, self)
+        self.sgd = Compiled(self).sgd if compiled else partial(sgd, self)
         self.l2 = work.L2[model]
         images = channels_last and model == "cnn"
         self.layout = torch.channels_last if images else torch.contiguous_format
@@ -135,6 +140,55 @@ def sgd(model, w, x, y, batches, eta):
         torch._foreach_add_(w, g, alpha=-eta)
 
 
+class Compiled:
+    """The same two loops over steps that are one compiled graph each: forward, backward and
+    the updates, which inductor joins to loops of its own."""
+
+    def __init__(self, model):
+        self.model = model
+        whole = partial(torch.compile, dynamic=False, fullgraph=True)
+        self.first_step = whole(partial(self.apfl_step, learn=True))
+        self.step = whole(self.apfl_step)
+        self.sgd_step = whole(self.one_step)
+
+    def gradient(self, at, x, y):
+        g = torch.func.grad(self.model.loss)(at, x, y)
+        return [a + self.model.l2 * b for a, b in zip(g, at)] if self.model.l2 else g
+
+    def apfl_step(self, w, v, v_bar, alpha, x, y, eta, learn=False):
+        g_w, g = self.gradient(w, x, y), self.gradient(v_bar, x, y)
+        new = alpha
+        if learn:
+            slope = sum(torch.sum((b - a) * c) for a, b, c in zip(w, v, g))
+            new = torch.clamp(alpha - eta * slope, 0.0, 1.0)
+        for a, b, c, d, e in zip(w, v, v_bar, g_w, g):
+            a.sub_(eta * d)
+            b.sub_(eta * alpha * e)
+            c.copy_(a + new * (b - a))
+        return new
+
+    def one_step(self, w, x, y, eta):
+        for a, g in zip(w, self.gradient(w, x, y)):
+            a.sub_(eta * g)
+
+    @torch.no_grad()
+    def apfl_round(self, w, v, alpha, x, y, batches, eta):
+        """As `apfl_round`."""
+        alpha = torch.tensor(alpha)
+        v_bar = [torch.lerp(a, b, alpha) for a, b in zip(w, v)]
+        step = self.first_step
+        for rows in batches:
+            alpha = step(w, v, v_bar, alpha, *self.model.batch(x, y, rows), eta)
+            step = self.step
+        return alpha.item()
+
+    @torch.no_grad()
+    def sgd(self, w, x, y, batches, eta):
+        """As `sgd`."""
+        for rows in batches:
+            self.sgd_step(w, *self.model.batch(x, y, rows), eta)
+
+
 class Federation:
     """The server's w, and each client's v and α, which stay from round to round."""
 
@@ -149,11 +203,11 @@ class Federation:
         for i, rows in enumerate(torch.from_numpy(batches)):
             w = copies(self.w)
             if self.algorithm == "apfl":
-                self.alpha[i] = apfl_round(
-                    self.model, w, self.v[i], self.alpha[i], x, y, rows, eta
+                self.alpha[i] = self.model.apfl_round(
+                    w, self.v[i], self.alpha[i], x, y, rows, eta
                 )
             else:
-                sgd(self.model, w, x, y, rows, eta)
+                self.model.sgd(w, x, y, rows, eta)
             torch._foreach_add_(total, w)
         torch._foreach_div_(total, len(batches))
         self.w = total
@@ -161,7 +215,7 @@ class Federation:
 
 def prepare(algorithm, name, batch, channels, args):
     """What is measured: a function that does some of the work and gives its steps."""
-    model = Model(name, args.channels_last)
+    model = Model(name, args.channels_last, args.compile)
     clients = 1 if algorithm == "step" else work.CLIENTS[name]
     x, y = model.examples(clients)
     first = work.first_parameters(name, channels)
@@ -169,7 +223,7 @@ def prepare(algorithm, name, batch, channels, args):
         w, x, y = model.tensors(first), work.in_batches(x, batch), work.in_batches(y, batch)
 
         def steps(count=work.step_count(name, batch)):
-            sgd(model, w, x, y, [k % len(x) for k in range(count)], work.RATE)
+            model.sgd(w, x, y, [k % len(x) for k in range(count)], work.RATE)
             return count
 
         return steps
@@ -185,10 +239,13 @@ def prepare(algorithm, name, batch, channels, args):
 
 def options(parser):
     parser.add_argument("--channels-last", action="store_true", help="memory format of the CNN")
+    parser.add_argument("--compile", action="store_true", help="steps made by torch.compile")
 
 
 def peer(args):
-    return "pytorch-channels-last" if args.channels_last else "pytorch-eager"
+    how = "compile" if args.compile else None if args.channels_last else "eager"
+    layout = "channels-last" if args.channels_last else None
+    return "-".join(filter(None, ("pytorch", how, layout)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# apfl and its peers on the same work, on the same core, one after the other; one table.
+# apfl and its peers on the same work, on the same core, in turns; one table.
 #
-#   bench/peers/run.sh [--seconds N] [--check]
+#   bench/peers/run.sh [--seconds N] [--repeat N] [--check]
 #
 # APFL_BENCH_VENV: the virtual environment (default bench/peers/.venv; made if missing)
 # APFL_BENCH_CORE: the core to stay on (default: the last one this shell may use)
@@ -13,11 +13,16 @@ venv=${APFL_BENCH_VENV:-$here/.venv}
 
 check=
 seconds=3
+repeat=1
 while (($#)); do
     case $1 in
         --check) check=yes ;;
         --seconds)
             seconds=${2:?--seconds needs a number}
+            shift
+            ;;
+        --repeat)
+            repeat=${2:?--repeat needs a number}
             shift
             ;;
         *)
@@ -57,7 +62,7 @@ status=0
 (cd "$root" && cargo build --release)
 apfl=${CARGO_TARGET_DIR:-$root/target}/release/apfl
 ours() { # batch, works
-    local batch=$1 file=$out/apfl-$1.json
+    local batch=$1 file=$out/apfl-$1-$turn.json
     shift
     echo "measuring apfl, batch $batch" >&2
     if ${pin[@]+"${pin[@]}"} "$apfl" bench "$@" --json --quiet --threads 1 --batch "$batch" \
@@ -69,25 +74,30 @@ ours() { # batch, works
         sed 's/^/    /' "$out/apfl.err" >&2
     fi
 }
-steps=(step-logistic step-mlp step-cnn)
-ours 20 apfl-logistic apfl-mlp apfl-cnn fedavg-mlp "${steps[@]}"
-ours 50 "${steps[@]}"
-
 peer() { # name, script, further arguments
-    local name=$1 script=$2
+    local name=$1 script=$2 file=$out/$1-$turn.jsonl
     shift 2
     echo "measuring $name" >&2
-    if ! ${pin[@]+"${pin[@]}"} "$python" "$here/$script" "$@" --seconds "$seconds" >"$out/$name.jsonl"; then
+    if ! ${pin[@]+"${pin[@]}"} "$python" "$here/$script" "$@" --seconds "$seconds" >"$file"; then
         status=1
         echo "$name did not finish: what it measured is in the table" >&2
     fi
-    [[ ! -s $out/$name.jsonl ]] || files+=("$out/$name.jsonl")
+    [[ ! -s $file ]] || files+=("$file")
 }
-peer pytorch pytorch.py
-for work in apfl-cnn step-cnn; do # the memory format matters to the convolutions only
-    peer "pytorch-channels-last-$work" pytorch.py --channels-last --work "$work"
+
+steps=(step-logistic step-mlp step-cnn)
+for ((turn = 1; turn <= repeat; turn++)); do
+    ((repeat == 1)) || echo "turn $turn of $repeat" >&2
+    ours 20 apfl-logistic apfl-mlp apfl-cnn fedavg-mlp "${steps[@]}"
+    ours 50 "${steps[@]}"
+    peer pytorch pytorch.py
+    peer pytorch-compile pytorch.py --compile
+    for work in apfl-cnn step-cnn; do # the memory format matters to the convolutions only
+        peer "pytorch-channels-last-$work" pytorch.py --channels-last --work "$work"
+        peer "pytorch-compile-channels-last-$work" pytorch.py --compile --channels-last --work "$work"
+    done
+    peer jax jax_scan.py
 done
-peer jax jax_scan.py
 
 "$python" -c 'import jax, torch; print(f"\nPyTorch {torch.__version__}, JAX {jax.__version__}\n")'
 "$python" "$here/table.py" "${files[@]}"

@@ -2,10 +2,12 @@
 
 A file is what `apfl bench --json` prints (one document) or what a peer prints (one line
 for each measurement). Rates are steps a second on one thread; a ratio says how many
-times as many steps apfl makes.
+times as many steps apfl makes. Of a work that was measured several times the median is
+shown and, in brackets, the least and the most; ratios are taken turn by turn.
 """
 
 import json
+import statistics
 import sys
 
 OURS = "apfl"
@@ -32,30 +34,37 @@ def number(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def shown(values, text=number):
+    """The median, and the range where there is one."""
+    middle = text(statistics.median(values))
+    return middle if len(values) == 1 else f"{middle} ({text(min(values))}–{text(max(values))})"
+
+
 def table(measurements):
     """Rows of text: the work, the rate and the memory of each peer, the ratios."""
-    rates, works, peers = {}, [], []
+    turns, works, peers = {}, [], []
     for m in measurements:
         key = m["work"], m.get("batch", 20)
         if m["peer"] not in peers:
             peers.append(m["peer"])
         if key not in works:
             works.append(key)
-        rates[key, m["peer"]] = m
+        turns.setdefault((key, m["peer"]), []).append(m)
     others = [peer for peer in peers if peer != OURS]
     head = ["work", "batch", *peers, *(f"× {peer}" for peer in others if OURS in peers)]
     rows = [head, ["", "", *["steps/s · MB"] * len(peers), *[""] * (len(head) - 2 - len(peers))]]
     for key in sorted(works, key=lambda key: (key[0].split("-")[0], works.index(key))):
         row = [key[0], str(key[1])]
+        rates = {}
         for peer in peers:
-            m = rates.get((key, peer))
-            memory = number(m["peak_rss_mb"]) if m and m.get("peak_rss_mb") else "–"
-            row.append(f"{number(m['steps_per_second'])} · {memory}" if m else "–")
-        ours = rates.get((key, OURS))
+            own = turns.get((key, peer), [])
+            rates[peer] = [m["steps_per_second"] for m in own]
+            memory = [m["peak_rss_mb"] for m in own if m.get("peak_rss_mb")]
+            memory = number(max(memory)) if memory else "–"
+            row.append(f"{shown(rates[peer])} · {memory}" if own else "–")
         for peer in others if OURS in peers else []:
-            m = rates.get((key, peer))
-            ratio = ours["steps_per_second"] / m["steps_per_second"] if ours and m else None
-            row.append(f"{ratio:.2f}" if ratio else "–")
+            ratios = [ours / other for ours, other in zip(rates[OURS], rates[peer])]
+            row.append(shown(ratios, "{:.2f}".format) if ratios else "–")
         rows.append(row)
     return rows
 
@@ -73,11 +82,11 @@ def main():
         print("  ".join(cells).rstrip())
     if OURS not in rows[0]:
         print("\napfl itself was not measured: there are no ratios.")
-    busy = [
+    busy = dict.fromkeys(
         f"{m['peer']} {m['work']} {m['batch']}"
         for m in measurements
         if m.get("steps_per_cpu_second", 0) > 1.1 * m["steps_per_second"]
-    ]
+    )
     if busy:
         print("\nDo not trust this table: the core was not free, more than a tenth of the time went")
         print("elsewhere, in " + ", ".join(busy))
