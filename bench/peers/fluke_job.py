@@ -43,8 +43,8 @@ def job(kind):
     FlukeENV().set_evaluator(ClassificationEval(eval_every=1, n_classes=work.CLASSES))
     FlukeENV().set_eval_cfg(pre_fit=False, post_fit=False, locals=False, server=False)
     images, labels = work.digits()
-    x = torch.from_numpy(images).float().div_(255)
-    y = torch.from_numpy(labels).long()
+    x = torch.from_numpy(images.copy()).float().div_(255)
+    y = torch.from_numpy(labels.copy()).long()
     data = DataContainer(x, y, x[:100], y[:100], work.CLASSES)
     splitter = DataSplitter(dataset=data, distribution="iid", client_split=0.2)
     hyper = DDict(
