@@ -124,7 +124,11 @@ impl<'a> Grid<'a> {
             true => (all, 1),
             false => (1, all),
         };
-        let rounds = |k: &usize| cells[*k].plan.rounds;
+        // Every pass of a choice trains all rounds.
+        let rounds = |k: &usize| {
+            let plan = &cells[*k].plan;
+            plan.rounds * plan.algorithm.choosing().map_or(1, |c| c.passes())
+        };
         let total: u64 = waiting.iter().map(rounds).sum();
         let progress = Progress::grid(total, waiting.len() as u64, self.quiet);
         let shared = Shared {

@@ -42,8 +42,8 @@ pub fn line(summary: &Summary, clients: &[ClientRecord], chosen: bool) -> Option
     }
     let remedy = match chosen {
         false => {
-            "try algorithm.mixing = { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] }, which takes for \
-             each client what is best on rows held out"
+            "try algorithm = { kind = \"apfl\", mixing = { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] } }, \
+             which takes for each client what is best on rows held out"
         }
         true => {
             "few rows decide this for a single client; a larger algorithm.mixing.prior follows \

@@ -82,6 +82,16 @@ pub fn said(asked: &Asked, served: &Served) {
     }
 }
 
+/// Says that a run has several shared models, where it has.
+fn note_clusters(run: &FinishedRun) {
+    if run.plan.algorithm.kind() == "hypcluster" {
+        tell(
+            "the shared model of hypcluster is the largest cluster's, for clients that are not known; \
+             a client's own cluster is in --model localized and personal",
+        );
+    }
+}
+
 /// The table that a run was trained on, where it was one.
 pub fn table_of(run: &FinishedRun) -> Option<&Table> {
     match &run.plan.data {
@@ -169,6 +179,9 @@ impl Served {
             if which != Which::Shared {
                 run.require_client(client)?;
             }
+            if which == Which::Shared {
+                note_clusters(run);
+            }
             let model = run.model(which.into(), client)?;
             served.groups.push((model, all()));
             served.names.push((Some(client.into()), false));
@@ -206,6 +219,9 @@ impl Served {
             }
             served.groups.push((run.model(which.into(), name)?, rows));
             served.names.push((Some(name.clone()), stranger));
+        }
+        if which == Which::Shared || served.unknown > 0 {
+            note_clusters(run);
         }
         Ok(served)
     }

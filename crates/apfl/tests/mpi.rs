@@ -12,7 +12,9 @@ use apfl::spec::{Plan, Resources};
 use apfl::training::{ClientModels, Training, serve};
 
 fn plan() -> Plan {
-    let more = "training = { rounds = 2, local_steps = 2, batch = 16 }";
+    // An optimizer of the server, which lives at the leader.
+    let more = "training = { rounds = 2, local_steps = 2, batch = 16 }
+                federation = { server = { kind = 'adam', learning_rate = 0.05 } }";
     synthetic("{ kind = 'apfl', mixing = { fixed = 0.5 } }", more)
 }
 

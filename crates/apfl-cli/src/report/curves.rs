@@ -220,13 +220,29 @@ pub fn costs(run: &Run) -> String {
     let spent: f64 = run.rounds.iter().map(|r| r.seconds).sum();
     heading("Time and traffic")
         + &remark(&format!(
-            "{} in {}; {} up and {} down in all.",
+            "{} in {}; {} up and {} down in all.{}",
             counted(run.rounds.len(), "round"),
             duration(spent),
             bytes(up as f64),
-            bytes(down as f64)
+            bytes(down as f64),
+            passes(run)
         ))
         + &charts(&shown)
+}
+
+/// What a choice of α took before, which is not among these rounds.
+fn passes(run: &Run) -> String {
+    let mixing = run.spec.get("algorithm").and_then(|a| a.get("mixing"));
+    let number = |key| mixing?.get(key)?.as_integer();
+    let refit = mixing.and_then(|m| m.get("refit")?.as_bool());
+    match number("folds") {
+        Some(folds) if number("pass").is_none() && refit != Some(false) => format!(
+            " Before that, for the choice of α, {folds} {} of as many rounds with rows held out: \
+             runs of their own, in choice/.",
+            if folds == 1 { "pass" } else { "passes" }
+        ),
+        _ => String::new(),
+    }
 }
 
 /// An axis from 0 to a little more than the most.

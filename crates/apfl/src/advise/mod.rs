@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::metrics::{FinalScores, Gain, Score};
-use crate::store::run_dir::{Alpha, ClientRecord, FinishedRun, Part, Summary, read_clients};
+use crate::store::run_dir::{Alpha, ClientRecord, FinishedRun, Part, Prior, Summary, read_clients};
 
 mod student;
 
@@ -106,6 +106,14 @@ impl Advice {
     /// Of a run's records. Attackers are left out.
     pub fn of(run: &Path, summary: &Summary, clients: Vec<ClientRecord>) -> Result<Self> {
         let measured = summary.gain.filter(|_| summary.prior.is_some());
+        let alone = |prior: &Prior| prior.losses.contains_key("1");
+        if measured.is_none() && summary.prior.as_ref().is_some_and(alone) {
+            return Err(Error::Request(format!(
+                "{}: no client was scored at the end, as delivery.clients is not \"all\"; run it with \
+                 delivery.clients = \"all\"",
+                run.display()
+            )));
+        }
         let Some(total) = measured else {
             return Err(Error::Request(format!(
                 "{}: the run did not train every client alone beside the others, so nobody knows \

@@ -125,7 +125,8 @@ fn read_rate(s: &mut Section<'_>) -> f64 {
     if !s.has("learning_rate") {
         s.problem(
             "learning_rate",
-            "is missing: the server's step η_s has no default; 1 with momentum 0 is the mean",
+            "is missing: the server's step η_s has no default (1 for kind = \"momentum\" with momentum = 0 \
+             is the mean; adagrad, adam and yogi usually take 0.01 to 0.1)",
         );
     }
     let rate = s.optional_float("learning_rate", 1e-30..=1e6, "above 0, at most 1e6");

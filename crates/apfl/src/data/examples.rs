@@ -314,6 +314,17 @@ impl<'a> Batch<'a> {
         Self { mask, ..self }
     }
 
+    /// The same batch with another of dropout's masks, which follows from its own: a network in
+    /// training that is asked a second time drops anew.
+    #[must_use]
+    pub fn asked_again(self) -> Self {
+        let mask = match self.mask {
+            0 => 0,
+            mask => mask.rotate_left(32) | 1,
+        };
+        Self { mask, ..self }
+    }
+
     /// The features as numbers: the batch's own where they are, else made in `buffer`.
     pub fn numbers(&self, buffer: &'a mut Vec<f32>) -> &'a [f32] {
         match self.rows {

@@ -52,7 +52,9 @@ impl Run {
             held_out.entry(client).or_default();
         }
         let attackers = &self.setup.attackers;
-        let mut choices = Choices::make(choosing, held_out, |client| !attackers.has(client));
+        // With privacy nobody's losses are added up: who held nothing out takes the first candidate.
+        let counts = |client| self.setup.privacy.is_none() && !attackers.has(client);
+        let mut choices = Choices::make(choosing, held_out, counts);
         choices.seconds = seconds;
         if watch(Event::Pass { pass: of, of }).is_break() {
             return Ok(Before::Stopped(0));

@@ -188,7 +188,8 @@ fn choose(training: &mut Training, output: &Output) -> Result<()> {
         let records: Vec<HeldOutRecord> = held_out.iter().map(record).collect();
         directory.write_held_out(&records)?;
     }
-    let choices = Choices::make(&choosing, held_out, |k| !setup.attackers.has(k));
+    let counts = |k| setup.privacy.is_none() && !setup.attackers.has(k);
+    let choices = Choices::make(&choosing, held_out, counts);
     training.choose(choices)
 }
 

@@ -5,6 +5,7 @@ use rand::seq::SliceRandom;
 use super::{Predictor, Scratch};
 use crate::data::augment::Augmentation;
 use crate::data::{Examples, Targets};
+use crate::digest::digest_of_pieces;
 use crate::metrics::assessment::{Answer, Values};
 use crate::metrics::{Assessment, Tally};
 use crate::model::loss::predicted;
@@ -14,10 +15,28 @@ use crate::rng::{Purpose, stream};
 /// Rows of evaluation that go through a model at once.
 pub(super) const EVALUATION_ROWS: usize = 256;
 
+/// A number that tells examples apart: by their first row and all targets.
+fn address(examples: &Examples) -> u64 {
+    let mut buffer = Vec::new();
+    let first = examples.batch(0, 1);
+    let first: Vec<u8> = first
+        .numbers(&mut buffer)
+        .iter()
+        .flat_map(|x| x.to_le_bytes())
+        .collect();
+    let targets: Vec<u8> = match examples.targets() {
+        Targets::Classes(classes) => classes.iter().flat_map(|y| y.to_le_bytes()).collect(),
+        Targets::Values(values) => values.iter().flat_map(|y| y.to_le_bytes()).collect(),
+    };
+    let digest = digest_of_pieces([&first[..], &targets[..]]);
+    u64::from_le_bytes(digest[..8].try_into().expect("of 32 bytes"))
+}
+
 impl Scratch {
     /// The outputs of every one of those examples, in their order, taken as the model's
-    /// [`Evaluation`] says: in batches of an order that is drawn once for every number of rows, of
-    /// images that are changed likewise. So one model always has the same scores.
+    /// [`Evaluation`] says: in batches of an order that follows from the examples, of images that
+    /// are changed likewise. So one model always has the same scores, and no two clients, whose
+    /// rows may lie sorted alike, share an order.
     fn outputs(
         &mut self,
         model: &dyn Model,
@@ -26,14 +45,18 @@ impl Scratch {
     ) -> Vec<f32> {
         let (rows, width) = (examples.len(), model.outputs());
         let mut outputs = vec![0.0; rows * width];
+        if rows == 0 {
+            return outputs;
+        }
         let Evaluation { batch, augmented } = model.evaluation();
         let size = batch.unwrap_or(EVALUATION_ROWS);
         let mut order: Vec<u32> = (0..rows as u32).collect();
+        let of = address(examples);
         if batch.is_some() {
-            order.shuffle(&mut stream(0, Purpose::Evaluation, 0, rows as u64));
+            order.shuffle(&mut stream(of, Purpose::Evaluation, 0, rows as u64));
         }
         let shape = model.augmented().filter(|_| augmented);
-        let changes = stream(0, Purpose::Evaluation, 1, rows as u64);
+        let changes = stream(of, Purpose::Evaluation, 1, rows as u64);
         let mut changes = shape.map(|shape| Augmentation::new(shape, changes));
         for rows in order.chunks(size) {
             let mut some = examples.gathered(rows);

@@ -3,11 +3,14 @@
 use apfl::algorithm::apfl::{Chosen, Mixing, Options};
 use apfl::algorithm::{Apfl, LocalOnly};
 use apfl::choice::{Choosing, Pass};
-use apfl::run::Finished;
+use apfl::data::{Examples, Features, InMemory, Schema, Targets, Task};
+use apfl::run::{Finished, Run};
+use apfl::spec::Resources;
 use apfl::{Algorithm, Spec, WhichModel};
+use std::sync::Arc;
 
 use super::{GRID, finished, in_pass};
-use crate::small::{Hand, classes, full};
+use crate::small::{Hand, classes, full, schema};
 
 /// Every option that goes with a choice.
 fn variants() -> Vec<Options> {
@@ -28,10 +31,17 @@ fn variants() -> Vec<Options> {
 /// the localized model and 1 training alone.
 #[test]
 fn every_v_is_that_of_its_fixed_alpha() {
-    for hidden in [&[][..], &[5]] {
+    for (hidden, momentum) in [(&[][..], 0.0), (&[5], 0.0), (&[5], 0.5)] {
         for options in variants() {
+            if momentum > 0.0 && options != Options::PAPER {
+                continue; // refused
+            }
             let small = classes(4, 3, 3, hidden, 0.01);
-            let setup = || small.setup(full(3, 0.2), 3, 0.5, true);
+            let setup = || {
+                let mut pace = full(3, 0.2);
+                pace.momentum = momentum;
+                small.setup(pace, 3, 0.5, true)
+            };
             let choosing = Choosing::from(GRID);
             let chosen = Chosen::new(choosing.clone(), options);
             let pass = Pass::HeldOut(2);
@@ -67,13 +77,15 @@ fn every_v_is_that_of_its_fixed_alpha() {
 fn one_candidate_is_its_fixed_alpha() {
     let more = "training = { rounds = 3, local_steps = 2 }
                 federation = { participation = 0.5 }";
-    for (alpha, options) in [
-        ("0", ""),
-        ("0.25", ""),
-        ("1", ""),
-        ("0.25", ", mix = 'logits', l2_on_v = true"),
-        ("0", ", l2_on_v = true"),
-        ("0.25", ", agnostic = 0.1"),
+    let heavy = "training = { rounds = 3, local_steps = 2, momentum = 0.5 }";
+    for (alpha, options, more) in [
+        ("0", "", more),
+        ("0.25", "", more),
+        ("1", "", more),
+        ("0.25", "", heavy),
+        ("0.25", ", mix = 'logits', l2_on_v = true", more),
+        ("0", ", l2_on_v = true", more),
+        ("0.25", ", agnostic = 0.1", more),
     ] {
         let of = |mixing: &str| {
             finished(
@@ -106,12 +118,16 @@ fn one_candidate_is_its_fixed_alpha() {
 /// The shared path is FedAvg's, whatever is chosen.
 #[test]
 fn w_is_fedavgs() {
-    let more = "training = { rounds = 4 }";
-    let fedavg = finished("{ kind = 'fedavg' }", more);
-    let algorithm = "{ kind = 'apfl', mixing = { chosen = [0, 0.5, 1], folds = 2 } }";
-    let chosen = finished(algorithm, more);
-    let params = |run: &Finished| run.shared().unwrap().params().to_vec();
-    assert_eq!(params(&chosen), params(&fedavg));
+    for more in [
+        "training = { rounds = 4 }",
+        "training = { rounds = 4, momentum = 0.5 }",
+    ] {
+        let fedavg = finished("{ kind = 'fedavg' }", more);
+        let algorithm = "{ kind = 'apfl', mixing = { chosen = [0, 0.5, 1], folds = 2 } }";
+        let chosen = finished(algorithm, more);
+        let params = |run: &Finished| run.shared().unwrap().params().to_vec();
+        assert_eq!(params(&chosen), params(&fedavg), "{more}");
+    }
 }
 
 /// α = 1 chosen: the personal model is what was trained alone, and joining gives nothing.
@@ -139,4 +155,55 @@ fn alone_is_what_local_training_gives() {
             );
         }
     }
+}
+
+/// 15 for the CNN: one candidate is its fixed α, and w is FedAvg's.
+#[test]
+fn a_cnn_chooses_too() {
+    let width = 3 * 16 * 16;
+    let train = |algorithm: &str| {
+        let images = |client: u32, rows: u32| {
+            let x = (0..rows * width).map(|i| ((i * 37 + client * 11) % 97) as f32 / 97.0);
+            let y = (0..rows).map(|row| (row + client) % 2).collect();
+            Examples::new(
+                width as usize,
+                Features::Floats(x.collect()),
+                Targets::Classes(y),
+            )
+        };
+        let classes = vec!["no".into(), "yes".into()];
+        let schema = Schema {
+            shape: vec![3, 16, 16],
+            ..schema(Task::Classification { classes }, width as usize)
+        };
+        let mut data = InMemory::new(schema, Vec::new());
+        for client in 0..3 {
+            data.add_split(format!("c{client}"), images(client, 12), images(client, 4));
+        }
+        let spec = format!(
+            "data = {{ kind = 'synthetic' }}
+             model = {{ kind = 'cnn', channels = [2, 3], kernel = 3, dense = 4 }}
+             algorithm = {algorithm}
+             training = {{ rounds = 2, local_steps = 2, batch = 4 }}"
+        );
+        let plan = Spec::parse(&spec).unwrap().plan().unwrap();
+        let setup = plan
+            .setup_with(Arc::new(data), Resources::default())
+            .unwrap();
+        Run::new(&plan, setup).train().unwrap()
+    };
+    let fedavg = train("{ kind = 'fedavg' }");
+    let fixed = train("{ kind = 'apfl', mixing = { fixed = 0.25 } }");
+    let one = train("{ kind = 'apfl', mixing = { chosen = [0.25], folds = 2 } }");
+    let several = train("{ kind = 'apfl', mixing = { chosen = [0, 0.25, 1], folds = 2 } }");
+    assert_eq!(one.summary.fingerprint, fixed.summary.fingerprint);
+    let shared = |run: &Finished| run.shared().unwrap().params().to_vec();
+    assert_eq!(shared(&several), shared(&fedavg));
+    let of = |run: &Finished| {
+        run.model(WhichModel::Personal, "c1")
+            .unwrap()
+            .params()
+            .to_vec()
+    };
+    assert_eq!(of(&one), of(&fixed));
 }

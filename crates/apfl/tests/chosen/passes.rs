@@ -52,7 +52,7 @@ const DURABLE: &str = "{ kind = 'apfl', mixing = { chosen = [0, 0.5, 1], folds =
 /// passes are run directories of their own, with the same spec but for the pass.
 #[test]
 fn a_choice_survives_interruptions_in_every_pass() {
-    let more = "training = { rounds = 4 }
+    let more = "training = { rounds = 4, momentum = 0.5 }
                 federation = { participation = 0.6 }
                 engine = { memory = 'disk', budget_mb = 1 }
                 checkpoint = { every = 2 }";

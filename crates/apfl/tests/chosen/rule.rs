@@ -103,3 +103,39 @@ fn the_unit_of_the_loss_changes_no_choice() {
         assert_eq!(of(1.0), of(1e-6));
     }
 }
+
+/// 19 from outside: a label in grams instead of kilograms, standardized as always, changes no
+/// choice.
+#[test]
+fn the_unit_of_a_label_changes_no_choice() {
+    let folder = tempfile::tempdir().unwrap();
+    let choices = |factor: f64| {
+        let mut text = String::from("site,x,y\n");
+        for site in 0..6 {
+            for row in 0..40 {
+                // A slope of the site's own beside a common one, and a residual that repeats.
+                let x = f64::from(row * 7 % 40) / 10.0 - 2.0;
+                let y = x + 0.4 * f64::from(site % 3) * x + 0.5 * f64::from(row * row % 5 - 2);
+                text += &format!("s{site},{x},{}\n", factor * y);
+            }
+        }
+        let file = folder.path().join(format!("{factor}.csv"));
+        std::fs::write(&file, text).unwrap();
+        let spec = format!(
+            "data = {{ kind = 'table', path = '{}', client = 'site', label = 'y', \
+                       task = 'regression', standardize = true }}
+             algorithm = {{ kind = 'apfl', mixing = {{ chosen = [0, 0.25, 0.5, 1], folds = 3 }} }}
+             training = {{ rounds = 8, local_steps = 5, batch = 8 }}",
+            file.display()
+        );
+        let plan = apfl::Spec::parse(&spec).unwrap().plan().unwrap();
+        let run = apfl::run::Run::new(&plan, plan.setup().unwrap());
+        alphas(&run.train().unwrap())
+    };
+    let kilograms = choices(1.0);
+    assert_eq!(kilograms, choices(1000.0));
+    assert!(
+        kilograms.iter().any(|a| *a != kilograms[0]),
+        "{kilograms:?}"
+    );
+}

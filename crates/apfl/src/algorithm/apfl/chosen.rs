@@ -5,7 +5,7 @@
 //! batches. a = 0 is the localized model, a = 1 training alone. [`crate::choice`] has the rule.
 
 use super::options::{Mix, Preset};
-use super::{Algorithm, Apfl, Options, Properties, Sender, variant};
+use super::{Algorithm, Apfl, Options, Properties, Sender, momentum, variant};
 use crate::algorithm::Agnostic;
 use crate::choice::{Candidate, Choosing, Pass};
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
@@ -118,6 +118,9 @@ impl Chosen {
     fn round(&self, w: &mut [f32], models: &mut [(f32, &mut Params)], site: &mut Site<'_>) {
         if self.options != Options::PAPER {
             return variant::rounds(&self.options, w, models, site);
+        }
+        if site.momentum() > 0.0 {
+            return momentum::rounds(false, w, models, site);
         }
         for s in 0..site.steps() {
             let eta = site.rate(s);
@@ -311,6 +314,7 @@ impl Algorithm for Chosen {
             v_rate: self.options.v_rate,
             l2_on_v: self.options.l2_on_v,
             projection: self.options.projection,
+            v_dropout: self.options.v_dropout,
             ..Options::PAPER
         };
         if self.options.preset != Preset::None || learns != self.options {
@@ -327,6 +331,7 @@ impl Algorithm for Chosen {
         };
         Properties {
             gradients: 1 + models,
+            momentum: self.options == Options::PAPER,
             ..Apfl::fixed(0.0).properties()
         }
     }

@@ -14,7 +14,8 @@ pub(in crate::algorithm) const KIND: AlgorithmKind = Kind {
         (
             "mixing = { adaptive = 0.01 }",
             "α: learned from this start; or { fixed = 0.5 }; or { chosen = [0, 0.1, 0.25, 0.5, \
-             0.75, 1], folds = 5, prior = 50 }: the one that is best on rows held out",
+             0.75, 1], folds = 5, prior = 50 }: the one that is best on rows held out (with folds = 1 \
+             also aside = 0.2, the share of rows, and refit = true, train on all rows afterwards)",
         ),
         (
             "# preset = \"none\"",
@@ -218,7 +219,8 @@ fn one_alpha(table: &Table) -> Option<Mixing> {
 /// A number from 0 to 1.
 fn share(value: &Value) -> Option<f32> {
     let number = value.as_float().or(value.as_integer().map(|x| x as f64))?;
-    (0.0..=1.0).contains(&number).then_some(number as f32)
+    // −0 + 0 is 0.
+    (0.0..=1.0).contains(&number).then_some(number as f32 + 0.0)
 }
 
 /// The shortest decimal of the f32, so that 0.1 is written as 0.1.
@@ -249,9 +251,9 @@ fn read_choosing(s: &mut Section<'_>) -> Choosing {
         choosing.refit = s.boolean("refit", true);
     } else {
         for key in ["aside", "refit"] {
-            if s.take(key)
-                .is_some_and(|found| found.as_bool() != Some(true))
-            {
+            // A resolved spec says refit = true.
+            let found = s.take(key);
+            if found.is_some_and(|found| key == "aside" || found.as_bool() != Some(true)) {
                 let problem = "is for folds = 1; with more of them every row is held out once";
                 s.problem(key, problem);
             }

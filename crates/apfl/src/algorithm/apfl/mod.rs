@@ -112,7 +112,11 @@ impl Apfl {
         after: impl FnMut(&[f32], &[f32]),
     ) {
         match self.options {
-            Options::PAPER if site.momentum() > 0.0 => momentum::round(self, w, local, site),
+            Options::PAPER if site.momentum() > 0.0 => {
+                let mut models = [(local.alpha, &mut local.v)];
+                momentum::rounds(self.learns(), w, &mut models, site);
+                local.alpha = models[0].0;
+            }
             Options::PAPER => self.paper_round(w, local, site, after),
             _ => variant::round(self, w, local, site, after),
         }

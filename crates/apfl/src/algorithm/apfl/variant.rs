@@ -66,6 +66,7 @@ impl Options {
         };
         let round = site.round();
         let loss = site.on_batch(|model, batch, ws| {
+            let batch = &batch.asked_again();
             let of_v = &batch.dropped_if(self.drops_v(round));
             let at = match self.mix {
                 Mix::Parameters => {
@@ -119,6 +120,7 @@ impl Options {
                     decay: 0.0,
                 };
                 site.on_batch(|model, batch, ws| {
+                    let batch = &batch.asked_again();
                     model.forward(w, batch, ws);
                     ws.delta.clear();
                     ws.delta.extend_from_slice(delta);
@@ -155,6 +157,7 @@ impl Options {
             (AlphaGradient::Slope, Mix::Logits) => {
                 let round = site.round();
                 let along_outputs = site.on_batch(|model, batch, ws| {
+                    let batch = &batch.asked_again();
                     model.forward(w, batch, ws);
                     let of_w = ws.outputs.clone();
                     model.forward(v, &batch.dropped_if(self.drops_v(round)), ws);

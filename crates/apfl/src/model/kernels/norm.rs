@@ -217,7 +217,7 @@ fn sum<'a>(
 }
 
 /// Each number of the `layer`-th layer is 0 with that probability, else divided by 1 − p, by the
-/// batch's mask: the same for every model that sees the batch. Mask 0 drops nothing.
+/// batch's mask: the same for every model that sees the batch with it. Mask 0 drops nothing.
 pub fn drop_out(x: &mut [f32], probability: f32, mask: u64, layer: usize) {
     if mask == 0 || probability == 0.0 {
         return;

@@ -107,6 +107,12 @@ impl FinishedRun {
                 _ => at(&file, "read")(source),
             })
         };
+        if path.is_file() {
+            return Err(Error::in_file(
+                path,
+                "is a file, not the directory of a run",
+            ));
+        }
         let plan = planned(path, &Spec::parse(&text("spec.toml")?)?)?;
         let schema = text("schema.json")?;
         let damaged = |e: String| Error::data(format!("{}/schema.json: {e}", path.display()));
