@@ -181,7 +181,8 @@ def show(names, out):
             if rows[0]["chosen"][place] is None:
                 continue
             sign = [1, -100][place]
-            values = {model: [sign * row[model][place] for row in rows] for model in rows[0]}
+            whole = [model for model in rows[0] if all(model in row for row in rows)]
+            values = {model: [sign * row[model][place] for row in rows] for model in whole}
             best = min((m for m in values if m != "chosen"), key=lambda model: sum(values[model]))
             gap, error = mean_and_error([c - b for c, b in zip(values["chosen"], values[best])])
             digits = 2 if place == 1 or abs(sum(values[best])) > 30 else 4
