@@ -257,7 +257,7 @@ fn refuse_unused(overs: &[Over], cell: &Cell) -> Result<()> {
         return Ok(());
     };
     let algorithm = &cell.plan.algorithm;
-    let rate = match over.key.ends_with("rate") {
+    let rate = match over.key.contains("rate") || over.key.contains("schedule") {
         true => format!(
             "; its rate is {}, and --over {RATE}=… takes every algorithm's own",
             algorithm.properties().rate_key
