@@ -257,17 +257,12 @@ fn refuse_unused(overs: &[Over], cell: &Cell) -> Result<()> {
         return Ok(());
     };
     let algorithm = &cell.plan.algorithm;
-    let rate = match over.key.contains("rate") || over.key.contains("schedule") {
-        true => format!(
-            "; its rate is {}, and --over {RATE}=… takes every algorithm's own",
-            algorithm.properties().rate_key
-        ),
-        false => String::new(),
-    };
     Err(Error::Request(format!(
-        "--over {}: is not used by {}, so its runs would all be the same{rate}",
+        "--over {}: is not used by {}, so its runs would all be the same; its rate is {}, and \
+         --over {RATE}=… takes every algorithm's own",
         over.key,
         algorithm.kind(),
+        algorithm.properties().rate_key
     )))
 }
 
