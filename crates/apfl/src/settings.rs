@@ -100,10 +100,17 @@ impl<'a> Section<'a> {
         self.problems.note(key, message);
     }
 
+    /// Remembers a key that this table may have, once.
+    fn know(&mut self, key: &str) {
+        if !self.asked.iter().any(|known| known == key) {
+            self.asked.push(key.into());
+        }
+    }
+
     /// Names keys that may be written here and are asked for only where they are: who mistypes
     /// one is told of it.
     pub fn knows(&mut self, keys: &[&str]) {
-        self.asked.extend(keys.iter().map(|key| (*key).to_owned()));
+        keys.iter().for_each(|key| self.know(key));
     }
 
     /// Whether the key was written.
@@ -124,7 +131,7 @@ impl<'a> Section<'a> {
 
     /// Takes a raw value; the caller resolves it with [`Section::resolve`].
     pub fn take(&mut self, key: &str) -> Option<Value> {
-        self.asked.push(key.into());
+        self.know(key);
         self.given.remove(key)
     }
 
@@ -419,5 +426,17 @@ mod tests {
             "the spec has 2 problems:\n  training.rate: found -1, allowed is a number ≥ 0\n  \
              training.ruonds: unknown key; did you mean \"rounds\"?"
         );
+    }
+
+    #[test]
+    fn a_known_key_is_named_once() {
+        let given: Table = toml::from_str("strange = 1\nrate = 2").unwrap();
+        let mut problems = Problems::default();
+        let mut section = Section::new("training", given, &mut problems);
+        section.knows(&["rate", "rounds"]);
+        section.integer("rate", 1, 1.., "at least 1");
+        section.finish();
+        let said = problems.to_string();
+        assert!(said.ends_with("known here: rate, rounds"), "{said}");
     }
 }

@@ -100,6 +100,11 @@ impl Advice {
     /// Of a finished run; an error says what its spec lacks.
     pub fn of_run(run: &FinishedRun) -> Result<Self> {
         let summary = run.summary()?;
+        if summary.rounds == 0 {
+            let problem =
+                "is what a join left: of one newcomer, beside no one; ask the run it joined";
+            return Err(Error::in_file(&run.path, problem));
+        }
         Self::of(&run.path, &summary, read_clients(&run.path)?)
     }
 

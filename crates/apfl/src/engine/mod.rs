@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::metrics::Tallies;
 use crate::store::archive::{MemoryArchive, Written};
 
+mod line;
 pub(crate) mod message;
 #[cfg(feature = "mpi")]
 #[doc(hidden)] // for the program and the tests

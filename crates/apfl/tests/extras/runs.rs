@@ -119,6 +119,32 @@ fn the_batch_of_evaluation_matters_to_batch_statistics_alone() {
     assert!((scored(batch, Some(50)) - scored(batch, None)).abs() < 1e-4);
 }
 
+/// Clients whose rows lie sorted alike do not share an order: two that differ in their first row
+/// alone would else agree on the 40 rows of the batches without it.
+#[test]
+fn every_client_is_scored_in_an_order_of_its_own() {
+    let extras = Extras {
+        norm: Some(Over::Batch),
+        scored_in: Some(10),
+        ..Extras::NONE
+    };
+    let model = Mlp::with(6, &[9], 4, Loss::Softmax, 0.0, extras);
+    let mut rng = stream(11, Purpose::Theory, 0, 0);
+    let at = numbers(model.layout().len(), &mut rng);
+    let rows = numbers(6 * 50, &mut rng);
+    let losses = |first: f32| {
+        let mut rows = rows.clone();
+        rows[0] = first;
+        let classes = Targets::Classes((0..50).map(|k| k / 25).collect());
+        let examples = Examples::new(6, Features::Floats(rows), classes);
+        Scratch::default().losses(&model, &Predictor::At(&at), &examples)
+    };
+    let (one, other) = (losses(0.5), losses(-0.5));
+    assert_eq!(one, losses(0.5), "one client always has the same");
+    let equal = one.iter().zip(&other).filter(|(a, b)| a == b).count();
+    assert!(equal < 10, "{equal} of 50 rows");
+}
+
 /// With batch statistics one row alone is x̂ = 0: its outputs are those of the shifts.
 #[test]
 fn of_one_row_nothing_is_left() {
