@@ -35,6 +35,9 @@ use clap::Parser;
 
 use args::{Args, Command};
 
+#[global_allocator]
+static MEMORY: apfl::model::CacheLines = apfl::model::CacheLines;
+
 fn main() -> ExitCode {
     let args = Args::parse();
     match dispatch(args) {

@@ -16,6 +16,9 @@ use pyo3::prelude::*;
 
 use errors::Told;
 
+#[global_allocator]
+static MEMORY: apfl::model::CacheLines = apfl::model::CacheLines;
+
 /// The module that `import apfl` loads.
 #[pymodule]
 mod _apfl {

@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use apfl::data::{Examples, Features, Scaling, Targets};
 use apfl::model::cnn::{Cnn, Widths};
 use apfl::model::mlp::Mlp;
-use apfl::model::{Extras, Loss, Model, Workspace};
+use apfl::model::{CacheLines, Extras, Loss, Model, Workspace};
 use apfl::rng::{Purpose, stream};
 use rand::RngExt;
+
+#[global_allocator]
+static MEMORY: CacheLines = CacheLines;
 
 /// Byte images of which a share is not zero, as digits (0.19) or photographs (1) have it.
 fn images(rows: usize, width: usize, share: f64, channels: &[(f64, f64)]) -> Examples {

@@ -1,6 +1,7 @@
 //! Dense networks with ReLU: `mlp`, and `logistic`, which is one without hidden layers.
 
 use super::architecture::{ModelKind, Shape, ShapeReader, read_widths};
+use super::kernels::hidden::{Rectified, mark};
 use super::kernels::norm::{Normalize, Over, drop_out, kept};
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
@@ -356,6 +357,7 @@ impl Mlp {
             delta,
             columns,
             scratch,
+            masks,
             norms,
             ..
         } = ws;
@@ -369,15 +371,31 @@ impl Mlp {
                 break;
             }
             let x = &hidden[k - 1];
-            layer.propagate(place.point(into), delta, n, scratch, next);
-            relu_backward(next, x);
+            let rows = layer.takes_rectified().then(|| {
+                mark(x, layer.inputs, masks);
+                Rectified { x, masks }
+            });
+            match rows {
+                Some(rows) => {
+                    layer.propagate_rectified(place.point(into), delta, rows, scratch, next);
+                }
+                None => {
+                    layer.propagate(place.point(into), delta, n, scratch, next);
+                    relu_backward(next, x);
+                }
+            }
             scale(next, kept);
             if let Some(norm) = self.norms.get(k - 1) {
                 norm.accumulate(place, into, step, next, &mut norms[k - 1]);
                 norm.propagate(next, &mut norms[k - 1]);
             }
-            let x = LayerRows::dense(x, &columns[..layer.inputs]);
-            layer.accumulate(place, into, step, x, delta, scratch);
+            match rows {
+                Some(rows) => layer.accumulate_rectified(place, into, step, rows, delta, scratch),
+                None => {
+                    let x = LayerRows::dense(x, &columns[..layer.inputs]);
+                    layer.accumulate(place, into, step, x, delta, scratch);
+                }
+            }
             std::mem::swap(this, next);
             delta = this;
         }

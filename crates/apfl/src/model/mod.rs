@@ -23,6 +23,7 @@ pub mod weighted;
 pub use architecture::{Architecture, ModelKind, Shape, ShapeReader};
 pub use extras::{Augment, Evaluation, Extras};
 pub use fit::require_fit;
+pub use kernels::lines::CacheLines;
 pub use kernels::norm::Over;
 pub use loss::Loss;
 
@@ -141,6 +142,8 @@ pub struct Workspace {
     pub(crate) images_of: u64,
     pub(crate) columns: Vec<u32>,
     pub(crate) scratch: Vec<f32>,
+    /// Where a hidden layer is not zero.
+    pub(crate) masks: Vec<u32>,
     pub(crate) point: Params,
     pub(crate) hidden: Vec<Vec<f32>>,
     pub(crate) back: [Vec<f32>; 2],

@@ -5,6 +5,7 @@ use pulp::Arch;
 use super::add::Add;
 #[cfg(target_arch = "x86_64")]
 use super::both::{self, Points, UpdateBoth};
+use super::hidden::{self, Rectified};
 use super::point::{Place, Point};
 use super::product;
 use super::propagate::Propagate;
@@ -34,6 +35,11 @@ impl Dense {
     /// Multiplications and additions over one example.
     pub fn flops(&self) -> u64 {
         2 * (self.inputs * self.outputs) as u64
+    }
+
+    /// Where W and b lie.
+    pub fn range(&self) -> std::ops::Range<usize> {
+        self.offset..self.bias().end
     }
 
     fn weight(&self) -> std::ops::Range<usize> {
@@ -161,6 +167,53 @@ impl Dense {
                 scratch,
             });
         }
+        self.move_bias(place, into, step, delta, scratch);
+    }
+
+    /// Whether what was rectified before the layer is worth a look.
+    pub fn takes_rectified(&self) -> bool {
+        self.outputs >= WIDE
+    }
+
+    /// [`Dense::propagate`] to rows that were rectified, and through their ReLU.
+    pub fn propagate_rectified(
+        &self,
+        at: Point<'_>,
+        delta: &[f32],
+        rows: Rectified<'_>,
+        scratch: &mut Vec<f32>,
+        back: &mut Vec<f32>,
+    ) {
+        back.resize(rows.x.len(), 0.0);
+        Arch::new().dispatch(hidden::Propagate {
+            rows,
+            layer: at.part(self.range()),
+            inputs: self.inputs,
+            delta,
+            back,
+            scratch,
+        });
+    }
+
+    /// [`Dense::accumulate`] for rows that were rectified.
+    pub fn accumulate_rectified(
+        &self,
+        place: Place<'_>,
+        into: &mut [f32],
+        step: Step,
+        rows: Rectified<'_>,
+        delta: &[f32],
+        scratch: &mut Vec<f32>,
+    ) {
+        Arch::new().dispatch(hidden::Update {
+            rows,
+            place: place.part(self.range()),
+            into: &mut into[self.range()],
+            inputs: self.inputs,
+            step,
+            delta,
+            scratch,
+        });
         self.move_bias(place, into, step, delta, scratch);
     }
 

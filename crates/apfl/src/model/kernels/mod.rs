@@ -15,6 +15,8 @@ mod compact;
 pub mod conv;
 mod dense;
 pub mod exp;
+pub mod hidden;
+pub mod lines;
 pub mod norm;
 pub mod peak;
 pub mod point;

@@ -76,6 +76,14 @@ pub enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// How many numbers there are elsewhere than in the vector that moves.
+    pub fn elsewhere(self) -> Option<usize> {
+        match self {
+            Place::Here => None,
+            Place::There(at) | Place::Mixed(_, at) => Some(at.len()),
+        }
+    }
+
     /// `None` is here.
     pub fn of(at: Option<&'a [f32]>) -> Self {
         at.map_or(Place::Here, Place::There)

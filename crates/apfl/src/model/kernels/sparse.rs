@@ -111,7 +111,7 @@ impl<'a> Sparse<'a> {
 }
 
 /// Vectors of a row of W that are held in registers: (first, vectors), as even as can be.
-fn chunks(vectors: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn chunks(vectors: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = vectors.div_ceil(most);
     (0..count).map(move |k| {
         let first = k * vectors / count;
@@ -139,11 +139,12 @@ macro_rules! by_vectors {
         }
     };
 }
+pub(super) use by_vectors;
 
 /// The most vectors that are held at a time: two rows of W, or one of sums, and some room.
-const MOST: usize = 13;
+pub(super) const MOST: usize = 13;
 
-fn most<S: Simd>() -> usize {
+pub(super) fn most<S: Simd>() -> usize {
     if S::F32_LANES >= 16 { MOST } else { 5 }
 }
 
@@ -327,12 +328,7 @@ impl WithSimd for Update<'_> {
         let padded = vectors * S::F32_LANES;
         assert!(into.len() == (width + 1) * outputs && outputs >= WIDE);
         assert!(delta.len() == n * outputs);
-        let (share, at) = match place {
-            Place::Here => (1.0, None),
-            Place::There(at) => (0.0, Some(at)),
-            Place::Mixed(alpha, w) => (alpha, Some(w)),
-        };
-        assert!(at.is_none_or(|at| at.len() == into.len()));
+        assert!(place.elsewhere().is_none_or(|len| len == into.len()));
         // scale·δ with zeros up to whole vectors, and behind it Σᵣ of it.
         let start = aligned(scratch, (n + 1) * padded);
         let (scaled, total) = scratch[start..start + (n + 1) * padded].split_at_mut(n * padded);
@@ -352,12 +348,7 @@ impl WithSimd for Update<'_> {
             let scaled = &scaled[row * padded..][..count * padded];
             for (first, vectors) in chunks(vectors, most::<S>()) {
                 let first = first * S::F32_LANES;
-                let decay = Decay {
-                    factor: (decay != 0.0).then(|| simd.splat_f32s(decay)),
-                    share: simd.splat_f32s(share),
-                    rest: simd.splat_f32s(1.0 - share),
-                    at: at.map_or(std::ptr::null(), |at| at.as_ptr()),
-                };
+                let decay = Decay::new(simd, decay, place);
                 let group = (bytes, masks);
                 let delta = (scaled, total, padded, first);
                 by_vectors!(
@@ -371,7 +362,7 @@ impl WithSimd for Update<'_> {
 
 /// How W decays: by a factor of share·W + rest·at, or of W where `at` is null.
 #[derive(Clone, Copy)]
-struct Decay<S: Simd> {
+pub(super) struct Decay<S: Simd> {
     factor: Option<S::f32s>,
     share: S::f32s,
     rest: S::f32s,
@@ -379,8 +370,7 @@ struct Decay<S: Simd> {
 }
 
 /// One group of rows, `V` vectors of outputs from `first` on. The last vector of a row of
-/// W ends where the row ends: it has lanes in common with the one before, where both
-/// come to the same, as all is read before anything is written.
+/// W ends where the row ends.
 #[inline(always)]
 fn update<S: Simd, const V: usize>(
     simd: S,
@@ -429,29 +419,79 @@ fn update<S: Simd, const V: usize>(
                     }
                 }
                 let row = into.as_mut_ptr().add(j * outputs + first);
-                for v in 0..V {
-                    let at = if v + 1 < V { v * lanes } else { last };
-                    let old = (row.add(at) as *const S::f32s).read_unaligned();
-                    let mut new = old;
-                    if let Some(factor) = decay.factor {
-                        let point = match decay.at.is_null() {
-                            true => old,
-                            false => {
-                                let at = decay.at.add(j * outputs + first + at);
-                                let at = (at as *const S::f32s).read_unaligned();
-                                let own = simd.mul_f32s(decay.share, old);
-                                simd.add_f32s(own, simd.mul_f32s(decay.rest, at))
-                            }
-                        };
-                        new = simd.negate_mul_add_e_f32s(factor, point, old);
-                    }
-                    sums[v] = simd.add_f32s(new, sums[v]);
-                }
-                for v in 0..V {
-                    let at = if v + 1 < V { v * lanes } else { last };
-                    (row.add(at) as *mut S::f32s).write_unaligned(sums[v]);
-                }
+                move_row(simd, row, last, decay.skip(j * outputs + first), sums);
             }
         }
+    }
+}
+
+impl<S: Simd> Decay<S> {
+    /// By `factor`, at that place.
+    #[inline(always)]
+    pub(super) fn new(simd: S, factor: f32, place: Place<'_>) -> Self {
+        let (share, at) = match place {
+            Place::Here => (1.0, None),
+            Place::There(at) => (0.0, Some(at)),
+            Place::Mixed(alpha, w) => (alpha, Some(w)),
+        };
+        Self {
+            factor: (factor != 0.0).then(|| simd.splat_f32s(factor)),
+            share: simd.splat_f32s(share),
+            rest: simd.splat_f32s(1.0 - share),
+            at: at.map_or(std::ptr::null(), <[f32]>::as_ptr),
+        }
+    }
+
+    /// The same from `count` numbers on.
+    #[inline(always)]
+    pub(super) fn skip(self, count: usize) -> Self {
+        match self.at.is_null() {
+            true => self,
+            false => Self {
+                at: self.at.wrapping_add(count),
+                ..self
+            },
+        }
+    }
+}
+
+/// row ← row − decay·row_at + sums, the last of its vectors at `last`: it may have lanes in common
+/// with the one before, where both come to the same, as all is read before anything is written.
+///
+/// # Safety
+/// `V` vectors may be read and written at `row`, the last one at `last`, and be read at the decay's
+/// place, unless it is null.
+#[inline(always)]
+pub(super) unsafe fn move_row<S: Simd, const V: usize>(
+    simd: S,
+    row: *mut f32,
+    last: usize,
+    decay: Decay<S>,
+    mut sums: [S::f32s; V],
+) {
+    for v in 0..V {
+        let at = if v + 1 < V { v * S::F32_LANES } else { last };
+        // SAFETY: as the caller promises.
+        unsafe {
+            let old = (row.add(at) as *const S::f32s).read_unaligned();
+            let mut new = old;
+            if let Some(factor) = decay.factor {
+                let point = match decay.at.is_null() {
+                    true => old,
+                    false => {
+                        let at = (decay.at.add(at) as *const S::f32s).read_unaligned();
+                        let own = simd.mul_f32s(decay.share, old);
+                        simd.add_f32s(own, simd.mul_f32s(decay.rest, at))
+                    }
+                };
+                new = simd.negate_mul_add_e_f32s(factor, point, old);
+            }
+            sums[v] = simd.add_f32s(new, sums[v]);
+        }
+    }
+    for v in 0..V {
+        let at = if v + 1 < V { v * S::F32_LANES } else { last };
+        // SAFETY: as the caller promises.
+        unsafe { (row.add(at) as *mut S::f32s).write_unaligned(sums[v]) };
     }
 }

@@ -3,6 +3,7 @@
 use pulp::{Scalar, Simd};
 
 use super::add::Add;
+use super::hidden::{self, Rectified, mark};
 use super::point::{Place, Point};
 use super::propagate::Propagate;
 use super::rows::{Input, LayerRows};
@@ -32,6 +33,8 @@ enum Kernel<'a> {
     Propagate(Propagate<'a>),
     SparseForward(sparse::Forward<'a>),
     SparseUpdate(sparse::Update<'a>),
+    HiddenPropagate(hidden::Propagate<'a>),
+    HiddenUpdate(hidden::Update<'a>),
 }
 
 impl Kernel<'_> {
@@ -43,6 +46,8 @@ impl Kernel<'_> {
             Kernel::Propagate(work) => simd.vectorize(work),
             Kernel::SparseForward(work) => simd.vectorize(work),
             Kernel::SparseUpdate(work) => simd.vectorize(work),
+            Kernel::HiddenPropagate(work) => simd.vectorize(work),
+            Kernel::HiddenUpdate(work) => simd.vectorize(work),
         }
     }
 }
@@ -228,6 +233,60 @@ fn sparse_passes_are_plain_sums_on_every_width() {
                 &slow_update(&x, &v, &point, &delta, inputs),
                 "update",
             );
+        });
+    }
+}
+
+#[test]
+fn rectified_rows_go_back_as_plain_sums_on_every_width() {
+    // More rows than a mask has bits, and rows of W that do not fit into the registers.
+    for (inputs, outputs, n) in [(6, 64, 3), (5, 70, 33), (4, 230, 20)] {
+        let (v, w, point) = layer(inputs, outputs);
+        let mut x = numbers(n * inputs, 3);
+        super::relu(&mut x);
+        let delta = numbers(n * outputs, 4);
+        let mut masks = Vec::new();
+        mark(&x, inputs, &mut masks);
+        let rows = Rectified {
+            x: &x,
+            masks: &masks,
+        };
+        assert!(x.contains(&0.0));
+        let mut wanted = Vec::new();
+        for (x, delta) in x.chunks_exact(inputs).zip(delta.chunks_exact(outputs)) {
+            for (j, x) in x.iter().enumerate() {
+                let w = &point[j * outputs..][..outputs];
+                let sum: f64 = w.iter().zip(delta).map(|(w, d)| w * f64::from(*d)).sum();
+                wanted.push(if *x > 0.0 { sum } else { 0.0 });
+            }
+        }
+        let moved = slow_update(&x, &v, &point, &delta, inputs);
+        on_every_width(|run| {
+            let mut back = vec![9.0; n * inputs];
+            run(Kernel::HiddenPropagate(hidden::Propagate {
+                rows,
+                layer: Point::Mixture {
+                    alpha: ALPHA,
+                    v: &v,
+                    w: &w,
+                },
+                inputs,
+                delta: &delta,
+                back: &mut back,
+                scratch: &mut Vec::new(),
+            }));
+            near(&back, &wanted, "back to rectified rows");
+            let mut into = v.clone();
+            run(Kernel::HiddenUpdate(hidden::Update {
+                rows,
+                place: Place::Mixed(ALPHA, &w),
+                into: &mut into,
+                inputs,
+                step: STEP,
+                delta: &delta,
+                scratch: &mut Vec::new(),
+            }));
+            near(&into, &moved, "update by rectified rows");
         });
     }
 }

@@ -8,6 +8,9 @@ use super::{Conv, ConvSpace};
 /// Vectors of a filter row that the backward passes hold in registers at a time.
 const CHUNK: usize = 10;
 
+/// Numbers that are read again and again stay in the first-level cache if they are no more.
+const NEAR: usize = 6 << 10;
+
 /// Calls `$f::<S, R, C>` for C vectors out of R filter rows at a time. Rows of a single
 /// vector go five together, so that there are enough sums to be busy with.
 macro_rules! by_vectors {
@@ -28,16 +31,20 @@ macro_rules! by_vectors {
     };
 }
 
-/// The parts of a filter, each small enough for the registers:
+/// The parts of a filter, each of up to `most` vectors a row, few enough for the registers:
 /// (first row, rows, first vector, vectors).
-fn parts(kernel: usize, vectors: usize) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+fn parts(
+    kernel: usize,
+    vectors: usize,
+    most: usize,
+) -> impl Iterator<Item = (usize, usize, usize, usize)> {
     let together = if vectors == 1 && kernel >= 5 { 5 } else { 1 };
     let whole = kernel / together * together;
     let rows = (0..whole).step_by(together).map(move |row| (row, together));
     let rows = rows.chain((whole..kernel).map(|row| (row, 1)));
     rows.flat_map(move |(row, rows)| {
-        let chunks = (0..vectors).step_by(CHUNK);
-        chunks.map(move |first| (row, rows, first, CHUNK.min(vectors - first)))
+        let chunks = (0..vectors).step_by(most);
+        chunks.map(move |first| (row, rows, first, most.min(vectors - first)))
     })
 }
 
@@ -71,28 +78,39 @@ impl WithSimd for Accumulate<'_> {
             winner,
             sums,
             list,
+            counts,
             ..
         } = space;
         sums.clear();
         sums.resize(outputs * kernel * wide, 0.0);
+        // The living winners of an image, filter by filter: (start, δ).
+        let places = conv.pooled_height() * conv.pooled_width();
+        list.resize(places * outputs, (0, 0.0));
+        counts.resize(outputs, 0);
         let (_, bias) = into.split_at_mut(outputs * conv.patch());
         let len = conv.output_len();
         for (n, delta) in delta.chunks_exact(len).enumerate() {
             let image = &x[n * conv.input_len()..];
             let (pooled, winner) = (&pooled[n * len..][..len], &winner[n * len..][..len]);
-            for (o, sums) in sums.chunks_exact_mut(kernel * wide).enumerate() {
-                list.clear();
-                let mut total = 0.0;
-                let of_this = delta.iter().zip(pooled).zip(winner);
-                for ((d, y), start) in of_this.skip(o).step_by(outputs) {
-                    if *y > 0.0 {
-                        list.push((*start, *d));
-                        total += *d;
-                    }
+            counts.fill(0);
+            let rows = delta
+                .chunks_exact(outputs)
+                .zip(pooled.chunks_exact(outputs))
+                .zip(winner.chunks_exact(outputs));
+            for ((delta, pooled), winner) in rows {
+                let of_this = delta.iter().zip(pooled).zip(winner).zip(&mut *counts);
+                for (o, (((d, y), start), count)) in of_this.enumerate() {
+                    // Written in any case, so that nothing is to be guessed.
+                    list[o * places + *count as usize] = (*start, *d);
+                    *count += u32::from(*y > 0.0);
                 }
+            }
+            for (o, sums) in sums.chunks_exact_mut(kernel * wide).enumerate() {
+                let list = &list[o * places..][..counts[o] as usize];
+                let total = list.iter().fold(0.0, |total, (_, d)| total + d);
                 bias[o] += scale * total;
                 let sums = S::as_mut_simd_f32s(sums).0;
-                for (row, rows, first, count) in parts(kernel, vectors) {
+                for (row, rows, first, count) in parts(kernel, vectors, CHUNK) {
                     let image = &image[row * conv.stride() + first * S::F32_LANES..];
                     let sums = &mut sums[row * vectors + first..];
                     by_vectors!(
@@ -184,6 +202,10 @@ impl WithSimd for Propagate<'_> {
             packed[at..at + run].copy_from_slice(filter_row);
         }
         let packed = S::as_simd_f32s(packed).0;
+        let most = match outputs * wide > NEAR {
+            true => CHUNK / 2,
+            false => CHUNK,
+        };
         // The living winners of an image, place by place: (filter, δ).
         let places = conv.height * conv.width;
         list.resize(places * outputs, (0, 0.0));
@@ -201,7 +223,8 @@ impl WithSimd for Propagate<'_> {
             }
             let back = &mut back[n * conv.input_len()..];
             for (row, _, first, count) in (0..kernel).flat_map(|row| {
-                parts(1, vectors).map(move |(_, rows, first, count)| (row, rows, first, count))
+                parts(1, vectors, most)
+                    .map(move |(_, rows, first, count)| (row, rows, first, count))
             }) {
                 let filters = &packed[row * outputs * vectors + first..];
                 for (place, &living) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {

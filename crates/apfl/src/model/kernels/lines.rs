@@ -1,0 +1,90 @@
+//! Memory that starts on a cache line.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+
+/// The system's memory, where what is large starts on a cache line: a vector of sixteen numbers
+/// then lies in one line and not across two. A program asks for it with
+///
+/// ```
+/// #[global_allocator]
+/// static MEMORY: apfl::model::CacheLines = apfl::model::CacheLines;
+/// ```
+///
+/// Numbers do not depend on it, speed does.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheLines;
+
+const LINE: usize = 64;
+
+/// In bytes. What is smaller is no vector of parameters; what is larger grows better where the
+/// system can move its pages.
+const LARGE: std::ops::Range<usize> = 1 << 10..64 << 20;
+
+/// The layout that the system is asked for: a question of the size alone.
+fn on_a_line(layout: Layout) -> Layout {
+    match LARGE.contains(&layout.size()) {
+        true => layout.align_to(LINE).unwrap_or(layout),
+        false => layout,
+    }
+}
+
+// SAFETY: every block is the system's, asked for and given back with the same layout, which
+// depends on the block's layout alone; its alignment is at least the one wanted.
+unsafe impl GlobalAlloc for CacheLines {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises; a size of zero stays one.
+        unsafe { System.alloc(on_a_line(layout)) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the same.
+        unsafe { System.alloc_zeroed(on_a_line(layout)) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the block came from `alloc` with this layout.
+        unsafe { System.dealloc(block, on_a_line(layout)) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller promises that the size, rounded up to the alignment, is one.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        let (old, new) = (on_a_line(layout), on_a_line(wanted));
+        // SAFETY: the block has the layout `old`; a new one is written for as much as both hold.
+        unsafe {
+            if old.align() == new.align() {
+                return System.realloc(block, old, size);
+            }
+            let moved = System.alloc(new);
+            if !moved.is_null() {
+                block.copy_to_nonoverlapping(moved, size.min(layout.size()));
+                System.dealloc(block, old);
+            }
+            moved
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_start_on_a_line_and_keep_their_bytes_as_they_grow_and_shrink() {
+        let layout = |size| Layout::from_size_align(size, 4).unwrap();
+        let sizes = [100, 1 << 12, 1 << 13, 65 << 20, 1 << 20, 10];
+        // SAFETY: each block is used as its layout says and given back with the last of them.
+        unsafe {
+            let mut block = CacheLines.alloc_zeroed(layout(sizes[0]));
+            (0..10).for_each(|k| *block.add(k) = k as u8);
+            for pair in sizes.windows(2) {
+                block = CacheLines.realloc(block, layout(pair[0]), pair[1]);
+                if LARGE.contains(&pair[1]) {
+                    assert_eq!(block as usize % LINE, 0, "{pair:?}");
+                }
+                (0..10).for_each(|k| assert_eq!(*block.add(k), k as u8, "{pair:?}"));
+            }
+            CacheLines.dealloc(block, layout(10));
+        }
+    }
+}
