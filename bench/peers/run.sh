@@ -85,10 +85,10 @@ peer() { # name, script, further arguments
     [[ ! -s $file ]] || files+=("$file")
 }
 
-steps=(step-logistic step-mlp step-cnn)
+steps=(step-linear step-mlp step-cnn)
 for ((turn = 1; turn <= repeat; turn++)); do
     ((repeat == 1)) || echo "turn $turn of $repeat" >&2
-    ours 20 apfl-logistic apfl-mlp apfl-cnn fedavg-mlp "${steps[@]}"
+    ours 20 apfl-linear apfl-mlp apfl-cnn fedavg-mlp "${steps[@]}"
     ours 50 "${steps[@]}"
     peer pytorch pytorch.py
     peer pytorch-compile pytorch.py --compile

@@ -18,11 +18,11 @@ import numpy as np
 
 EXAMPLES, TRAIN, CLASSES = 600, 480, 10
 RATE, MIXING = 0.01, 0.5  # η and α⁰
-L2 = {"logistic": 1e-4, "mlp": 0.0, "cnn": 0.0}
-LOCAL_STEPS = {"logistic": 10, "mlp": 20, "cnn": 10}
-CLIENTS = {"logistic": 100, "mlp": 100, "cnn": 10}  # a CNN's round of 100 takes a minute
+L2 = {"linear": 1e-4, "mlp": 0.0, "cnn": 0.0}
+LOCAL_STEPS = {"linear": 10, "mlp": 20, "cnn": 10}
+CLIENTS = {"linear": 100, "mlp": 100, "cnn": 10}  # a CNN's round of 100 takes a minute
 WORKS = [  # name, batch
-    ("apfl-logistic", 20),
+    ("apfl-linear", 20),
     ("apfl-mlp", 20),
     ("apfl-cnn", 20),
     ("fedavg-mlp", 20),
@@ -37,7 +37,7 @@ def shapes(model, channels=(32, 64)):
     """
     first, second = channels
     weights = {
-        "logistic": [(784, 10)],
+        "linear": [(784, 10)],
         "mlp": [(784, 200), (200, 200), (200, 10)],
         "cnn": [(5, 5, 3, first), (5, 5, first, second), (25 * second, 512), (512, 10)],
     }[model]
@@ -45,12 +45,12 @@ def shapes(model, channels=(32, 64)):
 
 
 def first_parameters(model, channels=(32, 64)):
-    """Zeros for the logistic model, else uniform in ±1/√(inputs of the unit)."""
+    """Zeros for the linear model, else uniform in ±1/√(inputs of the unit)."""
     rng = np.random.default_rng(1)
     parameters, bound = [], 0.0
     for shape in shapes(model, channels):
         if len(shape) > 1:
-            bound = 0.0 if model == "logistic" else np.prod(shape[:-1]) ** -0.5
+            bound = 0.0 if model == "linear" else np.prod(shape[:-1]) ** -0.5
         parameters.append(rng.uniform(-bound, bound, shape).astype(np.float32))
     return parameters
 

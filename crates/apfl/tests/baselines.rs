@@ -360,6 +360,31 @@ fn a_round_of_pfedme_by_hand() {
     let seen = hand.step().remove(0);
     assert_eq!(b(&seen.personal.unwrap()), 3.40625);
     assert_eq!(b(&seen.localized), 2.265625); // 1.125 + ½·2.28125
+
+    // released: the same where the training's rate is ¼, whatever the algorithm's are.
+    let setup = small.setup(full(3, 0.25), 2, 1.0, false);
+    let without = PFedMe {
+        rate: 0.0,
+        inner_rate: 0.0,
+        ..pfedme(pfedme::Variant::Released)
+    };
+    let mut hand = Hand::new(without, setup);
+    let seen = hand.step().remove(0);
+    assert_eq!(b(&seen.localized), 2.25);
+    assert_eq!(b(&seen.personal.unwrap()), 3.25);
+}
+
+#[test]
+fn a_released_step_of_pfedme_decays_both_models() {
+    // Target 8, λ = 2, η = ¼, μ = 1, one step from w = θ = 4:
+    // θ = 4 − ¼(−4 + 1·4 + 2·0) = 4;  w = 4 − ¼(2·0 + 1·4) = 3
+    let small = quadratics(&[&[8.0]], 1.0);
+    let setup = small.setup(full(1, 0.25), 1, 1.0, false);
+    let mut hand = Hand::new(pfedme(pfedme::Variant::Released), setup);
+    (hand.server.model[1], hand.locals[0].theta[1]) = (4.0, 4.0);
+    let seen = hand.step().remove(0);
+    assert_eq!(b(&seen.personal.unwrap()), 4.0);
+    assert_eq!(b(&seen.localized), 3.0);
 }
 
 #[test]

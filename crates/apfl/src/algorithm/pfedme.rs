@@ -12,22 +12,25 @@ use crate::site::{Predictor, Site};
 pub enum Variant {
     /// pFedMe's own: one batch for all inner steps, θ starts at w in every round.
     Reference,
-    /// The APFL authors' code: a new batch for every step, θ persists over rounds.
+    /// The APFL authors' loop: a new batch for every step, θ persists over rounds.
     FedTorch,
+    /// The APFL authors' code, rates included: that loop, with one rate for θ and w.
+    Released,
 }
 
 /// pFedMe's settings.
 ///
 /// | key | symbol | default | allowed |
 /// |---|---|---|---|
-/// | `variant` | whose loop | `"reference"` | `"reference"`, `"fedtorch"` |
+/// | `variant` | whose loop | `"reference"` | `"reference"`, `"fedtorch"`, `"released"` |
 /// | `lambda` | λ, the pull of θ to w | 15 | 0 to 1e6 |
 /// | `rate` | η, the step of w | 0.01 | above 0, at most 1e6 |
 /// | `inner_rate` | p, the step of θ | 0.01 (the pFedMe authors' code: 0.09) | above 0, at most 1e6 |
 /// | `inner_steps` | K, steps of θ for one of w | 5 | 1 to 1000000 |
 /// | `server` | β, the server's share of the new mean | 1 | above 0, at most 100 |
 ///
-/// `training.learning_rate` and its schedule do not apply.
+/// `training.learning_rate` and its schedule do not apply, but to `released`, which has them in the
+/// place of both rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PFedMe {
     /// The variant.
@@ -68,7 +71,8 @@ pub(super) const KIND: AlgorithmKind = Kind {
     keys: &[
         (
             "variant = \"reference\"",
-            "whose loop: reference (pFedMe's own) · fedtorch (the APFL authors')",
+            "whose loop: reference (pFedMe's own) · fedtorch (the APFL authors') · released (theirs, rates \
+             included)",
         ),
         ("lambda = 15.0", "λ, the pull of θ to w: 0 to 1e6"),
         ("rate = 0.01", "η, the step of w: above 0"),
@@ -85,6 +89,7 @@ pub(super) const KIND: AlgorithmKind = Kind {
     examples: &[
         "{ kind = 'pfedme' }",
         "{ kind = 'pfedme', variant = 'fedtorch', server = 0.5 }",
+        "{ kind = 'pfedme', variant = 'released' }",
     ],
     read: |s| AlgorithmSpec::PFedMe(PFedMe::read(s)),
 };
@@ -95,34 +100,50 @@ impl PFedMe {
         let variants = [
             ("reference", Variant::Reference),
             ("fedtorch", Variant::FedTorch),
+            ("released", Variant::Released),
         ];
-        let mut rate = |key: &str, default: f64, most: f64| {
+        let variant = s.choice("variant", "reference", &variants);
+        let mut number = |key: &str, default: f64, most: f64| {
             let allowed = format!("above 0, at most {most}");
             s.float(key, default, 1e-30..=most, &allowed) as f32
         };
+        let (rate, inner_rate) = match variant {
+            Variant::Released => (0.0, 0.0),
+            _ => (
+                number("rate", 0.01, 1e6),
+                number("inner_rate", 0.01, 1e6),
+            ),
+        };
         Self {
-            rate: rate("rate", 0.01, 1e6),
-            inner_rate: rate("inner_rate", 0.01, 1e6),
-            server: rate("server", 1.0, 100.0),
-            variant: s.choice("variant", "reference", &variants),
+            rate,
+            inner_rate,
+            server: number("server", 1.0, 100.0),
+            variant,
             lambda: s.float("lambda", 15.0, 0.0..=1e6, "0 to 1e6") as f32,
             inner_steps: s.integer("inner_steps", 5, 1..=1_000_000, "1 to 1000000"),
         }
     }
 
     /// θ ← θ − p(∇f(θ; ξ) + λ(θ − w))
-    fn inner_step(&self, theta: &mut [f32], w: &[f32], g: &mut [f32], site: &mut Site<'_>) {
+    fn inner_step(
+        &self,
+        rate: f32,
+        theta: &mut [f32],
+        w: &[f32],
+        g: &mut [f32],
+        site: &mut Site<'_>,
+    ) {
         site.gradient(theta, g);
         for ((theta, w), g) in theta.iter_mut().zip(w).zip(g) {
-            *theta -= self.inner_rate * (*g + self.lambda * (*theta - w));
+            *theta -= rate * (*g + self.lambda * (*theta - w));
         }
     }
 
-    /// w ← w − ηλ(w − θ)
-    fn outer_step(&self, w: &mut [f32], theta: &[f32]) {
-        let share = self.rate * self.lambda;
+    /// w ← w − η(λ(w − θ) + μw)
+    fn outer_step(&self, rate: f32, mu: f32, w: &mut [f32], theta: &[f32]) {
+        let (share, decay) = (rate * self.lambda, rate * mu);
         for (w, theta) in w.iter_mut().zip(theta) {
-            *w -= share * (*w - theta);
+            *w -= share * (*w - theta) + decay * *w;
         }
     }
 }
@@ -155,7 +176,11 @@ impl Algorithm for PFedMe {
     ///             τ times, one batch each:
     ///               θ ← θ − p(∇f(θ; ξ) + λ(θ − wᵢ))
     ///               wᵢ ← wᵢ − ηλ(wᵢ − θ)              every Kth step and at the last one
+    /// released:   the same with p = η = η_t, the training's rate at step t, and with the
+    ///             model's decay: wᵢ ← wᵢ − η_t(λ(wᵢ − θ) + μwᵢ)
     /// ```
+    ///
+    /// The released code has one optimizer for each, with one rate and one decay for both.
     fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
         let theta = &mut local.theta;
         let mut w = sent.model.clone();
@@ -166,17 +191,21 @@ impl Algorithm for PFedMe {
         }
         for s in 1..=steps {
             site.next_batch();
+            let (p, eta, mu) = match self.variant {
+                Variant::Released => (site.rate(s - 1), site.rate(s - 1), site.model().l2()),
+                _ => (self.inner_rate, self.rate, 0.0),
+            };
             match self.variant {
                 Variant::Reference => {
                     for _ in 0..self.inner_steps {
-                        self.inner_step(theta, &w, &mut g, site);
+                        self.inner_step(p, theta, &w, &mut g, site);
                     }
-                    self.outer_step(&mut w, theta);
+                    self.outer_step(eta, mu, &mut w, theta);
                 }
-                Variant::FedTorch => {
-                    self.inner_step(theta, &w, &mut g, site);
+                Variant::FedTorch | Variant::Released => {
+                    self.inner_step(p, theta, &w, &mut g, site);
                     if s.is_multiple_of(self.inner_steps) || s == steps {
-                        self.outer_step(&mut w, theta);
+                        self.outer_step(eta, mu, &mut w, theta);
                     }
                 }
             }
@@ -220,13 +249,16 @@ impl Algorithm for PFedMe {
 
     fn properties(&self) -> Properties {
         Properties {
-            own_rates: true,
-            rate_key: "algorithm.rate",
+            own_rates: self.variant != Variant::Released,
+            rate_key: match self.variant {
+                Variant::Released => "training.learning_rate",
+                _ => "algorithm.rate",
+            },
             beyond_optimizers: (self.server != 1.0)
                 .then_some("algorithm.server is such an optimizer already; use server = 1"),
             gradients: match self.variant {
                 Variant::Reference => self.inner_steps,
-                Variant::FedTorch => 1,
+                Variant::FedTorch | Variant::Released => 1,
             },
             ..Properties::default()
         }

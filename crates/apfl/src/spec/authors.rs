@@ -77,7 +77,7 @@ fn put(table: &mut Table, key: &str, value: Value) -> Option<Value> {
 /// | the rate | divided by 1.01 after every pass over a client's examples; v's is not |
 /// | APFL | `preset = "fedtorch"` |
 /// | perFedAvg | `variant = "released"` |
-/// | pFedMe | `variant = "fedtorch"` (at the rates the paper names) |
+/// | pFedMe | `variant = "released"`: both rates are the training's |
 fn choices(table: &Table) -> Vec<(&'static str, Value)> {
     let model = text(table, "model", "kind").unwrap_or("linear");
     let algorithm = text(table, "algorithm", "kind").unwrap_or("apfl");
@@ -93,13 +93,11 @@ fn choices(table: &Table) -> Vec<(&'static str, Value)> {
     if text(table, "data", "kind") == Some("cifar10") {
         all.push(("data.augment", "all".into()));
     }
-    if algorithm != "pfedme" {
-        let mut schedule = Table::new();
-        schedule.insert("kind".into(), "geometric".into());
-        schedule.insert("factor".into(), (1.0 / 1.01).into());
-        schedule.insert("per".into(), "epoch".into());
-        all.push(("training.schedule", schedule.into()));
-    }
+    let mut schedule = Table::new();
+    schedule.insert("kind".into(), "geometric".into());
+    schedule.insert("factor".into(), (1.0 / 1.01).into());
+    schedule.insert("per".into(), "epoch".into());
+    all.push(("training.schedule", schedule.into()));
     let mixing = table.get("algorithm").and_then(|t| t.get("mixing"));
     let chosen = mixing.is_some_and(|mixing| mixing.get("chosen").is_some());
     match algorithm {
@@ -113,7 +111,7 @@ fn choices(table: &Table) -> Vec<(&'static str, Value)> {
         ]),
         "apfl" => all.push(("algorithm.preset", "fedtorch".into())),
         "perfedavg" => all.push(("algorithm.variant", "released".into())),
-        "pfedme" => all.push(("algorithm.variant", "fedtorch".into())),
+        "pfedme" => all.push(("algorithm.variant", "released".into())),
         _ => (),
     }
     all

@@ -116,7 +116,9 @@ fn other_algorithms_models_and_data_have_their_own() {
         Some(0.1)
     );
     let pfedme = of(&["algorithm.kind=pfedme"]);
-    assert_eq!(at(&pfedme, "algorithm.variant").as_str(), Some("fedtorch"));
+    assert_eq!(at(&pfedme, "algorithm.variant").as_str(), Some("released"));
+    let schedule = at(&pfedme, "training.schedule").as_table().unwrap();
+    assert_eq!(schedule["per"].as_str(), Some("epoch"));
     let chosen = of(&["algorithm.mixing={ chosen = [0, 1] }"]);
     assert_eq!(at(&chosen, "algorithm.mix").as_str(), Some("logits"));
     let cnn = of(&["data.kind=cifar10", "model.kind=cnn"]);

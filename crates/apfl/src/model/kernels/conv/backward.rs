@@ -31,23 +31,6 @@ macro_rules! by_vectors {
     };
 }
 
-/// The parts of a filter, each of up to `most` vectors a row, few enough for the registers:
-/// (first row, rows, first vector, vectors).
-fn parts(
-    kernel: usize,
-    vectors: usize,
-    most: usize,
-) -> impl Iterator<Item = (usize, usize, usize, usize)> {
-    let together = if vectors == 1 && kernel >= 5 { 5 } else { 1 };
-    let whole = kernel / together * together;
-    let rows = (0..whole).step_by(together).map(move |row| (row, together));
-    let rows = rows.chain((whole..kernel).map(|row| (row, 1)));
-    rows.flat_map(move |(row, rows)| {
-        let chunks = (0..vectors).step_by(most);
-        chunks.map(move |first| (row, rows, first, most.min(vectors - first)))
-    })
-}
-
 pub(super) struct Accumulate<'a> {
     pub(super) conv: &'a Conv,
     pub(super) into: &'a mut [f32],
@@ -83,6 +66,7 @@ impl WithSimd for Accumulate<'_> {
         } = space;
         sums.clear();
         sums.resize(outputs * kernel * wide, 0.0);
+        let together = if vectors == 1 && kernel >= 5 { 5 } else { 1 };
         // The living winners of an image, filter by filter: (start, δ).
         let places = conv.pooled_height() * conv.pooled_width();
         list.resize(places * outputs, (0, 0.0));
@@ -110,14 +94,23 @@ impl WithSimd for Accumulate<'_> {
                 let total = list.iter().fold(0.0, |total, (_, d)| total + d);
                 bias[o] += scale * total;
                 let sums = S::as_mut_simd_f32s(sums).0;
-                for (row, rows, first, count) in parts(kernel, vectors, CHUNK) {
-                    let image = &image[row * conv.stride() + first * S::F32_LANES..];
-                    let sums = &mut sums[row * vectors + first..];
-                    by_vectors!(
-                        rows,
-                        count,
-                        add_patches::<S>(simd, image, conv.stride(), list, sums, vectors)
-                    );
+                let mut row = 0;
+                while row < kernel {
+                    let rows = if row + together <= kernel {
+                        together
+                    } else {
+                        1
+                    };
+                    for first in (0..vectors).step_by(CHUNK) {
+                        let image = &image[row * conv.stride() + first * S::F32_LANES..];
+                        let sums = &mut sums[row * vectors + first..];
+                        by_vectors!(
+                            rows,
+                            vectors - first,
+                            add_patches::<S>(simd, image, conv.stride(), list, sums, vectors)
+                        );
+                    }
+                    row += rows;
                 }
             }
         }
@@ -222,10 +215,10 @@ impl WithSimd for Propagate<'_> {
                 }
             }
             let back = &mut back[n * conv.input_len()..];
-            for (row, _, first, count) in (0..kernel).flat_map(|row| {
-                parts(1, vectors, most)
-                    .map(move |(_, rows, first, count)| (row, rows, first, count))
-            }) {
+            let chunks = (0..vectors).step_by(most);
+            for (row, first) in (0..kernel).flat_map(|row| chunks.clone().map(move |k| (row, k))) {
+                // A filter row at a time, and no more of it than the registers hold.
+                let count = most.min(vectors - first);
                 let filters = &packed[row * outputs * vectors + first..];
                 for (place, &living) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
                     let list = &list[place * outputs..][..living as usize];
