@@ -180,7 +180,9 @@ impl Algorithm for PFedMe {
     ///             model's decay: wᵢ ← wᵢ − η_t(λ(wᵢ − θ) + μwᵢ)
     /// ```
     ///
-    /// The released code has one optimizer for each, with one rate and one decay for both.
+    /// The released code has one optimizer for each, with one rate and one decay for both. (As it
+    /// stands, w's rate never falls: both optimizers share the memory of the rate set last, and θ's
+    /// is set first. The paper's table is nearer to what was meant; PAPER.md.)
     fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
         let theta = &mut local.theta;
         let mut w = sent.model.clone();
