@@ -3,7 +3,7 @@
 //! A zero moves no weight, and what would go back to it is stopped by the ReLU. Both passes go
 //! along the rows of W, each read once, and visit only the batch's rows that are not zero there.
 //! The sums have the terms of [`super::update`] and [`super::propagate`] in the same order, less
-//! those that are zero: the same bits.
+//! those that are zero: the same bits, as long as all numbers are finite.
 
 use pulp::{Arch, Simd, WithSimd};
 

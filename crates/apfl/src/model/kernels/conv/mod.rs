@@ -47,7 +47,7 @@ pub struct ConvSpace {
     packed: Vec<f32>,
     /// Σ δ·patch, filter by filter, each filter row padded to whole vectors.
     sums: Vec<f32>,
-    /// (where, δ) of the living winners of one filter or one place.
+    /// (where, δ) of the living winners of an image, filter by filter or place by place.
     list: Vec<(u32, f32)>,
     counts: Vec<u32>,
 }
