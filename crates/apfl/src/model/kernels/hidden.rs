@@ -2,7 +2,7 @@
 //!
 //! A zero moves no weight, and what would go back to it is stopped by the ReLU. Both passes go
 //! along the rows of W, each read once, and visit only the batch's rows that are not zero there.
-//! The sums have the terms of [`super::update`] and [`super::propagate`] in the same order, less
+//! The sums have the terms of `update` and `propagate` in the same order, less
 //! those that are zero: the same bits, as long as all numbers are finite.
 
 use pulp::{Arch, Simd, WithSimd};
@@ -21,7 +21,7 @@ pub struct Rectified<'a> {
     pub masks: &'a [u32],
 }
 
-/// masks ← for every column and group of up to [`GROUP`] rows, which are not zero.
+/// masks ← for every column and group of up to 32 rows, which are not zero.
 pub fn mark(x: &[f32], width: usize, masks: &mut Vec<u32>) {
     let groups = (x.len() / width).div_ceil(GROUP);
     masks.clear();
