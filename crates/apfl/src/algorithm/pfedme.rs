@@ -109,10 +109,7 @@ impl PFedMe {
         };
         let (rate, inner_rate) = match variant {
             Variant::Released => (0.0, 0.0),
-            _ => (
-                number("rate", 0.01, 1e6),
-                number("inner_rate", 0.01, 1e6),
-            ),
+            _ => (number("rate", 0.01, 1e6), number("inner_rate", 0.01, 1e6)),
         };
         Self {
             rate,
