@@ -9,7 +9,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::point::{Place, Point};
 use super::sparse::{Decay, GROUP, MOST, WIDE, by_vectors, chunks, most, move_row};
-use super::tile::{At, Mixed, Weight, aligned};
+use super::tile::{At, Mixed, Weight, pad};
 use crate::model::Step;
 
 /// Rows after a ReLU, and where they are not zero.
@@ -94,8 +94,7 @@ impl WithSimd for Update<'_> {
         assert!(place.elsewhere().is_none_or(|len| len == into.len()));
         let padded = outputs.next_multiple_of(S::F32_LANES);
         let n = delta.len() / outputs;
-        let start = pad(scratch, delta, (outputs, padded), step.scale);
-        let delta = &scratch[start..start + n * padded];
+        let delta = pad(scratch, delta, (outputs, padded), step.scale);
         check(rows, n, inputs);
         let decay = Decay::new(simd, step.decay, place);
         for (first, vectors) in chunks(padded / S::F32_LANES, most::<S>()) {
@@ -107,20 +106,6 @@ impl WithSimd for Update<'_> {
             );
         }
     }
-}
-
-/// δ times `scale` with zeros up to whole vectors; returns where it starts.
-#[inline(always)]
-fn pad(room: &mut Vec<f32>, delta: &[f32], (outputs, padded): (usize, usize), scale: f32) -> usize {
-    let n = delta.len() / outputs;
-    let start = aligned(room, n * padded);
-    let rows = room[start..start + n * padded].chunks_exact_mut(padded);
-    for (to, from) in rows.zip(delta.chunks_exact(outputs)) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = scale * from;
-        }
-    }
-    start
 }
 
 /// The masks name rows below n, and there is one of each column for every group of them.
@@ -197,8 +182,7 @@ impl WithSimd for Propagate<'_> {
         assert!(layer.count() == (inputs + 1) * outputs && padded - outputs <= outputs);
         assert!(back.len() == n * inputs && delta.len() == n * outputs);
         check(rows, n, inputs);
-        let start = pad(scratch, delta, (outputs, padded), 1.0);
-        let delta = &scratch[start..start + n * padded];
+        let delta = pad(scratch, delta, (outputs, padded), 1.0);
         back.fill(0.0);
         let shape = (inputs, outputs, padded);
         match layer {

@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::point::Point;
-use super::tile::{At, Mixed, Weight, aligned};
+use super::tile::{At, Mixed, Weight, pad};
 
 /// back[r, j] ← Σₒ δ[r, o]·W[j, o].
 pub(super) struct Propagate<'a> {
@@ -35,13 +35,8 @@ impl WithSimd for Propagate<'_> {
         let n = delta.len() / outputs;
         assert!(layer.count() == (inputs + 1) * outputs && padded - outputs <= outputs);
         assert!(back.len() == n * inputs && delta.len() == n * outputs);
-        // δ with zeros up to whole vectors, for whatever lies behind a row of W.
-        let start = aligned(scratch, n * padded);
-        let padded_delta = &mut scratch[start..start + n * padded];
-        let rows = padded_delta.chunks_exact_mut(padded);
-        for (to, from) in rows.zip(delta.chunks_exact(outputs)) {
-            to[..outputs].copy_from_slice(from);
-        }
+        // With zeros for whatever lies behind a row of W.
+        let padded_delta = pad(scratch, delta, (outputs, padded), 1.0);
         let shape = (inputs, outputs, padded);
         match layer {
             Point::At(at) => all(simd, At(at.as_ptr()), shape, padded_delta, back),

@@ -10,7 +10,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::point::{Place, Point};
-use super::tile::{At, Mixed, Weight, aligned, prefetch};
+use super::tile::{At, Mixed, Weight, aligned, pad_and_sum, prefetch};
 use crate::data::Scaling;
 use crate::model::Step;
 
@@ -329,21 +329,10 @@ impl WithSimd for Update<'_> {
         assert!(into.len() == (width + 1) * outputs && outputs >= WIDE);
         assert!(delta.len() == n * outputs);
         assert!(place.elsewhere().is_none_or(|len| len == into.len()));
-        // scale·δ with zeros up to whole vectors, and behind it Σᵣ of it.
-        let start = aligned(scratch, (n + 1) * padded);
-        let (scaled, total) = scratch[start..start + (n + 1) * padded].split_at_mut(n * padded);
-        let pairs = scaled
-            .chunks_exact_mut(padded)
-            .zip(delta.chunks_exact(outputs));
-        for (scaled, delta) in pairs {
-            for ((scaled, total), delta) in scaled.iter_mut().zip(&mut *total).zip(delta) {
-                *scaled = step.scale * delta;
-                *total += *scaled;
-            }
-        }
+        let (scaled, total) = pad_and_sum(scratch, delta, (outputs, padded), step.scale);
         for (row, count, bytes, masks) in sparse.groups() {
             // What all rows share, and the decay, once.
-            let total = if row == 0 { &*total } else { &[] };
+            let total = if row == 0 { total } else { &[] };
             let decay = if row == 0 { step.decay } else { 0.0 };
             let scaled = &scaled[row * padded..][..count * padded];
             for (first, vectors) in chunks(vectors, most::<S>()) {

@@ -51,6 +51,48 @@ pub(super) fn aligned(room: &mut Vec<f32>, len: usize) -> usize {
     room.as_ptr().align_offset(64).min(16)
 }
 
+/// scale·δ with zeros up to whole vectors.
+#[inline(always)]
+pub(super) fn pad<'a>(
+    room: &'a mut Vec<f32>,
+    delta: &[f32],
+    (outputs, padded): (usize, usize),
+    scale: f32,
+) -> &'a [f32] {
+    let len = delta.len() / outputs * padded;
+    let start = aligned(room, len);
+    let rows = room[start..start + len].chunks_exact_mut(padded);
+    for (to, from) in rows.zip(delta.chunks_exact(outputs)) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = scale * from;
+        }
+    }
+    &room[start..start + len]
+}
+
+/// [`pad`], and Σᵣ of the rows.
+#[inline(always)]
+pub(super) fn pad_and_sum<'a>(
+    room: &'a mut Vec<f32>,
+    delta: &[f32],
+    (outputs, padded): (usize, usize),
+    scale: f32,
+) -> (&'a [f32], &'a [f32]) {
+    let n = delta.len() / outputs;
+    let start = aligned(room, (n + 1) * padded);
+    let (scaled, total) = room[start..start + (n + 1) * padded].split_at_mut(n * padded);
+    let pairs = scaled
+        .chunks_exact_mut(padded)
+        .zip(delta.chunks_exact(outputs));
+    for (scaled, delta) in pairs {
+        for ((scaled, total), delta) in scaled.iter_mut().zip(&mut *total).zip(delta) {
+            *scaled = scale * delta;
+            *total += *scaled;
+        }
+    }
+    (scaled, total)
+}
+
 /// Where W is read.
 pub(super) trait Weight<S: Simd>: Copy {
     /// The same from `count` numbers on.

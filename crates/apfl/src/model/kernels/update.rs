@@ -4,7 +4,7 @@ use pulp::{MemMask, Simd, WithSimd};
 
 use super::point::Place;
 use super::rows::LayerRows;
-use super::tile::{aligned, check, prefetch, strips};
+use super::tile::{check, pad_and_sum, prefetch, strips};
 use crate::model::Step;
 
 /// W[j] ← W[j] − decay·W_at[j] + scale·Σᵣ x[r, j]·δ[r]; for a constant input the sum is
@@ -39,19 +39,7 @@ impl WithSimd for Update<'_> {
         } = self;
         let lanes = S::F32_LANES;
         let padded = outputs.next_multiple_of(lanes);
-        let n = delta.len() / outputs;
-        // scale·δ with zeros up to whole vectors, and behind it Σᵣ of it.
-        let start = aligned(scratch, (n + 1) * padded);
-        let (scaled, total) = scratch[start..start + (n + 1) * padded].split_at_mut(n * padded);
-        let pairs = scaled
-            .chunks_exact_mut(padded)
-            .zip(delta.chunks_exact(outputs));
-        for (scaled, delta) in pairs {
-            for ((scaled, total), delta) in scaled.iter_mut().zip(&mut *total).zip(delta) {
-                *scaled = step.scale * delta;
-                *total += *scaled;
-            }
-        }
+        let (scaled, total) = pad_and_sum(scratch, delta, (outputs, padded), step.scale);
         let shape = (inputs, outputs);
         let (x, columns) = (rows.x, rows.varied);
         update_columns(simd, (place, into), shape, step.decay, (x, columns), scaled);
