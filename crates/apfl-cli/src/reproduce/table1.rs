@@ -11,19 +11,18 @@ use super::verdict::{Claim, all_of};
 
 /// What is run and claimed.
 pub fn item() -> Item {
+    // A client's own model may blow up (seed 1: learned α in round 8; α = 0.75 as the authors' code
+    // has it in round 59), and the run would end.
+    let skip = "training.on_nonfinite=skip";
     let mixing = |mixing: &str| format!("algorithm.mixing={mixing}");
     let mut runs = Vec::new();
     for alpha in ["0.25", "0.5", "0.75"] {
         runs.push(run(
             format!("apfl {alpha}"),
-            &[&mixing(&format!("{{ fixed = {alpha} }}"))],
+            &[&mixing(&format!("{{ fixed = {alpha} }}")), skip],
         ));
     }
-    // With one seed in hand a client's own model blows up in round 8, and the run would end.
-    runs.push(run(
-        "apfl adaptive",
-        &[&mixing("{ adaptive = 0.5 }"), "training.on_nonfinite=skip"],
-    ));
+    runs.push(run("apfl adaptive", &[&mixing("{ adaptive = 0.5 }"), skip]));
     runs.push(run("fedavg", &["algorithm.kind=fedavg"]));
     let slower = [
         "training.learning_rate=0.05",
@@ -33,7 +32,7 @@ pub fn item() -> Item {
         "scaffold",
         &["algorithm.kind=scaffold", slower[0], slower[1]],
     ));
-    runs.push(run("chosen", &[CHOSEN, "training.on_nonfinite=skip"]));
+    runs.push(run("chosen", &[CHOSEN, skip]));
     Item {
         name: "table1",
         title: "The CNN on CIFAR-10 with 2 classes a client",
@@ -71,7 +70,7 @@ pub fn item() -> Item {
              divided by 1.01 a pass (SCAFFOLD's by 1/0.95 a round, as the text says).",
             "Comparisons that the paper's own spreads do not tell apart are reported beside a claim and \
              do not decide it.",
-            "With a learned α, a client whose loss is not finite any more is left out of the round \
+            "With APFL, a client whose loss is not finite any more is left out of the round \
              (training.on_nonfinite = \"skip\"): nothing in the paper's rule bounds a step of v or α.",
         ],
     }
