@@ -78,6 +78,11 @@ impl Schedule {
         }
     }
 
+    /// Whether η_t depends on t.
+    pub fn falls(&self) -> bool {
+        !matches!(self, Schedule::Constant | Schedule::Flat { .. })
+    }
+
     /// Why its numbers make no step sizes; `None` where they do.
     pub fn problem(&self) -> Option<String> {
         let positive = |x: f64| x > 0.0 && x.is_finite();

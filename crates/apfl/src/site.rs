@@ -179,6 +179,11 @@ impl<'a> Site<'a> {
         self.pace.schedule.rate(self.pace.learning_rate, clock) as f32
     }
 
+    /// Whether η_t depends on t.
+    pub fn rate_falls(&self) -> bool {
+        self.pace.schedule.falls()
+    }
+
     /// The local steps before this round of a client that took part in all of them.
     pub fn steps_before(&self) -> u64 {
         self.steps_before

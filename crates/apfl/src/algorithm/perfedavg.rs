@@ -99,20 +99,22 @@ impl PerFedAvg {
     /// t the steps since the run began:
     ///
     /// ```text
-    /// τ times:  w ← w − η'∇f(w; B₁)      η' = η_t where a pass over the others begins, else β
+    /// τ times:  w ← w − η'∇f(w; B₁)      η' = η_t at the run's first step and, with a rate that
+    ///                                    falls, where a pass over the others begins; else β
     ///           w ← w − β∇f(w; B₂)
     /// ```
     ///
     /// The released code sets the optimizer's rate to β for the second step and sets it back when
-    /// its schedule moves, which it does once a pass.
+    /// its schedule moves: once a pass, or never.
     fn released_round(&self, sent: &ModelOnly, site: &mut Site<'_>) -> ModelOnly {
         let mut w = sent.model.clone();
         site.set_aside(site.examples() / 8);
         let pass = site.keep_one_batch_aside();
         for s in 0..site.steps() {
-            let begins = (site.steps_before() + s).is_multiple_of(pass);
+            let step = site.steps_before() + s;
+            let set_back = step == 0 || site.rate_falls() && step.is_multiple_of(pass);
             site.next_batch_of(Part::Rest);
-            let eta = match begins {
+            let eta = match set_back {
                 true => site.rate(s),
                 false => self.outer_rate,
             };

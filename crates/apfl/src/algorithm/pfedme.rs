@@ -177,9 +177,9 @@ impl Algorithm for PFedMe {
     ///             model's decay: wᵢ ← wᵢ − η_t(λ(wᵢ − θ) + μwᵢ)
     /// ```
     ///
-    /// The released code has one optimizer for each, with one rate and one decay for both. (As it
-    /// stands, w's rate never falls: both optimizers share the memory of the rate set last, and θ's
-    /// is set first. The paper's table is nearer to what was meant; PAPER.md.)
+    /// The released code has one optimizer for each, with one rate and one decay for both. (With a
+    /// schedule that falls, w's rate does not fall there: both optimizers share the memory of the
+    /// rate set last, and θ's is set first. Here both fall.)
     fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
         let theta = &mut local.theta;
         let mut w = sent.model.clone();

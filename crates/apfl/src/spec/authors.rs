@@ -74,7 +74,7 @@ fn put(table: &mut Table, key: &str, value: Value) -> Option<Value> {
 /// | every model | weight decay 1e-4 |
 /// | the MLP | BatchNorm with batch statistics alone, dropout 0.25, a head without a bias; scores in shuffled batches of the training's size |
 /// | CIFAR-10 | flips and crops of all images that are trained or scored on |
-/// | the rate | divided by 1.01 after every pass over a client's examples; v's is not |
+/// | the rate | does not fall |
 /// | APFL | `preset = "fedtorch"` |
 /// | perFedAvg | `variant = "released"` |
 /// | pFedMe | `variant = "released"`: both rates are the training's |
@@ -94,9 +94,7 @@ fn choices(table: &Table) -> Vec<(&'static str, Value)> {
         all.push(("data.augment", "all".into()));
     }
     let mut schedule = Table::new();
-    schedule.insert("kind".into(), "geometric".into());
-    schedule.insert("factor".into(), (1.0 / 1.01).into());
-    schedule.insert("per".into(), "epoch".into());
+    schedule.insert("kind".into(), "constant".into());
     all.push(("training.schedule", schedule.into()));
     let mixing = table.get("algorithm").and_then(|t| t.get("mixing"));
     let chosen = mixing.is_some_and(|mixing| mixing.get("chosen").is_some());

@@ -2,38 +2,50 @@
 
 use apfl::algorithm::perfedavg::{PerFedAvg, Variant};
 use apfl::error::Error;
+use apfl::schedule::{Per, Schedule};
 use apfl::spec::{Plan, Spec};
 use toml::Value;
 
 use crate::small::{Hand, full, quadratics};
 
 /// On ½b² a step of rate r makes (1−r)b of b. 16 examples in batches of 2: two are the round's
-/// meta batch, 14 make a pass of 7 steps. Eight steps from b = 1 with η = ½ and β = ¼: steps 1 and
-/// 8 begin a pass, so b = ½²·¾⁶ by them, and ¾⁸ by the steps on the meta batch.
+/// meta batch, 14 make a pass of 7 steps. Eight steps from b = 1 with η = ½ and β = ¼ are ¾⁸ by the
+/// meta batch and as follows by the others:
+///
+/// | the rate | round 1 | round 2 (steps 9 to 16) |
+/// |---|---|---|
+/// | stays | ½ by step 1, ¾ by the others | ¾ by all |
+/// | falls to a fifth a round | ½ by steps 1 and 8, which begin a pass | ⁹⁄₁₀ by step 15 |
 #[test]
 fn released_per_fed_avg_leaves_its_rate_behind() {
-    let small = quadratics(&[&[0.0; 16]], 0.0);
-    let mut pace = full(8, 0.5);
-    pace.batch = Some(2);
-    let algorithm = PerFedAvg {
-        variant: Variant::Released,
-        inner_rate: 0.0,
-        outer_rate: 0.25,
-        delta: 1e-3,
+    let falling = Schedule::Geometric {
+        factor: 0.2,
+        per: Per::Round,
     };
-    let mut hand = Hand::new(algorithm, small.setup(pace, 2, 1.0, false));
-    hand.server.model = vec![0.0, 1.0];
-    let seen = hand.step();
-    let wanted = 0.25 * 0.75f64.powi(14);
-    let found = f64::from(hand.shared()[1]);
-    assert!((found / wanted - 1.0).abs() < 1e-5, "{found} {wanted}");
-    // What is served is the local model itself.
-    assert_eq!(seen[0].personal.as_ref(), Some(&seen[0].localized));
-    // The second round's steps are 9 to 16 of the run: number 15 begins a pass.
-    hand.step();
-    let wanted = wanted * 0.5 * 0.75f64.powi(15);
-    let found = f64::from(hand.shared()[1]);
-    assert!((found / wanted - 1.0).abs() < 1e-5, "{found} {wanted}");
+    for (schedule, first, second) in [
+        (Schedule::Constant, 0.5 * 0.75f64.powi(15), 0.75f64.powi(16)),
+        (falling, 0.25 * 0.75f64.powi(14), 0.9 * 0.75f64.powi(15)),
+    ] {
+        let small = quadratics(&[&[0.0; 16]], 0.0);
+        let mut pace = full(8, 0.5);
+        (pace.batch, pace.schedule) = (Some(2), schedule);
+        let algorithm = PerFedAvg {
+            variant: Variant::Released,
+            inner_rate: 0.0,
+            outer_rate: 0.25,
+            delta: 1e-3,
+        };
+        let mut hand = Hand::new(algorithm, small.setup(pace, 2, 1.0, false));
+        hand.server.model = vec![0.0, 1.0];
+        let seen = hand.step();
+        let found = f64::from(hand.shared()[1]);
+        assert!((found / first - 1.0).abs() < 1e-5, "{found} {first}");
+        // What is served is the local model itself.
+        assert_eq!(seen[0].personal.as_ref(), Some(&seen[0].localized));
+        hand.step();
+        let (found, wanted) = (f64::from(hand.shared()[1]), first * second);
+        assert!((found / wanted - 1.0).abs() < 1e-5, "{found} {wanted}");
+    }
 }
 
 const TABLE2: &str = "
@@ -75,8 +87,7 @@ fn the_preset_has_the_released_codes_choices() {
         assert_eq!(at(&plan, key), &value, "{key}");
     }
     let schedule = at(&plan, "training.schedule").as_table().unwrap();
-    assert_eq!(schedule["factor"].as_float(), Some(1.0 / 1.01));
-    assert_eq!(schedule["per"].as_str(), Some("epoch"));
+    assert_eq!(schedule["kind"].as_str(), Some("constant"));
     // What was written and is replaced is said, and the resolved spec needs no preset.
     let said = plan.notes.join("\n");
     assert!(said.contains("training.schedule = {"), "{said}");
@@ -118,7 +129,7 @@ fn other_algorithms_models_and_data_have_their_own() {
     let pfedme = of(&["algorithm.kind=pfedme"]);
     assert_eq!(at(&pfedme, "algorithm.variant").as_str(), Some("released"));
     let schedule = at(&pfedme, "training.schedule").as_table().unwrap();
-    assert_eq!(schedule["per"].as_str(), Some("epoch"));
+    assert_eq!(schedule["kind"].as_str(), Some("constant"));
     let chosen = of(&["algorithm.mixing={ chosen = [0, 1] }"]);
     assert_eq!(at(&chosen, "algorithm.mix").as_str(), Some("logits"));
     let cnn = of(&["data.kind=cifar10", "model.kind=cnn"]);
