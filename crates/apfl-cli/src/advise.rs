@@ -8,7 +8,7 @@ use apfl::metrics::Score;
 use apfl::store::run_dir::{FinishedRun, Part};
 
 use crate::chart::shortened;
-use crate::output::{columns, counted, print, print_json};
+use crate::output::{columns, counted, note_batches, print, print_json};
 
 /// Clients in the table; of more, those with the largest and the smallest gain.
 const LISTED: usize = 40;
@@ -26,6 +26,7 @@ pub const INTERVAL: &str = "An interval is where the gain on new rows lies with 
 pub fn run(directory: &Path, json: bool) -> Result<()> {
     let run = FinishedRun::open(directory)?;
     let advice = Advice::of_run(&run)?;
+    note_batches(&run.plan);
     match json {
         true => print_json(&advice),
         false => print(&text(&advice)),

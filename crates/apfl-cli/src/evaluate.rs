@@ -95,7 +95,7 @@ pub fn evaluate(args: &args::Evaluate) -> Result<()> {
         true => print_json(&document)?,
         false => print(&text(&document))?,
     }
-    said(&asked, &served);
+    said(&run, &asked, &served);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use apfl::store::{tensors, write_atomically};
 
 use crate::args::{self, Which};
 use crate::npz;
-use crate::output::{print, require_free};
+use crate::output::{note_batches, print, require_free};
 
 /// Writes one model of a run to a file.
 pub fn export(args: &args::Export) -> Result<()> {
@@ -21,6 +21,7 @@ pub fn export(args: &args::Export) -> Result<()> {
         args.model,
         args.client.as_deref().or(run.site.as_deref()),
     )?;
+    note_batches(&run.plan);
     let (layout, params) = (model.layout(), model.params());
     match args.out.extension().is_some_and(|ending| ending == "npz") {
         true => write_npz(&args.out, &layout, params, &schema(&run))?,

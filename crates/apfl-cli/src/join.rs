@@ -16,7 +16,7 @@ use apfl::{TrainedModel, WhichModel};
 use serde::Serialize;
 
 use crate::args;
-use crate::output::{columns, print, print_json, tell};
+use crate::output::{columns, note_batches, print, print_json, tell};
 
 /// What joining gave: `--json`, and `join.json` with `--out`.
 #[derive(Serialize)]
@@ -41,6 +41,7 @@ pub fn run(args: &args::Join) -> Result<()> {
             out.display()
         )));
     }
+    note_batches(&run.plan);
     let shared = run.model(WhichModel::Shared, "")?;
     let model = shared.model();
     let shard = data(&run, &args.data)?;

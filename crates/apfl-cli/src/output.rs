@@ -5,7 +5,9 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 use apfl::error::{Error, Result};
+use apfl::model::Over;
 use apfl::privacy::Spent;
+use apfl::spec::{BATCH_STATISTICS, Plan};
 
 /// Prints to stdout. A reader that has gone away (`apfl … | head`) is no error.
 pub fn print(text: &str) -> Result<()> {
@@ -32,6 +34,13 @@ pub fn tell(line: impl std::fmt::Display) {
         "{}",
         on_a_screen(&harmless(&text))
     );
+}
+
+/// Tells what a run's models are no good for, where a row's answer depends on the rows beside it.
+pub fn note_batches(plan: &Plan) {
+    if plan.architecture.extras.norm == Some(Over::Batch) {
+        tell(BATCH_STATISTICS);
+    }
 }
 
 /// Text without characters that would steer a terminal: names come from outside. New lines

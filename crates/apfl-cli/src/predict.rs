@@ -11,7 +11,7 @@ use apfl::store::run_dir::FinishedRun;
 use apfl::{Prediction, TrainedModel};
 
 use crate::args::{self, Which};
-use crate::output::{counted, print, tell};
+use crate::output::{counted, note_batches, print, tell};
 
 /// Prints a line for each row of the input: class and scores, or the value.
 pub fn predict(args: &args::Predict) -> Result<()> {
@@ -67,12 +67,13 @@ pub fn predict(args: &args::Predict) -> Result<()> {
     }
     let bytes = out.into_inner().expect("writing to memory");
     print(&String::from_utf8_lossy(&bytes))?;
-    said(&asked, &served);
+    said(&run, &asked, &served);
     Ok(())
 }
 
 /// Tells what training did not show, and who was served by the shared model.
-pub fn said(asked: &Asked, served: &Served) {
+pub fn said(run: &FinishedRun, asked: &Asked, served: &Served) {
+    note_batches(&run.plan);
     asked.strange.notes().iter().for_each(tell);
     if served.unknown > 0 {
         tell(format!(

@@ -6,10 +6,29 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::files::{json, lines};
-use crate::program::{fails, ok};
+use crate::program::{apfl, ended, fails, ok};
 
 const SPEC: &str = "[data]\nclients = 6\nfeatures = 5\nclasses = 3\nexamples = 30\n\
                     [training]\nrounds = 4\nlocal_steps = 3";
+
+/// A note on a key is no word that it is not used, and whoever serves such a model is warned.
+#[test]
+fn norms_are_swept_and_batch_statistics_are_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let mlp = format!("{SPEC}\n[model]\nkind = 'mlp'\nhidden = [4]");
+    fs::write(at.join("s.toml"), mlp).unwrap();
+    let norms = "model.norm=none,layer,batch";
+    ok(at, &["sweep", "s.toml", "--over", norms, "--out", "o"]);
+    let export = |norm: &str| {
+        let run = format!("o/runs/norm={norm},seed=1");
+        let file = format!("{norm}.safetensors");
+        let args = ["export", &run, "--model", "shared", "--out", &file];
+        ended(&apfl(at, &args), 0)
+    };
+    assert!(export("batch").contains("depends on the rows beside it"));
+    assert_eq!(export("layer"), "");
+}
 
 #[test]
 fn a_sweep_is_its_runs_and_goes_on_where_it_stopped() {

@@ -194,6 +194,7 @@ impl Spec {
     }
 
     fn read(&self, s: &mut Section<'_>) -> Plan {
+        s.knows(&["preset"]);
         let most = i64::MAX as u64;
         let seed = s.integer("seed", 1, 0..=most, "a whole number ≥ 0");
         let mut augment = Augment::None;
@@ -365,7 +366,7 @@ impl Spec {
         let unused = fits::unused(algorithm);
         for key in unused.iter().filter(|key| s.has(key)) {
             notes.push(format!(
-                "training.{key} is not used by {}, which has {}",
+                "training.{key}{UNUSED}{}, which has {}",
                 algorithm.kind(),
                 fits::instead(algorithm)
             ));
@@ -444,8 +445,11 @@ impl Spec {
     }
 }
 
+/// What stands between key and algorithm in the note on a key that is not used.
+pub const UNUSED: &str = " is not used by ";
+
 /// What is true of a model whose rows depend on each other.
-const BATCH_STATISTICS: &str = "model.norm = \"batch\" takes the statistics of the batch in \
+pub const BATCH_STATISTICS: &str = "model.norm = \"batch\" takes the statistics of the batch in \
     evaluation too, as the authors' code does: a prediction depends on the rows beside it, and of \
     one row alone nothing is left; use \"layer\" for a model that is to be served";
 

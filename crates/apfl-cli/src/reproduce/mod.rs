@@ -46,6 +46,7 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
     let mut plans = Vec::new();
     for item in items {
         keep_whole(&item, args, seeds)?;
+        keep_settings(&item, args)?;
         let cells = cells(&item, args, seeds, None)?;
         plans.push((item, cells));
     }
@@ -142,6 +143,19 @@ fn keep_whole(item: &Item, args: &args::Reproduce, seeds: u64) -> Result<()> {
             refused(format!("is of {}", counted(there as usize, "seed")))
         }
         _ => Ok(()),
+    }
+}
+
+/// An item that is run with and without a preset is not run with another.
+fn keep_settings(item: &Item, args: &args::Reproduce) -> Result<()> {
+    let preset = |pair: &String| pair.split('=').next().unwrap_or_default().trim() == "preset";
+    let both = item.runs.iter().any(|(_, set)| set.iter().any(preset));
+    match both && args.overrides.set.iter().any(preset) {
+        true => Err(Error::Request(format!(
+            "--set preset: {} is run with and without preset = \"authors\" already; leave it out",
+            item.name
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -32,12 +32,29 @@ pub struct Claim {
     pub spread: Option<f64>,
     /// What becomes of it.
     pub verdict: Verdict,
+    /// What was compared.
+    pub comparisons: Vec<Comparison>,
     /// Whether APFL is part of it, so that a variant of APFL could change it.
     #[serde(skip)]
     pub about_apfl: bool,
     /// Under which documented variant it holds, and other remarks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// One of a claim's comparisons, as it is written.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// What is compared, such as `APFL α=0.5 < FedAvg global`.
+    pub what: String,
+    /// By how much it is so: the mean over seeds.
+    pub by: f64,
+    /// Its spread over seeds; absent for a single seed.
+    pub spread: Option<f64>,
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// Whether it is part of the claim; else it is reported beside it.
+    pub decides: bool,
 }
 
 /// Something that should be positive, over seeds.
@@ -65,6 +82,16 @@ impl Check {
     pub fn deciding(mut self, deciding: bool) -> Self {
         self.decides = deciding;
         self
+    }
+
+    fn written(&self) -> Comparison {
+        Comparison {
+            what: self.what.clone(),
+            by: self.margin.mean,
+            spread: self.margin.deviation,
+            verdict: self.verdict(),
+            decides: self.decides,
+        }
     }
 
     /// The spread; a single seed has none and its sign decides.
@@ -125,8 +152,9 @@ impl Values {
 }
 
 /// The claim that all of those checks hold; the one that holds least decides. Those that do not
-/// decide are counted beside them.
+/// decide are counted beside them, and named where they do not hold.
 pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
+    let comparisons = checks.iter().map(Check::written).collect();
     let (checks, beside): (Vec<Check>, Vec<Check>) = checks.into_iter().partition(|c| c.decides);
     // Losses and accuracies have different units: how far a margin is beyond its own spread.
     let margin = |check: &Check| {
@@ -146,7 +174,17 @@ pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
     };
     let beside = match beside.len() {
         0 => String::new(),
-        n => format!("; beside the claim {} of {n} hold", holding(&beside)),
+        n => {
+            let others = beside.iter().filter(|c| c.verdict() != Verdict::Holds);
+            let others: Vec<String> = others
+                .map(|c| format!("{} by {}", c.what, c.margin.number()))
+                .collect();
+            let named = match others.is_empty() {
+                true => String::new(),
+                false => format!(" (not: {})", others.join("; ")),
+            };
+            format!("; beside the claim {} of {n} hold{named}", holding(&beside))
+        }
     };
     let count = match checks.len() {
         1 => String::new(),
@@ -159,6 +197,7 @@ pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
         ours: format!("{count}{} by {}{beside}", worst.what, worst.margin.number()),
         spread: worst.margin.deviation,
         verdict: worst.verdict(),
+        comparisons,
         about_apfl: true,
         note: None,
     }
@@ -238,7 +277,12 @@ mod tests {
         ];
         let claim = all_of("1", "p", checks);
         assert_eq!(claim.verdict, Verdict::Holds);
-        assert_eq!(claim.ours, "a < b by 1.0000; beside the claim 0 of 1 hold");
+        assert_eq!(
+            claim.ours,
+            "a < b by 1.0000; beside the claim 0 of 1 hold (not: b < a by -1.0000)"
+        );
+        let decide: Vec<bool> = claim.comparisons.iter().map(|c| c.decides).collect();
+        assert_eq!(decide, [true, false]);
     }
 
     #[test]

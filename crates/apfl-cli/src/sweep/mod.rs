@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use apfl::error::{Error, Result};
-use apfl::spec::Spec;
+use apfl::spec::{Spec, UNUSED};
 use apfl::store::write_atomically;
 
 use crate::args::{self, read_spec};
@@ -248,9 +248,9 @@ fn cell(spec: &Spec, overs: &[Over], values: &[String], seed: u64) -> Result<Cel
 fn refuse_unused(overs: &[Over], cell: &Cell) -> Result<()> {
     let unused = |over: &&Over| {
         let mut notes = cell.plan.notes.iter();
-        notes.any(|note| {
-            let key = note.split(' ').next().unwrap_or_default();
-            over.key == key || over.key.starts_with(&format!("{key}."))
+        notes.any(|note| match note.split_once(UNUSED) {
+            Some((key, _)) => over.key == key || over.key.starts_with(&format!("{key}.")),
+            None => false,
         })
     };
     let Some(over) = overs.iter().find(unused) else {

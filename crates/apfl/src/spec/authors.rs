@@ -7,7 +7,7 @@ use crate::settings::{Problems, shown};
 
 /// The spec with its old words in their new places and, where it asks for them, the released
 /// code's choices in the place of its own: all but those that an override set (`set`). Also says
-/// what they replaced.
+/// what they are.
 pub(super) fn expanded(
     written: &Table,
     set: &[String],
@@ -25,22 +25,17 @@ pub(super) fn expanded(
             return (table, None);
         }
     }
-    let mut replaced = Vec::new();
+    let mut taken = Vec::new();
     for (key, value) in choices(&table) {
         let own = |set: &String| *set == key || set.starts_with(&format!("{key}."));
         if set.iter().any(own) {
             continue;
         }
-        let before = put(&mut table, key, value.clone());
-        if before.is_some_and(|before| before != value) {
-            replaced.push(format!("{key} = {}", shown(&value)));
-        }
+        taken.push(format!("{key} = {}", shown(&value)));
+        put(&mut table, key, value);
     }
-    let note = format!(
-        "preset = \"authors\" has {} in the place of what the spec says",
-        replaced.join(", ")
-    );
-    (table, (!replaced.is_empty()).then_some(note))
+    let note = format!("preset = \"authors\" is {}", taken.join(", "));
+    (table, Some(note))
 }
 
 /// `model.augment = true`, as it was once written, is `data.augment = "train"`.
@@ -60,13 +55,15 @@ fn text<'t>(table: &'t Table, section: &str, key: &str) -> Option<&'t str> {
     table.get(section)?.get(key)?.as_str()
 }
 
-/// Sets `section.key`; returns what was there.
-fn put(table: &mut Table, key: &str, value: Value) -> Option<Value> {
-    let (section, key) = key.split_once('.')?;
+/// Sets `section.key`.
+fn put(table: &mut Table, key: &str, value: Value) {
+    let (section, key) = key.split_once('.').expect("a section and a key");
     let section = table
         .entry(section.to_string())
         .or_insert_with(|| Value::Table(Table::new()));
-    section.as_table_mut()?.insert(key.into(), value)
+    if let Some(section) = section.as_table_mut() {
+        section.insert(key.into(), value);
+    }
 }
 
 /// | where | the released code |

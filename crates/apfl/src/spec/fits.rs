@@ -3,6 +3,7 @@
 use super::Plan;
 use crate::aggregation::ServerOptimizer;
 use crate::algorithm::{AlgorithmSpec, Properties};
+use crate::model::Over;
 use crate::settings::Section;
 use crate::training::Weights;
 
@@ -28,6 +29,18 @@ pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
     }
     for (key, problem) in objections(&properties, kind, plan) {
         s.problem(key, problem);
+    }
+    let extras = &plan.architecture.extras;
+    if extras.norm == Some(Over::Batch) {
+        let batches = [
+            ("training.batch", plan.pace.batch),
+            ("evaluation.batch", extras.scored_in),
+        ];
+        for (key, _) in batches.iter().filter(|(_, rows)| *rows == Some(1)) {
+            let problem =
+                "found 1, but with model.norm = \"batch\" nothing is left of one row: 2 or more";
+            s.problem(key, problem);
+        }
     }
 }
 

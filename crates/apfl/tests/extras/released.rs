@@ -160,6 +160,17 @@ fn the_old_place_of_augmentation_is_read() {
 }
 
 #[test]
+fn batch_statistics_need_two_rows() {
+    let text = "training.batch = 1\nevaluation.batch = 1\nmodel = { kind = 'mlp', norm = ";
+    let of = |norm: &str| Spec::parse(&format!("{text}'{norm}' }}")).unwrap().plan();
+    assert!(of("layer").is_ok());
+    let problems = of("batch").unwrap_err().to_string();
+    for key in ["training.batch", "evaluation.batch"] {
+        assert!(problems.contains(&format!("{key}: found 1")), "{problems}");
+    }
+}
+
+#[test]
 fn private_examples_and_batch_statistics_do_not_go_together() {
     let text = "federation.privacy = { level = 'example', epsilon = 8.0, delta = 1e-5, clip = 1.0 }\n\
                 model = { kind = 'mlp', norm = ";
