@@ -4,7 +4,7 @@ use apfl::error::Result;
 
 use super::item::{Item, LINEAR_VARIANTS, last_and_delivered, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results, Track, track};
-use super::verdict::{Claim, Values, all_of, each_below, rising};
+use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
 
 const DATA: [(&str, &str); 3] = [
     (
@@ -145,8 +145,15 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
         fifth.extend(each_below(&low, &loss(global(name), name)));
     }
     let iid = DATA[2].0;
-    let others = [accuracy(global(iid), iid), accuracy(localized(iid), iid)].concat();
-    let sixth = each_below(&accuracy(apfl(iid), iid), &others);
+    let [shared, own] = [global(iid), localized(iid)].map(|tracks| accuracy(tracks, iid));
+    let others = [shared.clone(), own.clone()].concat();
+    let mut sixth = each_below(&accuracy(apfl(iid), iid), &others);
+    // "Local models … preferable": to what, it does not say.
+    let above = shared
+        .iter()
+        .zip(&own)
+        .map(|(low, high)| Check::below(low, high));
+    sixth.extend(above.map(|check| check.deciding(false)));
     Ok(vec![
         all_of(
             "3: training loss falls as α grows, and every APFL lies below every global model",
@@ -180,7 +187,8 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
             sixth,
         )
         .quoting(
-            "for IID data, models learned by FedAvg and SCAFFOLD have better generalization capabilities.",
+            "for IID data, models learned by FedAvg and SCAFFOLD have better generalization capabilities. \
+             … When the data are distributed IID, local models of FedAvg or SCAFFOLD is preferable.",
         ),
     ])
 }
