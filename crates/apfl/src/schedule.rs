@@ -80,7 +80,11 @@ impl Schedule {
 
     /// Whether η_t depends on t.
     pub fn falls(&self) -> bool {
-        !matches!(self, Schedule::Constant | Schedule::Flat { .. })
+        match *self {
+            Schedule::Constant | Schedule::Flat { .. } => false,
+            Schedule::Geometric { factor, .. } => factor != 1.0,
+            Schedule::Inverse { .. } => true,
+        }
     }
 
     /// Why its numbers make no step sizes; `None` where they do.

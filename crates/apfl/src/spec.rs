@@ -155,10 +155,10 @@ impl Spec {
     /// Checks every key and spells out every default. Touches no file.
     pub fn plan(&self) -> Result<Plan> {
         let mut problems = Problems::default();
-        let (table, replaced) = authors::expanded(&self.with_a_path(), &self.set, &mut problems);
+        let (table, taken) = authors::expanded(&self.with_a_path(), &self.set, &mut problems);
         let mut root = Section::new("", table, &mut problems);
         let mut plan = self.read(&mut root);
-        plan.notes.extend(replaced);
+        plan.notes.extend(taken);
         plan.resolved = root.finish();
         match problems.0.is_empty() {
             true => Ok(plan),

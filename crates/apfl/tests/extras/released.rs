@@ -88,7 +88,7 @@ fn the_preset_has_the_released_codes_choices() {
     }
     let schedule = at(&plan, "training.schedule").as_table().unwrap();
     assert_eq!(schedule["kind"].as_str(), Some("constant"));
-    // What was written and is replaced is said, and the resolved spec needs no preset.
+    // What it takes is said, and the resolved spec needs no preset.
     let said = plan.notes.join("\n");
     assert!(said.contains("training.schedule = {"), "{said}");
     assert!(!plan.resolved.contains_key("preset"));
