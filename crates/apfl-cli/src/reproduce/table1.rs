@@ -43,10 +43,7 @@ pub fn item() -> Item {
         figures: |results| {
             let group = |setting: Setting| {
                 let tracks = columns().iter().map(|c| c.track_in(setting)).collect();
-                (
-                    format!("CIFAR-10, 2 classes a client, {}", setting.words()),
-                    tracks,
-                )
+                (format!("CIFAR-10, {}", setting.words()), tracks)
             };
             let groups = SETTINGS.map(group);
             Ok(vec![(

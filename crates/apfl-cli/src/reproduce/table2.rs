@@ -34,10 +34,7 @@ pub fn item() -> Item {
         figures: |results| {
             let group = |setting: Setting| {
                 let tracks = columns().iter().map(|c| c.track_in(setting)).collect();
-                (
-                    format!("MNIST, 2 classes a client, {}", setting.words()),
-                    tracks,
-                )
+                (format!("MNIST, {}", setting.words()), tracks)
             };
             let groups = SETTINGS.map(group);
             Ok(vec![(
