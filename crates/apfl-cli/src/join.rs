@@ -9,7 +9,6 @@ use apfl::data::{Shard, Source, newcomer};
 use apfl::error::{Error, Result};
 use apfl::join::{ChoosingNewcomer, Epoch, Joined, Joining, choose_mixing, join};
 use apfl::metrics::Score;
-use apfl::params::bytes_of;
 use apfl::store::run_dir::{ChosenRecord, Counts, FinishedRun};
 use apfl::store::{RunDir, create_private_directory, tensors, write_atomically};
 use apfl::{TrainedModel, WhichModel};
@@ -237,7 +236,7 @@ fn as_run(
         ("local.safetensors", &joined.local),
     ] {
         let file = tensors::ModelsFile::create(&models.join(file), layout, &[name.to_owned()])?;
-        file.slots.write(0, &bytes_of(params))?;
+        file.write(0, params)?;
         file.file.commit()?;
     }
     let line = serde_json::json!({ "client": name }).to_string();

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use apfl::federation::{Accept, Courier, Letter, Node, Server, Site};
+use apfl::federation::{Accept, Message, Node, Server, Site, Transport};
 use apfl::run::Program;
 use apfl::spec::Spec;
 
@@ -13,11 +13,11 @@ use crate::program::{fails, ok};
 /// Carries letters to nodes in this process.
 struct Post(Vec<Site>);
 
-impl Courier for Post {
-    fn ask(&mut self, letters: Vec<Letter>) -> apfl::Result<Vec<Letter>> {
-        let answer = |Letter { client, bytes }: Letter| {
+impl Transport for Post {
+    fn exchange(&mut self, letters: Vec<Message>) -> apfl::Result<Vec<Message>> {
+        let answer = |Message { client, bytes }: Message| {
             let node = Node::open(self.0[client].clone(), Program::default())?;
-            Ok(Letter {
+            Ok(Message {
                 client,
                 bytes: node.answer(&bytes).0,
             })

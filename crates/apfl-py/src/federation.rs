@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use apfl::federation::{Accept, Courier, Letter, Node, Server, Site, terms_of};
+use apfl::federation::{Accept, Message, Node, Server, Site, Transport, terms_of};
 use apfl::run::{Ended, Event};
 use apfl::spec::PlannedSites;
 use apfl::{Error, Plan};
@@ -90,7 +90,7 @@ pub fn serve(
 ) -> PyResult<(bool, u64, String)> {
     let (plan, sites) = planned(spec)?;
     let raised = Arc::new(Mutex::new(None));
-    let courier = Arc::new(Mutex::new(PyCourier {
+    let courier = Arc::new(Mutex::new(PyTransport {
         names: sites.names,
         ask,
         note,
@@ -110,15 +110,15 @@ pub fn serve(
 /// What Python raised, to be raised again when Rust is left.
 type Raised = Arc<Mutex<Option<PyErr>>>;
 
-struct PyCourier {
+struct PyTransport {
     names: Vec<String>,
     ask: Py<PyAny>,
     note: Py<PyAny>,
     raised: Raised,
 }
 
-impl Courier for PyCourier {
-    fn ask(&mut self, letters: Vec<Letter>) -> apfl::Result<Vec<Letter>> {
+impl Transport for PyTransport {
+    fn exchange(&mut self, letters: Vec<Message>) -> apfl::Result<Vec<Message>> {
         let came: PyResult<Vec<(String, Vec<u8>)>> = Python::attach(|py| {
             let letters: Vec<(&str, Bound<'_, PyBytes>)> = (letters.iter())
                 .map(|letter| {
@@ -137,7 +137,7 @@ impl Courier for PyCourier {
         })?;
         let place = |site: &String| self.names.iter().position(|name| name == site);
         let letter =
-            |(site, bytes): (String, Vec<u8>)| place(&site).map(|client| Letter { client, bytes });
+            |(site, bytes): (String, Vec<u8>)| place(&site).map(|client| Message { client, bytes });
         Ok(came.into_iter().filter_map(letter).collect())
     }
 

@@ -2,15 +2,18 @@
 
 mod deliver;
 mod held_out;
+mod request;
 mod score;
 mod train;
+pub(crate) mod wire;
 mod world;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-pub use deliver::{ClientModels, Delivered, Keep, ModelFiles};
+pub use deliver::{ClientModels, Delivered, Keep, ModelFiles, ModelPlaces};
+pub use request::{Request, Response};
 pub use train::Reply;
 pub use world::World;
 
@@ -24,7 +27,7 @@ use crate::pack::{Arrays, Field, Pack};
 use crate::privacy::NoiseSeed;
 use crate::rng::{Purpose, stream};
 use crate::site::{Scratch, Site};
-use crate::store::archive::{MemoryArchive, Written};
+use crate::store::archive::{ArchiveDirectory, Written};
 
 /// Where the clients' memories live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +53,8 @@ pub struct Clients<A: Algorithm> {
     asides: Vec<OnceLock<Option<Arc<Examples>>>>,
     memories: Memories<A::Memory>,
     choices: RwLock<BTreeMap<usize, Candidate>>,
+    /// The files that final models are written to, while they are.
+    models: Mutex<Option<Arc<ModelFiles>>>,
     /// Whether some client has a test part.
     tested: bool,
 }
@@ -92,6 +97,7 @@ impl<A: Algorithm> Clients<A> {
             asides: (0..cached).map(|_| OnceLock::new()).collect(),
             memories,
             choices: RwLock::default(),
+            models: Mutex::default(),
         })
     }
 
@@ -100,14 +106,13 @@ impl<A: Algorithm> Clients<A> {
         &self.world
     }
 
-    /// A round begins for those clients of this process. Where clients are drawn seldom, the
-    /// data of the round before is let go: another client's takes its place in memory.
-    pub fn begin(&self, cohort: impl Iterator<Item = usize>) {
+    /// Lets go of the data of the round before where clients are sampled seldom: that of this
+    /// round's cohort takes its place in memory.
+    fn let_go(&self, cohort: &[usize]) {
         if !(self.world.seldom && self.world.dataset.is_generated()) {
             return;
         }
-        let cohort: Vec<usize> = cohort.collect();
-        let before = std::mem::replace(&mut *locked(&self.latest), cohort);
+        let before = std::mem::replace(&mut *locked(&self.latest), cohort.to_vec());
         for place in before.iter().filter_map(|client| self.shards.get(*client)) {
             locked(place).take();
         }
@@ -125,7 +130,7 @@ impl<A: Algorithm> Clients<A> {
     }
 
     /// Tells clients what they have chosen to serve.
-    pub fn choose(&self, choices: &[(usize, Candidate)]) {
+    fn choose(&self, choices: &[(usize, Candidate)]) {
         let mut all = self.choices.write().unwrap_or_else(PoisonError::into_inner);
         all.extend(choices.iter().copied());
     }
@@ -189,12 +194,7 @@ impl<A: Algorithm> Clients<A> {
     }
 
     /// Streams the memories of some clients, all of them drawn before, into an archive.
-    pub fn save(
-        &self,
-        archive: &dyn MemoryArchive,
-        name: &str,
-        clients: &[usize],
-    ) -> Result<Written> {
+    fn save(&self, archive: &ArchiveDirectory, name: &str, clients: &[usize]) -> Result<Written> {
         archive.write(name, &self.fields(), clients, &mut |client| {
             let memory = self.memories.look(client, Pack::to_bytes)?;
             Ok(memory.unwrap_or_else(|| self.algorithm.join(&self.world.w0).to_bytes()))
@@ -202,12 +202,7 @@ impl<A: Algorithm> Clients<A> {
     }
 
     /// Gives some clients the memories of a part of an archive.
-    pub fn restore_all(
-        &self,
-        archive: &dyn MemoryArchive,
-        part: &str,
-        clients: &[usize],
-    ) -> Result<()> {
+    fn restore_all(&self, archive: &ArchiveDirectory, part: &str, clients: &[usize]) -> Result<()> {
         archive.read(part, &self.fields(), clients, &mut |client, arrays| {
             self.restore(client, arrays)
         })

@@ -257,6 +257,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "federation",
         &[
             "choice",
+            "clients",
             "data",
             "digest",
             "engine",

@@ -1,21 +1,19 @@
 //! How many threads there are, who is processed when, and who is left out must not be
 //! visible in any bit of the results.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::small::{fitting, synthetic};
-use apfl::Result;
 use apfl::algorithm::apfl::Mixing;
 use apfl::algorithm::{Algorithm, Apfl, FedAvg, LocalOnly, every_algorithm};
-use apfl::clients::{Clients, Delivered, MemoryHome, World};
+use apfl::clients::{Clients, Delivered, MemoryHome, Request, Response, World};
 use apfl::digest::digest_of;
 use apfl::engine::{Engine, Threads};
 use apfl::metrics::Tallies;
-use apfl::pack::{Arrays, Field, arrays_of};
+use apfl::pack::arrays_of;
 use apfl::site::Scratch;
 use apfl::spec::Spec;
-use apfl::store::archive::{MemoryArchive, Written};
+use apfl::store::archive::ArchiveDirectory;
 use apfl::training::{RoundRecord, Training};
 
 /// 23 clients of 50 to 400 examples; 7 of them take part in a round.
@@ -104,14 +102,27 @@ fn round<A: Algorithm>(
         .collect();
     let sent = algorithm.broadcast(&algorithm.start(&w, 23));
     let mut order = Vec::new();
-    engine
-        .train(number, &sent, cohort, false, &mut |client, _| {
-            order.push(client)
-        })
-        .unwrap();
-    assert_eq!(order, cohort, "replies come in the order of the clients");
+    let train = Request::Train {
+        round: number,
+        sent,
+        score: false,
+    };
+    let mut see = |client, _| {
+        order.push(client);
+        Ok(())
+    };
+    engine.exchange(&train, cohort, &mut see).unwrap();
+    assert_eq!(order, cohort, "responses come in the order of the clients");
     let all: Vec<usize> = (0..23).collect();
-    engine.digests(&all).unwrap()
+    let mut digests = Vec::new();
+    let mut see = |_, response| {
+        if let Response::Digest(digest) = response {
+            digests.push(digest);
+        }
+        Ok(())
+    };
+    engine.exchange(&Request::Digest, &all, &mut see).unwrap();
+    digests
 }
 
 fn clients_outside_keep_their_memory<A: Algorithm + Clone>(algorithm: A) {
@@ -144,7 +155,7 @@ fn clients_outside_the_cohort_keep_their_memory() {
     clients_outside_keep_their_memory(LocalOnly);
 }
 
-fn order_is_irrelevant<A: Algorithm>(algorithm: A) {
+fn order_is_irrelevant<A: Algorithm<Broadcast: Clone>>(algorithm: A) {
     let world = world();
     let algorithm = Arc::new(algorithm);
     let sent = algorithm.broadcast(&algorithm.start(&world.w0, 23));
@@ -155,10 +166,15 @@ fn order_is_irrelevant<A: Algorithm>(algorithm: A) {
         let mut results = vec![None; 23];
         for number in 1..=2 {
             for client in order {
-                let reply = clients
-                    .train(*client, number, &sent, true, &mut scratch)
-                    .unwrap()
-                    .expect("a finite loss");
+                let train = Request::Train {
+                    round: number,
+                    sent: sent.clone(),
+                    score: true,
+                };
+                let response = clients.handle((0, *client), &train, &mut scratch);
+                let Response::Trained(Some(reply)) = response.unwrap() else {
+                    panic!("a finite loss");
+                };
                 let memory = clients.digest(*client).unwrap();
                 results[*client] = Some((digest_of(&reply.update), reply.tallies, memory));
             }
@@ -246,51 +262,16 @@ fn delivery_goes_on_from_what_clients_remember() {
     }
 }
 
-/// An archive that is no directory: memories are streams, wherever they are kept.
-#[derive(Default)]
-struct InMemoryArchive(Mutex<HashMap<String, HashMap<usize, Vec<u8>>>>);
-
-impl MemoryArchive for InMemoryArchive {
-    fn write(
-        &self,
-        name: &str,
-        _: &[Field],
-        clients: &[usize],
-        memory: &mut dyn FnMut(usize) -> Result<Vec<u8>>,
-    ) -> Result<Written> {
-        let all: Result<HashMap<_, _>> = clients.iter().map(|k| Ok((*k, memory(*k)?))).collect();
-        self.0.lock().unwrap().insert(name.into(), all?);
-        Ok(Written {
-            name: name.into(),
-            bytes: 0,
-            sha256: String::new(),
-        })
-    }
-
-    fn read(
-        &self,
-        part: &str,
-        fields: &[Field],
-        clients: &[usize],
-        each: &mut dyn FnMut(usize, Arrays) -> Result<()>,
-    ) -> Result<()> {
-        let parts = self.0.lock().unwrap();
-        clients.iter().try_for_each(|client| {
-            let bytes = &parts[part][client];
-            each(*client, arrays_of(fields, bytes).unwrap())
-        })
-    }
-}
-
 #[test]
-fn memories_pass_from_engine_to_engine_through_any_archive() {
+fn client_states_pass_from_engine_to_engine_through_an_archive() {
     for algorithm in every_algorithm() {
         let more = "training = { rounds = 4, local_steps = 2, batch = 16 }
              federation = { participation = 0.6 }";
         let plan = synthetic(algorithm, more);
         let training = || Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
         let mut whole = training();
-        let archive = InMemoryArchive::default();
+        let directory = tempfile::tempdir().unwrap();
+        let archive = ArchiveDirectory(directory.path().into());
         whole.next_round().unwrap();
         whole.next_round().unwrap();
         let drawn = whole.drawn();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Clients;
+use super::{Clients, locked};
 use crate::algorithm::Algorithm;
 use crate::data::{Examples, Shard};
 use crate::error::{Error, Result};
@@ -10,10 +10,10 @@ use crate::metrics::{ByModel, Finals, Gain, Tallies};
 use crate::params::{Params, bytes_of};
 use crate::rng::Purpose;
 use crate::site::{Predictor, Scratch};
-use crate::store::slots::Slots;
+use crate::store::slots::{Slots, SlotsPlace};
 
 /// What delivery leaves at a client.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delivered {
     /// The client's index.
     pub client: usize,
@@ -60,33 +60,59 @@ pub struct ClientModels {
 }
 
 /// What becomes of the models that delivery makes.
-#[derive(Clone, Copy, Debug)]
-pub enum Keep<'a> {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Keep {
     /// Nothing: scores only.
     Nothing,
     /// They are in [`Delivered::models`].
     HandOver,
     /// The process that owns a client keeps them where it likes, as a site does.
-    There,
-    /// The process that owns a client writes them, and nobody else sees them.
-    In(&'a ModelFiles),
+    AtOwner,
+    /// The process that owns a client writes them to files, and nobody else sees them.
+    InFiles(ModelPlaces),
 }
 
-/// Files with a slot for every client that is delivered to.
+/// Where the files are that have a slot for every client that is delivered to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelPlaces {
+    /// The models they serve.
+    pub personal: SlotsPlace,
+    /// Their copies of the shared model.
+    pub localized: SlotsPlace,
+    /// Their own.
+    pub local: SlotsPlace,
+    /// What they trained alone, where they did.
+    pub alone: Option<SlotsPlace>,
+}
+
+/// The same files, open.
 #[derive(Debug)]
 pub struct ModelFiles {
-    /// The models they serve.
-    pub personal: Slots,
-    /// Their copies of the shared model.
-    pub localized: Slots,
-    /// Their own.
-    pub local: Slots,
-    /// What they trained alone, where they did.
-    pub alone: Option<Slots>,
+    personal: Slots,
+    localized: Slots,
+    local: Slots,
+    alone: Option<Slots>,
 }
 
 impl ModelFiles {
-    pub(crate) fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// A file that cannot be opened.
+    pub fn open(places: &ModelPlaces) -> Result<Self> {
+        Ok(Self {
+            personal: Slots::open(&places.personal)?,
+            localized: Slots::open(&places.localized)?,
+            local: Slots::open(&places.local)?,
+            alone: places.alone.as_ref().map(Slots::open).transpose()?,
+        })
+    }
+
+    /// Writes the models of the client at that place.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
         let place = place as u64;
         self.personal.write(place, &bytes_of(&models.personal))?;
         self.localized.write(place, &bytes_of(&models.localized))?;
@@ -98,6 +124,9 @@ impl ModelFiles {
     }
 
     /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// A file that cannot be synced.
     pub fn sync(&self) -> Result<()> {
         self.personal.sync()?;
         self.localized.sync()?;
@@ -109,13 +138,13 @@ impl ModelFiles {
 impl<A: Algorithm> Clients<A> {
     /// The last local round, on a copy of the client's memory; the client stands at
     /// `place` among all that are delivered to. `None` as in [`Clients::train`].
-    pub fn deliver(
+    pub(super) fn deliver(
         &self,
         (place, client): (usize, usize),
         round: u64,
         sent: &A::Broadcast,
         shared: &[f32],
-        keep: Keep<'_>,
+        keep: &Keep,
         scratch: &mut Scratch,
     ) -> Result<Option<Delivered>> {
         let keeps = !matches!(keep, Keep::Nothing);
@@ -124,7 +153,8 @@ impl<A: Algorithm> Clients<A> {
             Err(Error::NonFinite { .. }) if self.world.skip_nonfinite => return Ok(None),
             other => other?,
         };
-        if let Keep::In(files) = keep
+        let files = locked(&self.models).clone();
+        if let Some(files) = files
             && let Some(models) = delivered.models.take()
         {
             files.write(place, &models)?;

@@ -25,7 +25,7 @@ impl<A: Algorithm> Clients<A> {
 
     /// The losses of all models that a client may choose from, on its held-out rows, after a
     /// local round as in delivery, on a copy of its memory. `None` as in [`Clients::train`].
-    pub fn hold_out(
+    pub(super) fn hold_out(
         &self,
         client: usize,
         round: u64,

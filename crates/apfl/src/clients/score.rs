@@ -86,7 +86,7 @@ impl<A: Algorithm> Clients<A> {
     }
 
     /// A client's scores of the shared model after a round.
-    pub fn score(
+    pub(super) fn score(
         &self,
         client: usize,
         shared: &[f32],

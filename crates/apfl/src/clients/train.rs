@@ -1,5 +1,7 @@
 //! A client's part of a round.
 
+use serde::{Deserialize, Serialize};
+
 use super::Clients;
 use crate::algorithm::Algorithm;
 use crate::choice::Candidate;
@@ -9,7 +11,7 @@ use crate::rng::Purpose;
 use crate::site::{Predictor, Scratch};
 
 /// A client's answer to a round.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply<U> {
     /// What travels back.
     pub update: U,
@@ -28,7 +30,7 @@ pub struct Reply<U> {
 impl<A: Algorithm> Clients<A> {
     /// A client's part of a round: trains, remembers, and scores where asked. `None`: its
     /// loss was not finite and the run is to go on without it.
-    pub fn train(
+    pub(super) fn train(
         &self,
         client: usize,
         round: u64,

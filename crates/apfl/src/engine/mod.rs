@@ -1,21 +1,17 @@
 //! Engines: where clients live and how they are reached.
 //!
-//! An engine moves values and does nothing to them. Replies come back in the order of
-//! the clients, so that equal results are true by construction.
+//! An engine carries requests to clients and hands over their responses in the order of the
+//! clients, so that equal results are true by construction. It does nothing to either.
 
 use crate::algorithm::Algorithm;
-use crate::choice::{Candidate, HeldOut};
-use crate::clients::{Delivered, Keep, Reply, World};
+use crate::clients::{Request, Response, World};
 use crate::error::Result;
-use crate::metrics::Tallies;
-use crate::store::archive::{MemoryArchive, Written};
 
 mod line;
-pub(crate) mod message;
 #[cfg(feature = "mpi")]
 #[doc(hidden)] // for the program and the tests
 pub mod mpi;
-#[doc(hidden)] // for whoever carries letters to sites, and the tests
+#[doc(hidden)] // for those who implement a transport, and the tests
 pub mod remote;
 #[doc(hidden)] // for the program and the tests
 pub mod threads;
@@ -24,7 +20,7 @@ pub mod threads;
 #[doc(hidden)]
 pub use mpi::Mpi;
 #[doc(hidden)]
-pub use remote::{Courier, Remote, Sites};
+pub use remote::{Remote, Sites, Transport};
 #[doc(hidden)]
 pub use threads::Threads;
 
@@ -71,7 +67,7 @@ impl EngineKind {
         }
     }
 
-    /// Whether clients tell their final scores one by one.
+    /// Whether clients disclose their final scores one by one.
     pub fn tells_scores(&self) -> bool {
         match self {
             EngineKind::Remote(sites) => sites.tells_scores,
@@ -85,83 +81,35 @@ impl EngineKind {
     }
 }
 
+/// What takes in responses: the client's index, and what came back. Of a request that a process
+/// handles for all of its clients there is one response a process, with the first of them.
+pub type Each<'a, U> = dyn FnMut(usize, Response<U>) -> Result<()> + Send + 'a;
+
 /// Where clients live.
 pub trait Engine<A: Algorithm>: Send {
-    /// Trains a cohort (ascending) in a round, and hands over the replies in its order;
-    /// `None` for a client that is left out of the round. Returns those who did not answer:
-    /// to them the round has not happened.
-    fn train(
+    /// Carries a request to some clients (ascending) and hands over their responses in that
+    /// order. Returns those who did not respond: for them it has not happened.
+    ///
+    /// # Errors
+    /// What went wrong at the first client in the order; what `each` returns.
+    fn exchange(
         &mut self,
-        round: u64,
-        sent: &A::Broadcast,
-        cohort: &[usize],
-        score: bool,
-        each: &mut (dyn FnMut(usize, Option<Reply<A::Update>>) + Send),
+        request: &Request<A::Broadcast>,
+        clients: &[usize],
+        each: &mut Each<'_, A::Update>,
     ) -> Result<Vec<usize>>;
 
-    /// Whether orders cost so much that [`Engine::score`] only notes what is asked: it rides on
-    /// the next order, after which [`Engine::scored`] has the scores.
-    fn rides(&self) -> bool {
+    /// Whether an exchange costs so much that [`Request::Score`] is only noted: the scores come
+    /// with the responses to the next request, or by [`Engine::flush`].
+    fn defers_scores(&self) -> bool {
         false
     }
 
-    /// Hands over the scores that were asked for and came with an order; `alone`: with one of
-    /// their own, if none has been given since.
-    fn scored(
-        &mut self,
-        _alone: bool,
-        _each: &mut (dyn FnMut(usize, Tallies) + Send),
-    ) -> Result<()> {
+    /// Hands over scores that are still deferred.
+    ///
+    /// # Errors
+    /// As [`Engine::exchange`].
+    fn flush(&mut self, _each: &mut Each<'_, A::Update>) -> Result<()> {
         Ok(())
     }
-
-    /// The scores of the shared model at every client of a cohort, in its order.
-    fn score(
-        &mut self,
-        round: u64,
-        shared: &[f32],
-        cohort: &[usize],
-        each: &mut (dyn FnMut(usize, Tallies) + Send),
-    ) -> Result<()>;
-
-    /// The losses of everything that some clients may choose from, on their held-out rows, in
-    /// their order, but for those that are left out.
-    fn hold_out(
-        &mut self,
-        round: u64,
-        sent: &A::Broadcast,
-        clients: &[usize],
-        each: &mut (dyn FnMut(usize, HeldOut) + Send),
-    ) -> Result<()>;
-
-    /// Tells clients what they have chosen to serve.
-    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()>;
-
-    /// The last local round at some clients, in their order, but for those that are left
-    /// out.
-    fn deliver(
-        &mut self,
-        round: u64,
-        sent: &A::Broadcast,
-        shared: &[f32],
-        clients: &[usize],
-        keep: Keep<'_>,
-        each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
-    ) -> Result<()>;
-
-    /// The digests of the memories of some clients, in their order.
-    fn digests(&mut self, clients: &[usize]) -> Result<Vec<[u8; 32]>>;
-
-    /// Streams the memories of some clients into an archive, every process those of its own
-    /// clients. Returns which part has whom.
-    fn save(
-        &mut self,
-        archive: &dyn MemoryArchive,
-        name: &str,
-        clients: &[usize],
-    ) -> Result<Vec<(Written, Vec<usize>)>>;
-
-    /// Gives some clients back their memories, out of a part of an archive.
-    fn restore(&mut self, archive: &dyn MemoryArchive, part: &str, clients: &[usize])
-    -> Result<()>;
 }

@@ -9,15 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Engine;
 use super::line::{Line, Whose, panicked};
+use super::{Each, Engine};
 use crate::algorithm::Algorithm;
-use crate::choice::{Candidate, HeldOut};
-use crate::clients::{Clients, Delivered, Keep, MemoryHome, Reply, World};
+use crate::clients::{Clients, MemoryHome, Request, World};
 use crate::error::{Error, Result};
-use crate::metrics::Tallies;
 use crate::site::Scratch;
-use crate::store::archive::{MemoryArchive, Written};
 
 /// The thread engine.
 pub struct Threads<A: Algorithm> {
@@ -45,128 +42,30 @@ impl<A: Algorithm> Threads<A> {
             pool: WorkerPool::new(threads, reply_bytes)?,
         })
     }
-
-    fn name(&self, client: usize) -> String {
-        self.clients.world().dataset.name(client)
-    }
 }
 
 impl<A: Algorithm> Engine<A> for Threads<A> {
-    fn train(
+    fn exchange(
         &mut self,
-        round: u64,
-        sent: &A::Broadcast,
-        cohort: &[usize],
-        score: bool,
-        each: &mut (dyn FnMut(usize, Option<Reply<A::Update>>) + Send),
+        request: &Request<A::Broadcast>,
+        clients: &[usize],
+        each: &mut Each<'_, A::Update>,
     ) -> Result<Vec<usize>> {
-        self.clients.begin(cohort.iter().copied());
+        let here = &self.clients;
+        if request.is_for_processes() {
+            let first = clients.first().copied().unwrap_or_default();
+            each(first, here.handle_together(request, clients)?)?;
+            return Ok(Vec::new());
+        }
+        here.begin(request, clients)?;
         self.pool.in_order(
-            cohort.len(),
-            |k| self.name(cohort[k]),
-            |k, scratch| self.clients.train(cohort[k], round, sent, score, scratch),
-            |k, reply| {
-                each(cohort[k], reply);
-                Ok(())
-            },
+            clients.len(),
+            |k| here.world().dataset.name(clients[k]),
+            |k, scratch| here.handle((k, clients[k]), request, scratch),
+            |k, response| each(clients[k], response),
         )?;
+        here.end()?;
         Ok(Vec::new())
-    }
-
-    fn score(
-        &mut self,
-        round: u64,
-        shared: &[f32],
-        cohort: &[usize],
-        each: &mut (dyn FnMut(usize, Tallies) + Send),
-    ) -> Result<()> {
-        self.pool.in_order(
-            cohort.len(),
-            |k| self.name(cohort[k]),
-            |k, scratch| self.clients.score(cohort[k], shared, round, scratch),
-            |k, tallies| {
-                each(cohort[k], tallies);
-                Ok(())
-            },
-        )
-    }
-
-    fn hold_out(
-        &mut self,
-        round: u64,
-        sent: &A::Broadcast,
-        clients: &[usize],
-        each: &mut (dyn FnMut(usize, HeldOut) + Send),
-    ) -> Result<()> {
-        self.pool.in_order(
-            clients.len(),
-            |k| self.name(clients[k]),
-            |k, scratch| self.clients.hold_out(clients[k], round, sent, scratch),
-            |k, held_out| {
-                if let Some(held_out) = held_out {
-                    each(clients[k], held_out);
-                }
-                Ok(())
-            },
-        )
-    }
-
-    fn choose(&mut self, choices: &[(usize, Candidate)]) -> Result<()> {
-        self.clients.choose(choices);
-        Ok(())
-    }
-
-    fn deliver(
-        &mut self,
-        round: u64,
-        sent: &A::Broadcast,
-        shared: &[f32],
-        clients: &[usize],
-        keep: Keep<'_>,
-        each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
-    ) -> Result<()> {
-        self.pool.in_order(
-            clients.len(),
-            |k| self.name(clients[k]),
-            |k, scratch| {
-                self.clients
-                    .deliver((k, clients[k]), round, sent, shared, keep, scratch)
-            },
-            |_, delivered| delivered.map_or(Ok(()), &mut *each),
-        )
-    }
-
-    fn digests(&mut self, clients: &[usize]) -> Result<Vec<[u8; 32]>> {
-        let mut digests = Vec::with_capacity(clients.len());
-        self.pool.in_order(
-            clients.len(),
-            |k| self.name(clients[k]),
-            |k, _| self.clients.digest(clients[k]),
-            |_, digest| {
-                digests.push(digest);
-                Ok(())
-            },
-        )?;
-        Ok(digests)
-    }
-
-    fn save(
-        &mut self,
-        archive: &dyn MemoryArchive,
-        name: &str,
-        clients: &[usize],
-    ) -> Result<Vec<(Written, Vec<usize>)>> {
-        let part = self.clients.save(archive, name, clients)?;
-        Ok(vec![(part, clients.to_vec())])
-    }
-
-    fn restore(
-        &mut self,
-        archive: &dyn MemoryArchive,
-        part: &str,
-        clients: &[usize],
-    ) -> Result<()> {
-        self.clients.restore_all(archive, part, clients)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A site's node: answers letters with the site's own table and state.
+//! A site's node: handles requests with the site's own table and state.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use super::agreement::{Agreement, Terms, Told, over_sites};
 use super::state::{Keeping, SiteStatus, State};
 use crate::choice::Pass;
+use crate::clients::Request;
+use crate::clients::wire::{PackedRequest, decode, encode, joined, split};
 use crate::data::roster::roster;
 use crate::data::table::{Surveyed, Table};
 use crate::digest::{digest_of_pieces, hex};
-use crate::engine::message::{Order, decode, encode, joined, split};
-use crate::engine::remote::{Answer, Ask, Done, Errand, Fruit, Place};
+use crate::engine::remote::{ClientRequest, Handled, Outcome, Place, SiteRequest, SiteResponse};
 use crate::error::{Error, Result, SiteCode};
 use crate::model::kernels::lanes;
 use crate::privacy::NoiseSeed;
@@ -21,7 +22,7 @@ use crate::store::archive::ArchiveDirectory;
 use crate::store::lock::DirectoryLock;
 use crate::training::{Setup, at_site};
 
-/// How long a letter waits for the one before it.
+/// How long a request waits for the one before it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often a round may leave a site again with other noise: after a server's resume.
@@ -76,13 +77,13 @@ impl Node {
         })
     }
 
-    /// Answers a letter. What went wrong, if anything, is told here and in the log; the answer
-    /// has a code alone.
-    pub fn answer(&self, letter: &[u8]) -> (Vec<u8>, Option<Error>) {
-        if let Some(answer) = self.state.released(letter) {
+    /// Returns the response to a request. What went wrong, if anything, is returned too and in
+    /// the log; the response has a code alone.
+    pub fn answer(&self, request: &[u8]) -> (Vec<u8>, Option<Error>) {
+        if let Some(answer) = self.state.released(request) {
             return (answer, None);
         }
-        let result = catch_unwind(AssertUnwindSafe(|| self.read(letter)));
+        let result = catch_unwind(AssertUnwindSafe(|| self.read(request)));
         let result = result.unwrap_or_else(|_| {
             Err(Error::Panic {
                 client: self.site.client.clone(),
@@ -90,30 +91,30 @@ impl Node {
             })
         });
         match result {
-            Ok((answer, keeping)) => match self.state.release(keeping, letter, &answer) {
+            Ok((answer, keeping)) => match self.state.release(keeping, request, &answer) {
                 Ok(()) => (answer, None),
                 Err(error) => {
                     self.state.log(&error.to_string());
-                    let refused = answered(letter, Vec::new(), Err(SiteCode::State));
+                    let refused = response(request, Vec::new(), Err(SiteCode::State));
                     (refused, Some(error))
                 }
             },
             Err(error) => {
                 let code = self.code_of(&error);
                 self.state.log(&format!("{code}: {error}"));
-                (answered(letter, Vec::new(), Err(code)), Some(error))
+                (response(request, Vec::new(), Err(code)), Some(error))
             }
         }
     }
 
-    /// The answer of a site whose node could not be opened.
-    pub fn refusal(letter: &[u8], error: &Error) -> Vec<u8> {
+    /// Returns the response of a site whose node could not be opened.
+    pub fn refusal(request: &[u8], error: &Error) -> Vec<u8> {
         let code = match error {
             Error::InUse { .. } => SiteCode::Busy,
             Error::Panic { .. } => SiteCode::Failed,
             _ => SiteCode::State,
         };
-        answered(letter, Vec::new(), Err(code))
+        response(request, Vec::new(), Err(code))
     }
 
     /// Accepts the terms of that hash, for the operator who has read them; an error where others
@@ -143,31 +144,25 @@ impl Node {
         }
     }
 
-    /// The answer to a letter, and what must be kept of it.
-    fn read(&self, letter: &[u8]) -> Result<(Vec<u8>, Keeping)> {
-        let (payload, ask): (_, Ask) = split(letter)?;
-        let told = |fruit| Done {
-            shared: None,
-            fruit,
-            lost: false,
-        };
-        match ask {
-            Ask::Survey(terms) => {
-                let told_of = encode(&self.survey(decode(&terms)?)?);
-                let done = told(Fruit::Survey(told_of));
-                Ok((answered(letter, Vec::new(), Ok(done)), Keeping::Nothing))
+    /// Returns the response to a request, and what must be kept of it.
+    fn read(&self, message: &[u8]) -> Result<(Vec<u8>, Keeping)> {
+        let (body, request): (_, SiteRequest) = split(message)?;
+        let (body, outcome, keeping) = match request {
+            SiteRequest::Survey(terms) => {
+                let described = encode(&self.survey(decode(&terms)?)?);
+                (Vec::new(), Outcome::Surveyed(described), Keeping::Nothing)
             }
-            Ask::Agree(agreement) => {
+            SiteRequest::Agree(agreement) => {
                 let text = String::from_utf8_lossy(&agreement);
                 self.agree(&Agreement::from_json(&text)?)?;
-                let done = told(Fruit::Nothing);
-                Ok((answered(letter, Vec::new(), Ok(done)), Keeping::Nothing))
+                (Vec::new(), Outcome::Agreed, Keeping::Nothing)
             }
-            Ask::Work(errand) => {
-                let (update, done, keeping) = self.work(*errand, payload)?;
-                Ok((answered(letter, update, Ok(done)), keeping))
+            SiteRequest::Handle(asked) => {
+                let (update, handled, keeping) = self.handle(*asked, body)?;
+                (update, Outcome::Handled(handled), keeping)
             }
-        }
+        };
+        Ok((response(message, body, Ok(outcome)), keeping))
     }
 
     /// The plan of some terms, and the place of this site in it, if they may be carried out here.
@@ -290,25 +285,31 @@ impl Node {
         plan.setup_with(dataset, Resources::default())
     }
 
-    /// An error unless an errand is one that the plan has: of its rounds and passes, and, where
+    /// An error unless requests are some that the plan has: of its rounds and passes, and, where
     /// noise cannot be made again, no more releases than ε allows. Says what is to be kept.
-    fn planned(&self, errand: &Errand, plan: &Plan, setup: &Setup) -> Result<Keeping> {
+    fn planned(&self, asked: &ClientRequest, plan: &Plan, setup: &Setup) -> Result<Keeping> {
         let rounds = setup.rounds;
         let folds = plan.algorithm.choosing().map_or(0, |c| c.folds);
-        let (pass, in_plan) = match errand.pass {
+        let (pass, in_plan) = match asked.pass {
             Some(Pass::HeldOut(pass)) => (pass, (1..=folds).contains(&pass)),
             Some(Pass::Last) | None => (0, true),
         };
-        let ordered = match &errand.order {
-            Some(Order::Train { round, .. }) => (1..=rounds).contains(round),
-            Some(Order::Deliver { round, .. } | Order::HoldOut { round, .. }) => {
+        let of_plan = asked.requests.iter().all(|request| match request {
+            Request::Train { round, .. } => (1..=rounds).contains(round),
+            Request::Finalize { round, .. } | Request::HoldOut { round, .. } => {
                 (1..=rounds + 1).contains(round)
             }
-            _ => true,
+            Request::Score { round, .. } => *round <= rounds,
+            _ => false,
+        });
+        let trained = |request: &PackedRequest| match request {
+            Request::Train { round, .. } => Some(*round),
+            _ => None,
         };
-        let scored = errand.score.as_ref().is_none_or(|s| s.round <= rounds);
-        if !(in_plan && ordered && scored && errand.memory.round <= rounds) {
-            let why = format!("an order is of another pass or round than the {rounds} agreed on");
+        let trained: Vec<u64> = asked.requests.iter().filter_map(trained).collect();
+        let once = asked.requests.len() <= 2 && trained.len() <= 1;
+        if !(in_plan && of_plan && once && asked.state.round <= rounds) {
+            let why = format!("a request is of another pass or round than the {rounds} agreed on");
             return self.state.refuse(SiteCode::Order, &why);
         }
         let private = setup.world.private;
@@ -318,11 +319,11 @@ impl Node {
         ) else {
             return Ok(Keeping::Nothing);
         };
-        let Some(Order::Train { round, .. }) = &errand.order else {
+        let [round] = trained[..] else {
             return Ok(Keeping::Answer);
         };
         let before = self.state.releases()?;
-        let same = before.iter().filter(|at| **at == (pass, *round)).count();
+        let same = before.iter().filter(|at| **at == (pass, round)).count();
         if same > REPEATS {
             let why = format!(
                 "round {round} has left this site {same} times, each time with other noise: not again"
@@ -330,53 +331,53 @@ impl Node {
             return self.state.refuse(SiteCode::Order, &why);
         }
         let all = u32::try_from(before.len() + 1).unwrap_or(u32::MAX);
-        let exposure = setup.exposure_of(errand.client, all);
+        let exposure = setup.exposure_of(asked.client, all);
         if budget.settings.epsilon.is_some() && !budget.fits(&[exposure]) {
             let why = format!("after {} releases another would exceed ε", before.len());
             return self.state.refuse(SiteCode::Order, &why);
         }
-        Ok(Keeping::Release(pass, *round))
+        Ok(Keeping::Release(pass, round))
     }
 
-    /// Carries out an errand; also says what must be kept of the answer.
-    fn work(&self, errand: Errand, payload: &[u8]) -> Result<(Vec<u8>, Done, Keeping)> {
+    /// Handles requests for the client; also says what must be kept of the response.
+    fn handle(&self, asked: ClientRequest, body: &[u8]) -> Result<(Vec<u8>, Handled, Keeping)> {
         let Some(agreement) = self.state.agreement()? else {
-            let why = "an order came before anything was agreed on";
+            let why = "a request came before anything was agreed on";
             return self.state.refuse(SiteCode::OtherAgreement, why);
         };
-        if agreement.hash() != errand.agreement {
+        if agreement.hash() != asked.agreement {
             let why = format!(
-                "an order names the agreement {}, this site has {}",
-                errand.agreement,
+                "a request names the agreement {}, this site has {}",
+                asked.agreement,
                 agreement.hash()
             );
             return self.state.refuse(SiteCode::OtherAgreement, &why);
         }
         let (plan, place) = self.plan(&agreement.terms)?;
-        if errand.client != place {
+        if asked.client != place {
             return Err(Error::Engine(format!(
-                "an order for client {}, this site is client {place}",
-                errand.client
+                "a request for client {}, this site is client {place}",
+                asked.client
             )));
         }
         let setup = self.setup(&plan, place, &agreement)?;
-        let keeping = self.planned(&errand, &plan, &setup)?;
+        let keeping = self.planned(&asked, &plan, &setup)?;
         let archive = ArchiveDirectory(self.state.memories());
         let at = Place {
             archive: &archive,
             disclose: over_sites(&plan)?.1.disclose,
         };
-        let (memory, floor) = (errand.memory, errand.floor);
-        let last_pass = !matches!(errand.pass, Some(Pass::HeldOut(_)));
+        let (state, floor) = (asked.state, asked.floor);
+        let last_pass = !matches!(asked.pass, Some(Pass::HeldOut(_)));
         let site_setup = setup.clone();
-        let (update, done, kept) = at_site(setup, &plan.algorithm, at, errand, payload)?;
-        if done.lost {
-            let round = memory.round;
+        let (update, handled, kept) = at_site(setup, &plan.algorithm, at, asked, body)?;
+        if handled.lost {
+            let round = state.round;
             self.state.log(&format!(
-                "the memory of round {round} is lost: started from w⁰"
+                "the client state of round {round} is lost: started from w⁰"
             ));
         }
-        self.state.forget(floor, memory.round);
+        self.state.forget(floor, state.round);
         if let Some(kept) = kept.filter(|_| last_pass) {
             self.state.replace_run(|path| {
                 write_site(
@@ -385,12 +386,12 @@ impl Node {
                     &site_setup,
                     &self.program,
                     &kept,
-                    (plan.rounds, hex(&memory.digest)),
+                    (plan.rounds, hex(&state.digest)),
                     plan.algorithm.mixes_outputs(),
                 )
             })?;
         }
-        Ok((update, done, keeping))
+        Ok((update, handled, keeping))
     }
 }
 
@@ -407,11 +408,11 @@ fn patient_lock(state: &Path) -> Result<DirectoryLock> {
     }
 }
 
-fn answered(
-    letter: &[u8],
-    update: Vec<u8>,
-    result: std::result::Result<Done, SiteCode>,
+fn response(
+    request: &[u8],
+    body: Vec<u8>,
+    result: std::result::Result<Outcome, SiteCode>,
 ) -> Vec<u8> {
-    let to = digest_of_pieces([letter]);
-    joined(update, &Answer { to, result })
+    let to = digest_of_pieces([request]);
+    joined(body, &SiteResponse { to, result })
 }

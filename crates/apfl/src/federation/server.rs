@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::agreement::{Agreement, Terms, Told, over_sites};
+use crate::clients::wire::{decode, encode, joined};
 use crate::data::roster::roster;
 use crate::engine::EngineKind;
-use crate::engine::message::{decode, encode, joined};
-use crate::engine::remote::{Ask, Courier, Done, Fruit, Letter, Sites};
+use crate::engine::remote::{Message, Outcome, SiteRequest, Sites, Transport};
 use crate::error::{Error, Result, at};
 use crate::run::{Ended, Program, Run, Watch};
 use crate::spec::{Plan, PlannedSites, Resources};
@@ -26,7 +26,7 @@ pub fn terms_of(plan: &Plan, program: &Program) -> Result<Terms> {
 pub struct Server {
     plan: Plan,
     program: Program,
-    courier: Arc<Mutex<dyn Courier>>,
+    transport: Arc<Mutex<dyn Transport>>,
     directory: PathBuf,
     resumes: bool,
 }
@@ -45,14 +45,14 @@ impl Server {
     pub fn new(
         plan: Plan,
         program: Program,
-        courier: Arc<Mutex<dyn Courier>>,
+        transport: Arc<Mutex<dyn Transport>>,
         directory: impl Into<PathBuf>,
         resumes: bool,
     ) -> Self {
         Self {
             plan,
             program,
-            courier,
+            transport,
             directory: directory.into(),
             resumes,
         }
@@ -111,23 +111,27 @@ impl Server {
             }
             None => {
                 self.note(&format!("terms {}", terms.hash()));
-                let told = self.ask_all(sites, &Ask::Survey(encode(&terms)), sites.names.len())?;
-                let told = (sites.names.iter().zip(told)).map(|(name, done)| match done {
-                    Some(Fruit::Survey(told)) => decode::<Told>(&told),
+                let told = self.ask_all(
+                    sites,
+                    &SiteRequest::Survey(encode(&terms)),
+                    sites.names.len(),
+                )?;
+                let told = (sites.names.iter().zip(told)).map(|(name, outcome)| match outcome {
+                    Some(Outcome::Surveyed(told)) => decode::<Told>(&told),
                     _ => Err(Error::Engine(format!(
-                        "site '{name}' answered another order than it got"
+                        "site '{name}' answers another request than it got"
                     ))),
                 });
                 Agreement::make(terms, &self.plan, told.collect::<Result<_>>()?)?
             }
         };
-        let ask = Ask::Agree(agreement.to_json().into_bytes());
+        let request = SiteRequest::Agree(agreement.to_json().into_bytes());
         // Who agreed before may be away for a while.
         let wanted = match resumed {
             true => sites.min_sites,
             false => sites.names.len(),
         };
-        self.ask_all(sites, &ask, wanted)?;
+        self.ask_all(sites, &request, wanted)?;
         self.note(&format!("all agreed on {}", agreement.hash()));
         let (schema, classes) = (agreement.schema.clone(), agreement.classes.clone());
         let dataset = roster(&agreement.roster, schema, classes, None);
@@ -144,64 +148,58 @@ impl Server {
 
     fn sites(&self, sites: &PlannedSites, agreement: String) -> Sites {
         Sites::new(
-            self.courier.clone(),
+            self.transport.clone(),
             agreement,
             sites.min_sites,
             sites.disclose,
         )
     }
 
-    fn note(&self, words: &str) {
-        let courier = self.courier.lock();
-        courier.unwrap_or_else(PoisonError::into_inner).note(words);
+    fn note(&self, text: &str) {
+        let transport = self.transport.lock();
+        (transport.unwrap_or_else(PoisonError::into_inner)).note(text);
     }
 
-    /// Asks every site the same; at least `wanted` must do what was asked.
+    /// Sends every site the same request; at least `wanted` must respond.
     fn ask_all(
         &self,
         sites: &PlannedSites,
-        ask: &Ask,
+        request: &SiteRequest,
         wanted: usize,
-    ) -> Result<Vec<Option<Fruit>>> {
-        let bytes = joined(Vec::new(), ask);
-        let letters = (0..sites.names.len()).map(|client| Letter {
+    ) -> Result<Vec<Option<Outcome>>> {
+        let bytes = joined(Vec::new(), request);
+        let messages = (0..sites.names.len()).map(|client| Message {
             client,
             bytes: bytes.clone(),
         });
-        let mut answers = self.sites(sites, String::new()).ask(letters.collect())?;
-        let mut fruits = Vec::new();
-        let (mut absent, mut codes) = (Vec::new(), Vec::new());
+        let mut responses = (self.sites(sites, String::new())).exchange(messages.collect())?;
+        let (mut outcomes, mut absent, mut codes) = (Vec::new(), Vec::new(), Vec::new());
         for (client, name) in sites.names.iter().enumerate() {
-            fruits.push(
-                match answers.remove(&client).map(|(answer, _)| answer.result) {
-                    Some(Ok(Done { fruit, .. })) => Some(fruit),
-                    Some(Err(code)) => {
-                        codes.push((name.clone(), code));
-                        absent.push(name.clone());
-                        None
-                    }
-                    None => {
-                        absent.push(name.clone());
-                        None
-                    }
-                },
-            );
+            let result = responses
+                .remove(&client)
+                .map(|(response, _)| response.result);
+            if let Some(Err(code)) = &result {
+                codes.push((name.clone(), *code));
+            }
+            let outcome = result.and_then(|result| result.ok());
+            absent.extend(outcome.is_none().then(|| name.clone()));
+            outcomes.push(outcome);
         }
         let answered = sites.names.len() - absent.len();
-        match answered >= wanted {
-            true => Ok(fruits),
-            false => Err(Error::Absent {
-                when: match ask {
-                    Ask::Survey(_) => "when they were asked what their tables look like,",
-                    _ => "when they were asked to agree,",
-                }
-                .into(),
-                answered,
-                wanted,
-                absent,
-                codes,
-            }),
+        if answered >= wanted {
+            return Ok(outcomes);
         }
+        Err(Error::Absent {
+            when: match request {
+                SiteRequest::Survey(_) => "when they were asked what their tables look like,",
+                _ => "when they were asked to agree,",
+            }
+            .into(),
+            answered,
+            wanted,
+            absent,
+            codes,
+        })
     }
 }
 

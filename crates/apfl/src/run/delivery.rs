@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Event, Finished, Program, Watch, environment};
 use crate::choice::{Choice, Choices, Choosing, HeldOut, Pass};
-use crate::clients::{ClientModels, Delivered, Keep};
+use crate::clients::{ClientModels, Delivered, Keep, ModelFiles};
 use crate::engine::remote::Kept;
 use crate::error::{Error, Result};
 use crate::metrics::{Assessment, ByModel, Gain, Gathered, Scoring, Spread};
@@ -152,11 +152,11 @@ pub(super) fn deliver(
 }
 
 /// What becomes of models: over sites, each keeps its own.
-fn kept<'a>(training: &Training, keep: Keep<'a>) -> Keep<'a> {
+fn kept(training: &Training, keep: Keep) -> Keep {
     let setup = training.setup();
     match (setup.engine.shares_models(), setup.keep_models) {
         (true, _) => keep,
-        (false, true) => Keep::There,
+        (false, true) => Keep::AtOwner,
         (false, false) => Keep::Nothing,
     }
 }
@@ -345,8 +345,10 @@ pub(crate) fn write_site(
     let layouts = models.map(|_| (&personal, layout));
     let mut files = directory.delivery(names, layouts, alone)?;
     let (mut lines, keep) = files.parts();
-    if let (Keep::In(slots), Some(models)) = (keep, models) {
-        slots.write(0, models)?;
+    if let (Keep::InFiles(places), Some(models)) = (keep, models) {
+        let files = ModelFiles::open(&places)?;
+        files.write(0, models)?;
+        files.sync()?;
     }
     let scoring = setup.world.scoring();
     let mut sums = Sums::new(scoring);

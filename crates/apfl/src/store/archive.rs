@@ -1,8 +1,7 @@
 //! Archives of clients' memories: streams of packed values, kept by the process that owns
 //! the clients and nobody else.
 //!
-//! A directory is one ([`ArchiveDirectory`]): each part is a `.safetensors` file with
-//! tensors `<client index>/<array>`.
+//! Each part is a `.safetensors` file with tensors `<client index>/<array>`.
 
 use std::path::{Path, PathBuf};
 
@@ -26,41 +25,17 @@ pub struct Written {
     pub sha256: String,
 }
 
-/// Where memories are kept. Engines stream into it and out of it; where several processes do,
-/// each opens the same archive by its directory and streams its own clients.
-pub trait MemoryArchive: Send + Sync {
-    /// Keeps the memories of some clients as the part `name`. `memory` returns a client's,
-    /// packed: the bytes of `fields`. They are asked for one by one, in order.
-    fn write(
-        &self,
-        name: &str,
-        fields: &[Field],
-        clients: &[usize],
-        memory: &mut dyn FnMut(usize) -> Result<Vec<u8>>,
-    ) -> Result<Written>;
-
-    /// Hands out the memories of some clients of a part, one by one, in order.
-    fn read(
-        &self,
-        part: &str,
-        fields: &[Field],
-        clients: &[usize],
-        each: &mut dyn FnMut(usize, Arrays) -> Result<()>,
-    ) -> Result<()>;
-
-    /// The directory by which another process opens the same archive; `None` for one that
-    /// this process alone can reach.
-    fn directory(&self) -> Option<&Path> {
-        None
-    }
-}
-
-/// An archive in a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An archive: a directory that every process opens to stream its own clients' states.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchiveDirectory(pub PathBuf);
 
-impl MemoryArchive for ArchiveDirectory {
-    fn write(
+impl ArchiveDirectory {
+    /// Keeps the states of some clients as the part `name`. `memory` returns a client's,
+    /// packed: the bytes of `fields`. They are asked for one by one, in order.
+    ///
+    /// # Errors
+    /// A file that cannot be written; what `memory` returns.
+    pub fn write(
         &self,
         name: &str,
         fields: &[Field],
@@ -83,7 +58,11 @@ impl MemoryArchive for ArchiveDirectory {
         file.commit()
     }
 
-    fn read(
+    /// Hands out the states of some clients of a part, one by one, in order.
+    ///
+    /// # Errors
+    /// A file that cannot be read or lacks a client; what `each` returns.
+    pub fn read(
         &self,
         part: &str,
         fields: &[Field],
@@ -96,10 +75,6 @@ impl MemoryArchive for ArchiveDirectory {
             each(*client, arrays)?;
         }
         Ok(())
-    }
-
-    fn directory(&self) -> Option<&Path> {
-        Some(&self.0)
     }
 }
 

@@ -5,7 +5,20 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Result, at};
+
+/// Where slots are: what a process needs to open them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotsPlace {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes before the first slot.
+    pub start: u64,
+    /// Bytes of a slot.
+    pub bytes: usize,
+}
 
 /// Slots behind a head of `start` bytes.
 #[derive(Debug)]
@@ -27,9 +40,13 @@ impl Slots {
         )
     }
 
-    /// The slots of a file that is there, behind a head of `start` bytes.
-    pub fn open(path: &Path, start: u64, bytes: usize) -> Result<Self> {
-        Self::with(path, start, bytes, &mut OpenOptions::new())
+    /// Opens the slots of a file that exists.
+    ///
+    /// # Errors
+    /// A file that cannot be opened.
+    pub fn open(place: &SlotsPlace) -> Result<Self> {
+        let SlotsPlace { path, start, bytes } = place;
+        Self::with(path, *start, *bytes, &mut OpenOptions::new())
     }
 
     fn with(path: &Path, start: u64, bytes: usize, options: &mut OpenOptions) -> Result<Self> {
@@ -40,11 +57,6 @@ impl Slots {
             bytes,
             file: Mutex::new(file.map_err(at(path, "write"))?),
         })
-    }
-
-    /// What another process needs to open it: path, head and size of a slot.
-    pub fn place(&self) -> (&Path, u64, usize) {
-        (&self.path, self.start, self.bytes)
     }
 
     /// Where it is.
@@ -90,7 +102,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("slots");
         std::fs::write(&path, "head").unwrap();
-        let (a, b) = (Slots::open(&path, 4, 2), Slots::open(&path, 4, 2));
+        let place = SlotsPlace {
+            path: path.clone(),
+            start: 4,
+            bytes: 2,
+        };
+        let (a, b) = (Slots::open(&place), Slots::open(&place));
         let (a, b) = (a.unwrap(), b.unwrap());
         b.write(1, b"bb").unwrap();
         a.write(0, b"aa").unwrap();

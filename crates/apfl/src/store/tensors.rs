@@ -12,7 +12,7 @@ use safetensors::tensor::Metadata;
 use serde_json::{Map, json};
 
 use super::atomic::AtomicFile;
-use super::slots::Slots;
+use super::slots::{Slots, SlotsPlace};
 use crate::error::{Error, Result, at};
 use crate::model::Layout;
 use crate::pack::NumberType;
@@ -81,7 +81,7 @@ pub fn write_described(
     metadata: &[(&str, String)],
 ) -> Result<()> {
     let file = ModelsFile::begin(path, layout, &[String::new()], metadata)?;
-    file.slots.write(0, &bytes_of(params))?;
+    file.write(0, params)?;
     file.file.commit()
 }
 
@@ -91,10 +91,18 @@ pub struct ModelsFile {
     /// The file.
     pub file: AtomicFile,
     /// A slot for every client.
-    pub slots: Slots,
+    pub slots: SlotsPlace,
 }
 
 impl ModelsFile {
+    /// Writes the model in a slot.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write(&self, slot: u64, params: &[f32]) -> Result<()> {
+        Slots::open(&self.slots)?.write(slot, &bytes_of(params))
+    }
+
     /// Starts a file for the models of those clients; an empty name has no prefix.
     pub fn create(path: &Path, layout: &Layout, clients: &[String]) -> Result<Self> {
         Self::begin(path, layout, clients, &[])
@@ -117,7 +125,11 @@ impl ModelsFile {
         let head = described(&entries, metadata);
         let mut file = AtomicFile::create_private(path)?;
         file.write(&head)?;
-        let slots = Slots::open(file.so_far()?, head.len() as u64, 4 * layout.len())?;
+        let slots = SlotsPlace {
+            path: file.so_far()?.to_owned(),
+            start: head.len() as u64,
+            bytes: 4 * layout.len(),
+        };
         Ok(Self { file, slots })
     }
 }
@@ -258,8 +270,9 @@ mod tests {
         let names = vec!["x".to_string(), "y/z".to_string()];
         let file = ModelsFile::create(&path, &layout, &names).unwrap();
         let bytes = |x: [f32; 3]| x.map(f32::to_le_bytes).concat();
-        file.slots.write(1, &bytes([4.0, 5.0, 6.0])).unwrap();
-        file.slots.write(0, &bytes([1.0, 2.0, 3.0])).unwrap();
+        let slots = Slots::open(&file.slots).unwrap();
+        slots.write(1, &bytes([4.0, 5.0, 6.0])).unwrap();
+        slots.write(0, &bytes([1.0, 2.0, 3.0])).unwrap();
         file.file.commit().unwrap();
         assert_eq!(read_one(&path, &layout, "y/z").unwrap(), [4.0, 5.0, 6.0]);
         let bytes = std::fs::read(&path).unwrap();

@@ -14,10 +14,7 @@ use crate::privacy::{Level, PrivateSum};
 /// and puts it in the place of each client's own before the fold: the mean of equal vectors
 /// is that vector to the bit. What else travels is folded as it is. Privacy by client makes one
 /// model of the clipped differences and noise, and folds that alone.
-pub(super) struct Aggregator<'a, A: Algorithm> {
-    setup: &'a Setup,
-    algorithm: &'a A,
-    server: &'a A::Server,
+pub(super) struct Aggregator<A: Algorithm> {
     round: u64,
     fold: A::Fold,
     collected: Vec<(Sender, SplitUpdate)>,
@@ -26,23 +23,15 @@ pub(super) struct Aggregator<'a, A: Algorithm> {
     problem: Option<Error>,
 }
 
-impl<'a, A: Algorithm> Aggregator<'a, A> {
-    /// Nothing taken in yet.
-    pub(super) fn new(
-        setup: &'a Setup,
-        algorithm: &'a A,
-        server: &'a A::Server,
-        round: u64,
-    ) -> Self {
+impl<A: Algorithm> Aggregator<A> {
+    /// Returns one that has taken in nothing yet.
+    pub(super) fn new(setup: &Setup, algorithm: &A, server: &A::Server, round: u64) -> Self {
         let private = (setup.protects() == Some(Level::Client)).then(|| {
             let clip = setup.privacy.as_ref().expect("it protects").settings.clip;
             PrivateSum::new(clip, algorithm.aggregated(server).len())
         });
         Self {
             private,
-            setup,
-            algorithm,
-            server,
             round,
             fold: A::Fold::default(),
             collected: Vec::new(),
@@ -51,16 +40,23 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
     }
 
     /// Takes in a client's update.
-    pub(super) fn add(&mut self, client: usize, update: A::Update) {
-        let weight = match self.setup.weights {
+    pub(super) fn add(
+        &mut self,
+        setup: &Setup,
+        algorithm: &A,
+        server: &A::Server,
+        client: usize,
+        update: A::Update,
+    ) {
+        let weight = match setup.weights {
             Weights::Uniform => 1.0,
-            Weights::Examples => self.setup.world.dataset.sizes(client).0 as f64,
+            Weights::Examples => setup.world.dataset.sizes(client).0 as f64,
         };
         let from = Sender { client, weight };
-        let forged = self.setup.attackers.forges(client);
-        let mean = self.setup.aggregation == Aggregation::Mean;
+        let forged = setup.attackers.forges(client);
+        let mean = setup.aggregation == Aggregation::Mean;
         if mean && !forged && self.private.is_none() {
-            return self.fold_in(from, update);
+            return algorithm.fold(server, &mut self.fold, from, update);
         }
         let mut update = match SplitUpdate::of(&update) {
             Ok(update) => update,
@@ -70,12 +66,12 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
             }
         };
         if forged {
-            let w = self.algorithm.aggregated(self.server);
-            let attackers = &self.setup.attackers;
+            let w = algorithm.aggregated(server);
+            let attackers = &setup.attackers;
             attackers.forge(client, self.round, w, &mut update.model);
         }
         if let Some(sum) = &mut self.private {
-            let w = self.algorithm.aggregated(self.server);
+            let w = algorithm.aggregated(server);
             if update.model.len() != w.len() || !update.is_model_only() {
                 self.problem.get_or_insert(Error::Request(
                     "federation.privacy.level: found \"client\", but the algorithm's updates are more \
@@ -86,7 +82,7 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
             }
             if !sum.add(w, &update.model).is_finite() {
                 self.problem.get_or_insert(Error::NonFinite {
-                    client: self.setup.world.dataset.name(client),
+                    client: setup.world.dataset.name(client),
                     place: format!("in the model it sent in round {}", self.round),
                     loss: f64::NAN,
                 });
@@ -94,33 +90,33 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
             return;
         }
         match mean {
-            true => self.fold_in(from, update.joined()),
+            true => algorithm.fold(server, &mut self.fold, from, update.joined()),
             false => self.collected.push((from, update)),
         }
     }
 
-    fn fold_in(&mut self, from: Sender, update: A::Update) {
-        self.algorithm
-            .fold(self.server, &mut self.fold, from, update);
-    }
-
     /// Returns the sum of all, after the rule.
-    pub(super) fn finish(mut self) -> Result<A::Fold> {
+    pub(super) fn finish(
+        mut self,
+        setup: &Setup,
+        algorithm: &A,
+        server: &A::Server,
+    ) -> Result<A::Fold> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
         if let Some(sum) = self.private.take() {
             // One model that stands for all, also where there was nobody: its fold is itself.
-            let budget = self.setup.privacy.as_ref().expect("it protects");
-            let w = self.algorithm.aggregated(self.server);
-            let mut rng = self.setup.noise_stream(self.round);
-            let w = sum.release(w, budget.noise, self.setup.expected_cohort(), &mut rng);
+            let budget = setup.privacy.as_ref().expect("it protects");
+            let w = algorithm.aggregated(server);
+            let mut rng = setup.noise_stream(self.round);
+            let w = sum.release(w, budget.noise, setup.expected_cohort(), &mut rng);
             let update = SplitUpdate::of_model(w).joined();
             let weight = 1.0;
-            self.fold_in(Sender { client: 0, weight }, update);
+            algorithm.fold(server, &mut self.fold, Sender { client: 0, weight }, update);
             return Ok(self.fold);
         }
-        let rule = self.setup.aggregation;
+        let rule = setup.aggregation;
         if rule != Aggregation::Mean {
             let mut collected = std::mem::take(&mut self.collected);
             let enough = rule.check(collected.len());
@@ -129,7 +125,7 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
             let models: Vec<Params> = collected.iter_mut().map(take).collect();
             let combined = rule.combine(&models);
             for (from, update) in collected {
-                self.fold_in(from, update.with(combined.clone()));
+                algorithm.fold(server, &mut self.fold, from, update.with(combined.clone()));
             }
         }
         Ok(self.fold)

@@ -9,41 +9,52 @@ use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
 use crate::choice::{Choices, Choosing, HeldOut};
-use crate::clients::Clients;
+use crate::clients::{Clients, Request, Response};
+use crate::digest::{digest_of_pieces, hex};
 #[cfg(feature = "mpi")]
 use crate::engine::Mpi;
-use crate::engine::remote::{Done, Errand, Kept, Place, carry_out};
+use crate::engine::remote::{ClientRequest, Handled, Kept, Place, handle};
 use crate::engine::{Engine, EngineKind, Remote, Threads};
 use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field};
-use crate::params::Params;
+use crate::params::{Params, bytes_of};
 use crate::privacy::{Ledger, Level, Spent};
-use crate::store::archive::{MemoryArchive, Written};
+use crate::store::archive::{ArchiveDirectory, Written};
 
 mod aggregator;
 mod privacy;
 mod record;
 mod recorded;
-mod rounds;
+mod round;
+mod server;
 mod setup;
 
 pub use crate::clients::{ClientModels, Delivered, Keep, MemoryHome, World};
 pub use record::RoundRecord;
 pub use recorded::{Recorded, Waiting};
-use rounds::{Rounds, Typed};
+use server::{Server, ServerOf};
 pub use setup::{DeliverTo, Setup, Weights};
 
-/// A run: rounds of one algorithm on one engine. Nothing of it is durable; a
+/// A run: the rounds of one algorithm on one engine. Nothing of it is durable; a
 /// [`Run`](crate::run::Run) is.
 pub struct Training {
     setup: Arc<Setup>,
-    rounds: Box<dyn Rounds>,
+    server: Box<dyn Server>,
+    round: u64,
+    step: u64,
+    /// In how many rounds each client took part.
+    rounds_of: Vec<u32>,
+    /// In how many rounds each client was sampled, whether it responded or not.
+    asked_of: Vec<u32>,
+    recorded: Recorded,
+    /// The last round.
+    until: u64,
 }
 
 impl std::fmt::Debug for Training {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Training")
-            .field("round", &self.round())
+            .field("round", &self.round)
             .field("of", &self.setup.rounds)
             .finish_non_exhaustive()
     }
@@ -77,50 +88,41 @@ impl Training {
                 algorithm = Arc::new(in_pass);
             }
         }
-        let choices = setup.choices.candidates();
-        let mut training = Self::on_engine(setup, algorithm)?;
-        if !choices.is_empty() {
-            training.rounds.choose(&choices)?;
-        }
+        let setup = Arc::new(setup);
+        let server = server_of(&setup, algorithm)?;
+        let clients = setup.world.dataset.clients();
+        let mut training = Self {
+            server,
+            round: 0,
+            step: 0,
+            rounds_of: vec![0; clients],
+            asked_of: vec![0; clients],
+            recorded: Recorded::default(),
+            until: setup.last_round(0, &vec![0; clients]),
+            setup,
+        };
+        training.tell_choices()?;
         Ok(training)
     }
 
-    fn on_engine<A: Algorithm>(setup: Setup, algorithm: Arc<A>) -> Result<Self> {
-        let (world, own) = (setup.world.clone(), algorithm.clone());
-        match setup.engine.clone() {
-            EngineKind::Threads => {
-                let engine = Threads::new(world, own, setup.threads, &setup.home)?;
-                Self::with_engine(engine, setup, algorithm)
+    /// Trains one more round and returns its record; `None` when all are done. Where scores are
+    /// deferred to the next request the round after it is trained by then.
+    pub fn next_round(&mut self) -> Result<Option<RoundRecord>> {
+        loop {
+            let first = self.recorded.waiting.front();
+            if first.is_some_and(|waiting| waiting.pools.is_none()) {
+                let whole = self.recorded.waiting.pop_front();
+                return Ok(whole.map(|waiting| waiting.record));
             }
-            #[cfg(feature = "mpi")]
-            EngineKind::Mpi(cluster) => {
-                let engine = Mpi::new(cluster, world, own, setup.threads, &setup.home, setup.pass)?;
-                Self::with_engine(engine, setup, algorithm)
-            }
-            EngineKind::Remote(sites) => {
-                let engine = Remote::new(sites, world, own, setup.pass);
-                Self::with_engine(engine, setup, algorithm)
+            match (self.round < self.until, first.is_some()) {
+                (true, _) => {
+                    let waiting = self.train_round(self.round + 1)?;
+                    self.recorded.waiting.push_back(waiting);
+                }
+                (false, true) => self.flush_scores()?,
+                (false, false) => return Ok(None),
             }
         }
-    }
-
-    fn with_engine<A: Algorithm>(
-        engine: impl Engine<A> + 'static,
-        setup: Setup,
-        algorithm: Arc<A>,
-    ) -> Result<Self> {
-        let setup = Arc::new(setup);
-        let rounds = Typed::new(setup.clone(), algorithm, engine)?;
-        Ok(Self {
-            setup,
-            rounds: Box::new(rounds),
-        })
-    }
-
-    /// Trains one more round and returns its record; `None` when all are done. Where scores ride
-    /// on the next order the round after it is trained by then.
-    pub fn next_round(&mut self) -> Result<Option<RoundRecord>> {
-        self.rounds.next_round()
     }
 
     /// The clients that delivery is for, in order.
@@ -144,21 +146,42 @@ impl Training {
     /// The losses of everything that some clients may choose from, on rows that this training
     /// held out; clients whose loss is not finite are missing where they may be.
     pub fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>> {
-        self.rounds.hold_out(clients)
+        let mut held_out = BTreeMap::new();
+        let request = Request::HoldOut {
+            round: self.round + 1, // as in delivery
+            sent: (),
+        };
+        (self.server).exchange(&request, clients, &mut |client, response| {
+            if let Response::HeldOut(Some(own)) = response {
+                held_out.insert(client, own);
+            }
+            Ok(())
+        })?;
+        Ok(held_out)
     }
 
     /// Tells clients what they have chosen: delivery then hands it to them.
     pub fn choose(&mut self, choices: Choices) -> Result<()> {
-        self.rounds.choose(&choices.candidates())?;
         let mut setup = (*self.setup).clone();
         setup.choices = Arc::new(choices);
         self.setup = Arc::new(setup);
+        self.tell_choices()
+    }
+
+    fn tell_choices(&mut self) -> Result<()> {
+        let choices = self.setup.choices.candidates();
+        if choices.is_empty() {
+            return Ok(());
+        }
+        let clients: Vec<usize> = choices.iter().map(|(client, _)| *client).collect();
+        let request = Request::Choose { choices };
+        (self.server).exchange(&request, &clients, &mut |_, _| Ok(()))?;
         Ok(())
     }
 
     /// How its algorithm chooses among several mixings, where it does.
     pub fn choosing(&self) -> Option<&Choosing> {
-        self.rounds.choosing()
+        self.server.choosing()
     }
 
     /// Hands those clients their models; the run itself does not change. `each` sees
@@ -179,29 +202,40 @@ impl Training {
     pub fn deliver_to(
         &mut self,
         clients: &[usize],
-        keep: Keep<'_>,
+        keep: Keep,
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()> {
-        self.rounds.deliver(clients, keep, each)
+        let request = Request::Finalize {
+            // The round after the last: its rate, with a random stream of its own.
+            round: self.round + 1,
+            sent: (),
+            shared: (),
+            keep,
+        };
+        (self.server).exchange(&request, clients, &mut |_, response| match response {
+            Response::Finalized(Some(own)) => each(*own),
+            _ => Ok(()),
+        })?;
+        Ok(())
     }
 
     /// The clients that took part so far, in order.
     pub fn drawn(&self) -> Vec<usize> {
-        let taken = self.rounds.rounds_of().iter().enumerate();
+        let taken = self.rounds_of.iter().enumerate();
         taken.filter(|(_, n)| **n > 0).map(|(k, _)| k).collect()
     }
 
     /// In how many rounds a client took part so far.
     pub fn rounds_of(&self, client: usize) -> u64 {
-        u64::from(self.rounds.rounds_of()[client])
+        u64::from(self.rounds_of[client])
     }
 
     /// What privacy has cost so far, and every client's own ε where examples are protected.
     pub fn privacy(&self) -> Option<(Spent, Option<Vec<f64>>)> {
         let budget = self.setup.privacy.as_ref()?;
-        let exposures = self.setup.exposures(self.round(), self.rounds.asked_of());
+        let exposures = self.setup.exposures(self.round, &self.asked_of);
         let each = (budget.settings.level == Level::Example).then(|| budget.each(&exposures));
-        let lost = |ledger: &Ledger| ledger.lost(self.setup.pass_number(), self.round());
+        let lost = |ledger: &Ledger| ledger.lost(self.setup.pass_number(), self.round);
         let spent = Spent {
             lost: self.setup.ledger().map_or(0, lost),
             ..budget.spent(&exposures)
@@ -209,102 +243,148 @@ impl Training {
         Some((spent, each))
     }
 
+    /// ε so far, the largest of all; `None`: infinite, or there is no privacy.
+    fn epsilon(&self) -> Option<f64> {
+        let budget = self.setup.privacy.as_ref()?;
+        let exposures = self.setup.exposures(self.round, &self.asked_of);
+        budget.spent(&exposures).epsilon
+    }
+
     /// The clients drawn in some rounds.
     pub fn drawn_in(&self, rounds: RangeInclusive<u64>) -> BTreeSet<usize> {
-        let recorded = self.rounds.recorded();
         let of = |round: u64| {
             let drawn = self.setup.cohort(round).into_iter();
-            drawn.filter(move |client| recorded.took_part(round, *client))
+            drawn.filter(move |client| self.recorded.took_part(round, *client))
         };
         rounds.flat_map(of).collect()
     }
 
     /// What of its course does not follow from the seed.
     pub fn recorded(&self) -> &Recorded {
-        self.rounds.recorded()
+        &self.recorded
     }
 
     /// Gives it that back; before [`Training::restore_server`].
     pub fn restore_recorded(&mut self, recorded: Recorded) {
-        self.rounds.restore_recorded(recorded);
+        self.recorded = recorded;
     }
 
     /// Rounds whose records [`Training::next_round`] has returned.
     pub fn written(&self) -> u64 {
-        self.round() - self.recorded().waiting.len() as u64
+        self.round - self.recorded.waiting.len() as u64
     }
 
     /// Rounds trained so far.
     pub fn round(&self) -> u64 {
-        self.rounds.round()
+        self.round
     }
 
     /// The last round: fewer than planned where repeated ones have cost privacy.
     pub fn until(&self) -> u64 {
-        self.rounds.until()
+        self.until
     }
 
     /// Local steps so far, as in [`RoundRecord::step`].
     pub fn step(&self) -> u64 {
-        self.rounds.step()
+        self.step
     }
 
     /// The arrays of what the server remembers.
     pub fn server_bytes(&self) -> (Vec<Field>, Vec<u8>) {
-        self.rounds.server_bytes()
+        self.server.state()
     }
 
     /// The arrays of what any client remembers.
     pub fn client_fields(&self) -> Vec<Field> {
-        self.rounds.client_fields()
+        self.server.client_fields()
     }
 
     /// Streams the memories of some clients into an archive, every process those of its own
     /// clients; says which part of it has whom.
     pub fn save(
         &mut self,
-        archive: &dyn MemoryArchive,
+        archive: &ArchiveDirectory,
         name: &str,
         clients: &[usize],
     ) -> Result<Vec<(Written, Vec<usize>)>> {
-        self.rounds.save(archive, name, clients)
+        let request = Request::Save {
+            archive: archive.clone(),
+            name: name.into(),
+        };
+        let mut parts = Vec::new();
+        (self.server).exchange(&request, clients, &mut |_, response| {
+            if let Response::Saved(part, clients) = response {
+                parts.push((part, clients));
+            }
+            Ok(())
+        })?;
+        Ok(parts)
     }
 
     /// Puts the server back to what it was after `round`.
     pub fn restore_server(&mut self, round: u64, step: u64, server: Arrays) -> Result<()> {
-        self.rounds.restore_server(round, step, server)
+        self.server.restore(server)?;
+        (self.round, self.step) = (round, step);
+        self.rounds_of.fill(0);
+        self.asked_of.fill(0);
+        if let Some(ledger) = self.setup.ledger() {
+            ledger.require(self.setup.pass_number(), round)?;
+        }
+        self.count(1..=round);
+        self.until = self.setup.last_round(round, &self.asked_of);
+        // Scores that were deferred are asked for again.
+        let missing = self.recorded.waiting.iter().find(|w| w.pools.is_some());
+        if let Some(waiting) = missing.cloned() {
+            self.score(waiting.record.round, &waiting.scorers)?;
+        }
+        Ok(())
     }
 
     /// Gives some clients back their memories, out of a part of an archive.
     pub fn restore_clients(
         &mut self,
-        archive: &dyn MemoryArchive,
+        archive: &ArchiveDirectory,
         part: &str,
         clients: &[usize],
     ) -> Result<()> {
-        self.rounds.restore_clients(archive, part, clients)
+        let request = Request::Restore {
+            archive: archive.clone(),
+            part: part.into(),
+        };
+        (self.server).exchange(&request, clients, &mut |_, _| Ok(()))?;
+        Ok(())
     }
 
     /// The shared model.
     pub fn shared(&self) -> Params {
-        self.rounds.shared()
+        self.server.shared()
     }
 
     /// The shared model that the run ends with: the last one, or the average of all.
     pub fn output(&self) -> Params {
-        self.rounds.output()
+        self.server.output()
     }
 
     /// Whether personal models are mixtures of two models' outputs.
     pub fn mixes_outputs(&self) -> bool {
-        self.rounds.mixes_outputs()
+        self.server.mixes_outputs()
     }
 
     /// A hash of the shared model, of what the server remembers and of every client's
     /// memory. Equal fingerprints mean equal bits.
     pub fn fingerprint(&mut self) -> Result<String> {
         let drawn = self.drawn();
-        self.rounds.fingerprint(&drawn)
+        let mut pieces = vec![bytes_of(&self.server.shared())];
+        pieces.extend(self.server.digests().into_iter().map(Vec::from));
+        (self.server).exchange(&Request::Digest, &drawn, &mut |client, response| {
+            if let Response::Digest(digest) = response {
+                pieces.push((client as u64).to_le_bytes().to_vec());
+                pieces.push(digest.to_vec());
+            }
+            Ok(())
+        })?;
+        let pieces = pieces.iter().map(|piece| &piece[..]);
+        Ok(hex(&digest_of_pieces(pieces)))
     }
 
     /// Bytes that one client remembers.
@@ -318,6 +398,32 @@ impl Training {
     }
 }
 
+/// The server of an algorithm on the engine of a setup.
+fn server_of<A: Algorithm>(setup: &Arc<Setup>, algorithm: Arc<A>) -> Result<Box<dyn Server>> {
+    fn on<A: Algorithm>(
+        engine: impl Engine<A> + 'static,
+        setup: &Arc<Setup>,
+        algorithm: Arc<A>,
+    ) -> Result<Box<dyn Server>> {
+        Ok(Box::new(ServerOf::new(setup.clone(), algorithm, engine)?))
+    }
+    let (world, own) = (setup.world.clone(), algorithm.clone());
+    match setup.engine.clone() {
+        EngineKind::Threads => {
+            let engine = Threads::new(world, own, setup.threads, &setup.home)?;
+            on(engine, setup, algorithm)
+        }
+        #[cfg(feature = "mpi")]
+        EngineKind::Mpi(cluster) => {
+            let engine = Mpi::new(cluster, world, own, setup.threads, &setup.home, setup.pass)?;
+            on(engine, setup, algorithm)
+        }
+        EngineKind::Remote(sites) => {
+            on(Remote::new(sites, world, own, setup.pass), setup, algorithm)
+        }
+    }
+}
+
 /// The algorithm for a run of that model and seed.
 fn fitted<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<A> {
     let World { model, seed, .. } = &setup.world;
@@ -325,30 +431,30 @@ fn fitted<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<A> {
     fitted.map_err(|problem| Error::Request(format!("algorithm: {problem}")))
 }
 
-/// Carries out an errand at a client's own site; the setup is that of the site.
+/// Handles requests for a client at its own site; the setup is that of the site.
 pub(crate) fn at_site(
     setup: Setup,
     algorithm: &AlgorithmSpec,
     place: Place<'_>,
-    errand: Errand,
-    payload: &[u8],
-) -> Result<(Vec<u8>, Done, Option<Kept>)> {
-    struct AtSite<'a>(Setup, Place<'a>, Errand, &'a [u8]);
+    asked: ClientRequest,
+    body: &[u8],
+) -> Result<(Vec<u8>, Handled, Option<Kept>)> {
+    struct AtSite<'a>(Setup, Place<'a>, ClientRequest, &'a [u8]);
     impl AlgorithmVisitor for AtSite<'_> {
-        type Out = Result<(Vec<u8>, Done, Option<Kept>)>;
+        type Out = Result<(Vec<u8>, Handled, Option<Kept>)>;
         fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
-            let Self(setup, place, errand, payload) = self;
+            let Self(setup, place, asked, body) = self;
             let mut algorithm = fitted(algorithm, &setup)?;
             let mut world = setup.world;
-            if let Some((pass, choosing)) = errand.pass.zip(algorithm.choosing().cloned()) {
+            if let Some((pass, choosing)) = asked.pass.zip(algorithm.choosing().cloned()) {
                 world = world.in_pass(&choosing, pass);
                 algorithm = algorithm.in_pass(pass).unwrap_or(algorithm);
             }
             let clients = Clients::new(world, Arc::new(algorithm), &MemoryHome::Ram)?;
-            carry_out(&clients, place, errand, payload)
+            handle(&clients, place, asked, body)
         }
     }
-    let here = AtSite(setup, place, errand, payload);
+    let here = AtSite(setup, place, asked, body);
     algorithm.clone().accept(here)
 }
 

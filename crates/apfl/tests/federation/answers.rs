@@ -156,7 +156,7 @@ fn a_lost_state_is_said() {
     std::fs::remove_dir_all(room.path("states/west")).unwrap();
     over_sites(&plan, &post, &run, true).unwrap();
     let post = post.lock().unwrap();
-    let lost = |note: &String| note.contains("site 'west' has lost its memory of round 3");
+    let lost = |note: &String| note.contains("site 'west' has lost its client state of round 3");
     assert!(post.notes.iter().any(lost), "{:?}", post.notes);
 }
 

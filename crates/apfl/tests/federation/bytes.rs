@@ -1,7 +1,7 @@
 //! What travels: no feature value, no cell, no vᵢ and no αᵢ.
 
 use super::{Room, SITES, over_sites, spec};
-use apfl::federation::Letter;
+use apfl::federation::Message;
 use apfl::store::tensors::TensorFile;
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
@@ -42,7 +42,7 @@ fn training_letters_hold_no_data_and_nothing_personal() {
     );
     let post = post.lock().unwrap();
     // Survey and agreement are the first two letters of each.
-    let work: Vec<&(Letter, Letter)> = post.seen.iter().skip(2 * SITES.len()).collect();
+    let work: Vec<&(Message, Message)> = post.seen.iter().skip(2 * SITES.len()).collect();
     assert_eq!(work.len(), (5 + 1 + 1) * SITES.len());
     let all: Vec<&[u8]> = (work.iter())
         .flat_map(|(there, back)| [&there.bytes[..], &back.bytes[..]])
@@ -122,7 +122,7 @@ fn a_broken_table_is_a_code() {
     let post = post.lock().unwrap();
     let told = format!("{said}{:?}", post.notes);
     assert!(!told.contains("Zanzibar"), "{told}");
-    let back = |(_, back): &(Letter, Letter)| !contains(&back.bytes, b"Zanzibar");
+    let back = |(_, back): &(Message, Message)| !contains(&back.bytes, b"Zanzibar");
     assert!(post.seen.iter().all(back), "the cell is in a letter");
     let log = std::fs::read_to_string(room.path("states/south/log")).unwrap();
     assert!(

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use apfl::federation::{Accept, Courier, Letter, Node, Server, Site};
+use apfl::federation::{Accept, Message, Node, Server, Site, Transport};
 use apfl::run::{Ended, Finished, Program, Run};
 use apfl::spec::{Plan, Spec};
 use apfl::{Error, Result};
@@ -103,9 +103,9 @@ pub struct Post {
     /// The exchange in which the server dies.
     pub dies_at: Option<usize>,
     pub exchange: usize,
-    pub late: Vec<Letter>,
+    pub late: Vec<Message>,
     /// All letters, there and back.
-    pub seen: Vec<(Letter, Letter)>,
+    pub seen: Vec<(Message, Message)>,
     pub notes: Vec<String>,
 }
 
@@ -129,15 +129,15 @@ impl Post {
         }
     }
 
-    fn answer(&self, letter: &Letter) -> Vec<u8> {
+    fn answer(&self, letter: &Message) -> Vec<u8> {
         let site = self.sites[letter.client].clone();
         let node = Node::open(site, Program::default()).unwrap();
         node.answer(&letter.bytes).0
     }
 }
 
-impl Courier for Post {
-    fn ask(&mut self, letters: Vec<Letter>) -> Result<Vec<Letter>> {
+impl Transport for Post {
+    fn exchange(&mut self, letters: Vec<Message>) -> Result<Vec<Message>> {
         self.exchange += 1;
         if self.dies_at == Some(self.exchange) {
             return Err(Error::Engine("the server is killed".into()));
@@ -151,7 +151,7 @@ impl Courier for Post {
             }
             let bytes = self.answer(&letter);
             let client = letter.client;
-            let answer = Letter { client, bytes };
+            let answer = Message { client, bytes };
             match fate {
                 Fate::Late => self.late.push(answer.clone()),
                 _ => {

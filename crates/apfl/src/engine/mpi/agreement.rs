@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::cluster::Cluster;
-use crate::engine::message::{Envelope, Order, decode, encode};
+use super::message::{Envelope, Order};
+use crate::clients::wire::{decode, encode};
 use crate::error::{Error, Result};
 
 /// Names and values of what must be the same everywhere.

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::cluster::Cluster;
-use crate::engine::message::{Envelope, Failure, Order, ParcelTail, encode, split};
+use super::message::{Envelope, Failure, Order, ParcelTail};
+use crate::clients::wire::{encode, split};
 use crate::error::{Error, Result};
 
 /// What has come from the other ranks.

@@ -24,10 +24,10 @@ impl Placement {
                 .saturating_mul(batch as u64)
                 .saturating_add((train + valid) as u64)
         };
-        Self::of((0..dataset.clients()).map(labour).collect(), ranks)
+        Self::by((0..dataset.clients()).map(labour).collect(), ranks)
     }
 
-    fn of(labour: Vec<u64>, ranks: usize) -> Self {
+    fn by(labour: Vec<u64>, ranks: usize) -> Self {
         let mut order: Vec<usize> = (0..labour.len()).collect();
         order.sort_by_key(|client| (Reverse(labour[*client]), *client));
         let mut free: BinaryHeap<Reverse<(u64, u32)>> =
@@ -46,6 +46,12 @@ impl Placement {
         self.ranks[client] as usize
     }
 
+    /// Those of a list that are on a rank.
+    pub fn of(&self, rank: usize, clients: &[usize]) -> Vec<usize> {
+        let here = |client: &usize| self.rank(*client) == rank;
+        clients.iter().copied().filter(here).collect()
+    }
+
     /// The places, in a list of clients, of those on a rank.
     pub fn places(&self, rank: usize, clients: &[usize]) -> Vec<usize> {
         let here = |place: &usize| self.rank(clients[*place]) == rank;
@@ -59,16 +65,16 @@ mod tests {
 
     #[test]
     fn equal_clients_go_round_and_large_ones_apart() {
-        let equal = Placement::of(vec![5; 7], 3);
+        let equal = Placement::by(vec![5; 7], 3);
         assert_eq!(equal.ranks, [0, 1, 2, 0, 1, 2, 0]);
         assert_eq!(equal.places(1, &[1, 2, 4, 5]), [0, 2]);
         // 9 | 8 | 7, then 3 to the 7, 2 to the 8, 1 to the 9: ten each.
-        let uneven = Placement::of(vec![1, 9, 2, 8, 3, 7], 3);
+        let uneven = Placement::by(vec![1, 9, 2, 8, 3, 7], 3);
         assert_eq!(uneven.ranks, [0, 0, 1, 1, 2, 2]);
     }
 
     #[test]
     fn more_ranks_than_clients_leave_some_idle() {
-        assert_eq!(Placement::of(vec![1, 1], 5).ranks, [0, 1]);
+        assert_eq!(Placement::by(vec![1, 1], 5).ranks, [0, 1]);
     }
 }

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use super::cluster::Cluster;
 use super::placement::Placement;
 use crate::algorithm::Algorithm;
-use crate::clients::{Clients, MemoryHome};
+use crate::clients::{Clients, MemoryHome, Request, Response};
 use crate::error::{Result, at};
-use crate::store::archive::{MemoryArchive, Written};
 
 /// A rank's own scratch file.
 pub fn home_of(home: &MemoryHome, cluster: Cluster) -> MemoryHome {
@@ -41,41 +40,30 @@ pub fn clear(home: &MemoryHome) {
     }
 }
 
-/// Writes a rank's share of some clients' memories; `None` where it has none of them.
-pub fn save<A: Algorithm>(
+/// Handles a request that a process handles once for its clients, for a rank's own of a list.
+/// `None` where it has none of them.
+pub fn handle<A: Algorithm>(
     clients: &Clients<A>,
     placement: &Placement,
     rank: usize,
-    (archive, name): (&dyn MemoryArchive, &str),
+    request: &Request<A::Broadcast>,
     list: &[usize],
-) -> Result<Option<(Written, Vec<usize>)>> {
-    let mine = own_of(placement, rank, list);
+) -> Result<Option<Response<A::Update>>> {
+    let mine = placement.of(rank, list);
     if mine.is_empty() {
         return Ok(None);
     }
-    if let Some(directory) = archive.directory() {
-        // A file system over a network may not show yet what another machine has made.
-        std::fs::create_dir_all(directory).map_err(at(directory, "create"))?;
-    }
-    let part = clients.save(archive, &format!("{name}-rank-{rank}"), &mine)?;
-    Ok(Some((part, mine)))
-}
-
-/// Gives a rank's own clients of a list their memories out of an archive.
-pub fn restore<A: Algorithm>(
-    clients: &Clients<A>,
-    placement: &Placement,
-    rank: usize,
-    (archive, part): (&dyn MemoryArchive, &str),
-    list: &[usize],
-) -> Result<()> {
-    match &own_of(placement, rank, list)[..] {
-        [] => Ok(()),
-        mine => clients.restore_all(archive, part, mine),
-    }
-}
-
-fn own_of(placement: &Placement, rank: usize, list: &[usize]) -> Vec<usize> {
-    let here = |client: &usize| placement.rank(*client) == rank;
-    list.iter().copied().filter(here).collect()
+    let response = match request {
+        Request::Save { archive, name } => {
+            // A file system over a network may not show yet what another machine has made.
+            std::fs::create_dir_all(&archive.0).map_err(at(&archive.0, "create"))?;
+            let own = Request::Save {
+                archive: archive.clone(),
+                name: format!("{name}-rank-{rank}"),
+            };
+            clients.handle_together(&own, &mine)
+        }
+        other => clients.handle_together(other, &mine),
+    };
+    response.map(Some)
 }

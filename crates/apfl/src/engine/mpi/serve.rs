@@ -4,21 +4,15 @@ use std::sync::Arc;
 
 use super::background::Results;
 use super::cluster::Cluster;
+use super::message::{Envelope, Failure, Order, ParcelTail};
 use super::placement::Placement;
-use super::rank_files::{home_of, restore, save};
+use super::rank_files::{self, home_of};
 use crate::algorithm::Algorithm;
 use crate::choice::Pass;
-use crate::clients::{Clients, Keep, MemoryHome, ModelFiles, World};
-use crate::engine::message::{
-    Envelope, Failure, KeepOrder, Order, ParcelTail, ReplyTail, SlotPlace, decode, encode, joined,
-    params_of, unpacked,
-};
+use crate::clients::wire::{Body, decode, joined};
+use crate::clients::{Clients, MemoryHome, Request, Response, World};
 use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
-use crate::pack::Field;
-use crate::site::Scratch;
-use crate::store::archive::{ArchiveDirectory, MemoryArchive};
-use crate::store::slots::Slots;
 
 /// A parcel is sent when it has this many bytes or nothing more is ready.
 const PARCEL: usize = 1 << 18;
@@ -36,8 +30,8 @@ pub fn serve<A: Algorithm>(
     let mut clients = None;
     loop {
         let Envelope { order, bytes } = decode(&cluster.receive(0))?;
-        let mut payload = vec![0; bytes];
-        cluster.broadcast(&mut payload);
+        let mut body = vec![0; bytes];
+        cluster.broadcast(&mut body);
         match order {
             Order::End => return Ok(()),
             Order::Leave => {} // it was done already
@@ -53,18 +47,23 @@ pub fn serve<A: Algorithm>(
                     clients = Some(Clients::new(world, algorithm, &home)?);
                     Ok(())
                 });
-                conclude(cluster, Vec::new(), made.err());
+                conclude(cluster, None, made.err());
             }
-            order => {
-                let missing = || Error::Engine("an order came before the first".into());
+            Order::Handle {
+                request,
+                clients: list,
+            } => {
+                let missing = || Error::Engine("a request came before the first order".into());
                 let here = Here {
                     cluster,
                     placement: &placement,
                     pool: pool.as_ref().ok_or_else(missing)?,
                     clients: clients.as_ref().ok_or_else(missing)?,
                 };
-                if let Err(error) = here.carry_out(order, &payload) {
-                    conclude(cluster, Vec::new(), Some(error));
+                let handled =
+                    (request.unpack::<A>(&body)).and_then(|request| here.handle(&request, &list));
+                if let Err(error) = handled {
+                    conclude(cluster, None, Some(error));
                 }
             }
         }
@@ -89,147 +88,40 @@ struct Here<'a, A: Algorithm> {
 }
 
 impl<A: Algorithm> Here<'_, A> {
-    /// Carries out an order and says its last word; an error is one that was not told yet.
-    fn carry_out(&self, order: Order, payload: &[u8]) -> Result<()> {
-        match order {
-            Order::Begin { .. } | Order::Leave | Order::End => unreachable!("seen to before"),
-            Order::Train {
-                round,
-                sent,
-                cohort,
-                score,
-            } => {
-                let sent: A::Broadcast = unpacked(&sent, payload)?;
-                let mine = self.placement.places(self.cluster.rank, &cohort);
-                self.clients.begin(mine.iter().map(|k| cohort[*k]));
-                self.each(&cohort, |k, scratch| {
-                    let reply = self
-                        .clients
-                        .train(cohort[k], round, &sent, score, scratch)?;
-                    Ok(match reply {
-                        None => joined(Vec::new(), &None::<ReplyTail>),
-                        Some(reply) => {
-                            let (update, tail) = ReplyTail::of(reply);
-                            joined(update, &Some(tail))
-                        }
-                    })
-                });
-            }
-            Order::Score { round, cohort } => {
-                let shared = params_of(payload)?;
-                self.each(&cohort, |k, scratch| {
-                    let tallies = self.clients.score(cohort[k], &shared, round, scratch)?;
-                    Ok(encode(&tallies))
-                });
-            }
-            Order::HoldOut {
-                round,
-                sent,
-                clients,
-            } => {
-                let sent: A::Broadcast = unpacked(&sent, payload)?;
-                self.each(&clients, |k, scratch| {
-                    let held_out = self.clients.hold_out(clients[k], round, &sent, scratch)?;
-                    Ok(encode(&held_out))
-                });
-            }
-            Order::Choose { choices } => {
-                self.clients.choose(&choices);
-                conclude(self.cluster, Vec::new(), None);
-            }
-            Order::Deliver {
-                round,
-                sent,
-                clients,
-                keep,
-            } => {
-                let length: usize = sent.iter().map(Field::bytes).sum();
-                let (broadcast, shared) = payload.split_at(length.min(payload.len()));
-                let sent: A::Broadcast = unpacked(&sent, broadcast)?;
-                let shared = params_of(shared)?;
-                let (hand_over, files) = match keep {
-                    KeepOrder::Nothing => (Keep::Nothing, None),
-                    KeepOrder::HandOver => (Keep::HandOver, None),
-                    KeepOrder::There => (Keep::There, None),
-                    KeepOrder::In(places, alone) => (Keep::Nothing, Some(open(places, alone)?)),
-                };
-                let keep = files.as_ref().map_or(hand_over, Keep::In);
-                let synced = || files.as_ref().map_or(Ok(()), ModelFiles::sync);
-                self.each_then(
-                    &clients,
-                    |k, scratch| {
-                        let client = (k, clients[k]);
-                        let delivered = self
-                            .clients
-                            .deliver(client, round, &sent, &shared, keep, scratch)?;
-                        Ok(encode(&delivered))
-                    },
-                    synced,
-                );
-            }
-            Order::Digests { clients } => {
-                self.each(&clients, |k, _| {
-                    Ok(encode(&self.clients.digest(clients[k])?))
-                });
-            }
-            Order::Save {
-                archive,
-                name,
-                clients,
-            } => {
-                let (rank, archive) = (self.cluster.rank, ArchiveDirectory(archive));
-                let place: (&dyn MemoryArchive, &str) = (&archive, &name);
-                let part = save(self.clients, self.placement, rank, place, &clients)?;
-                conclude(self.cluster, encode(&part), None);
-            }
-            Order::Restore {
-                archive,
-                part,
-                clients,
-            } => {
-                let (rank, archive) = (self.cluster.rank, ArchiveDirectory(archive));
-                let place: (&dyn MemoryArchive, &str) = (&archive, &part);
-                restore(self.clients, self.placement, rank, place, &clients)?;
-                conclude(self.cluster, Vec::new(), None);
-            }
+    /// Handles a request for this rank's clients of a list; an error is one that was not told
+    /// yet.
+    fn handle(&self, request: &Request<A::Broadcast>, list: &[usize]) -> Result<()> {
+        let rank = self.cluster.rank;
+        if request.is_for_processes() {
+            let response = rank_files::handle(self.clients, self.placement, rank, request, list)?;
+            conclude(self.cluster, response.map(packed::<A>), None);
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn each(
-        &self,
-        list: &[usize],
-        work: impl Fn(usize, &mut Scratch) -> Result<Vec<u8>> + Send + Sync,
-    ) {
-        self.each_then(list, work, || Ok(()));
-    }
-
-    /// Sends what `work` returns for the places of this rank's clients in a list, then does
-    /// `last`.
-    fn each_then(
-        &self,
-        list: &[usize],
-        work: impl Fn(usize, &mut Scratch) -> Result<Vec<u8>> + Send + Sync,
-        last: impl Fn() -> Result<()>,
-    ) {
-        let mine = self.placement.places(self.cluster.rank, list);
+        self.clients
+            .begin(request, &self.placement.of(rank, list))?;
+        let mine = self.placement.places(rank, list);
         self.pool.ahead(
             mine.len(),
             |k| self.clients.world().dataset.name(list[mine[k]]),
-            |k, scratch| work(mine[k], scratch),
-            |results| while !self.parcel(&results, &last) {},
+            |k, scratch| {
+                let client = (mine[k], list[mine[k]]);
+                let response = self.clients.handle(client, request, scratch)?;
+                Ok(packed::<A>(response))
+            },
+            |results| while !self.parcel(&results) {},
         );
+        Ok(())
     }
 
     /// Sends the next parcel; says whether it was the last.
-    fn parcel(&self, results: &Results<Vec<u8>>, last: impl Fn() -> Result<()>) -> bool {
+    fn parcel(&self, results: &Results<Vec<u8>>) -> bool {
         let mut parcel = Parcel::default();
         let mut next = results.next_unless(|| self.cluster.hears(0));
         loop {
             match next {
                 Some(Ok(item)) => parcel.add(item),
                 Some(Err(error)) => parcel.tail.last = Some(Some(self.told(&error))),
-                None => parcel.tail.last = Some(last().err().map(|e| self.told(&e))),
+                None => parcel.tail.last = Some(self.clients.end().err().map(|e| self.told(&e))),
             }
             if parcel.tail.last.is_some() || parcel.body.len() >= PARCEL {
                 break;
@@ -273,24 +165,18 @@ impl Parcel {
 }
 
 /// Ends an order that has one item at most.
-fn conclude(cluster: Cluster, item: Vec<u8>, error: Option<Error>) {
+fn conclude(cluster: Cluster, item: Option<Vec<u8>>, error: Option<Error>) {
     let mut parcel = Parcel::default();
-    if !item.is_empty() {
+    if let Some(item) = item {
         parcel.add(item);
     }
     parcel.tail.last = Some(error.map(|e| told(cluster, &e)));
     cluster.send(0, &joined(parcel.body, &parcel.tail));
 }
 
-fn open(
-    [personal, localized, local]: [SlotPlace; 3],
-    alone: Option<SlotPlace>,
-) -> Result<ModelFiles> {
-    let open = |(path, start, bytes): SlotPlace| Slots::open(&path, start, bytes);
-    Ok(ModelFiles {
-        personal: open(personal)?,
-        localized: open(localized)?,
-        local: open(local)?,
-        alone: alone.map(open).transpose()?,
-    })
+/// Returns a response as another rank reads it.
+fn packed<A: Algorithm>(response: Response<A::Update>) -> Vec<u8> {
+    let mut body = Body::default();
+    let packed = body.response::<A>(response);
+    joined(body.into_bytes(), &packed)
 }

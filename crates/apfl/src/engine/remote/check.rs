@@ -1,81 +1,86 @@
-//! Whether what a site answers makes sense: one that is broken, or wants to do harm, must not
-//! end the run or put NaN into w. A finite update of the right length is taken as it is; what
-//! stands against those that lie is a rule of aggregation.
+//! Whether a site's response makes sense: one that is broken, or wants to do harm, must not end
+//! the run or put NaN into w. A finite update of the right length is taken as it is; robust
+//! aggregators are for those that lie.
 
-use super::*;
-use crate::engine::message::ReplyTail;
-use crate::metrics::{Finals, Tally};
-use crate::pack::View;
+use super::Remote;
+use crate::algorithm::Algorithm;
+use crate::choice::HeldOut;
+use crate::clients::wire::PackedResponse;
+use crate::clients::{Delivered, Reply, Request, Response};
+use crate::metrics::{Finals, Tallies, Tally};
+use crate::pack::{Pack, View};
 
-/// What an answer says, or why it makes no sense.
+/// What a response holds, or why it makes no sense.
 pub(super) type Sense<T> = std::result::Result<T, &'static str>;
 
-/// A reply to a round where there is one, and the digest of what the client remembers then.
-type Trained<U> = (Option<Reply<U>>, [u8; 32]);
-
-const OTHER_ORDER: &str = "it answered another order than it got";
-
 impl<A: Algorithm> Remote<A> {
-    /// A reply to a round, and the digest of what the client remembers then.
-    pub(super) fn trained(
+    /// Reads a client's response to a request.
+    pub(super) fn read(
         &self,
         client: usize,
-        fruit: Fruit,
+        request: &Request<A::Broadcast>,
+        response: PackedResponse,
         body: &[u8],
-        sent: &A::Broadcast,
-    ) -> Sense<Trained<A::Update>> {
-        let Fruit::Trained { reply, digest } = fruit else {
-            return Err(OTHER_ORDER);
-        };
-        let read = |tail: ReplyTail| tail.reply(body).map_err(|_| "its update cannot be read");
-        let reply: Option<Reply<A::Update>> = reply.map(read).transpose()?;
-        if let Some(reply) = &reply {
-            let len = self.algorithm.sends(sent, self.world.w0.len());
-            let (mut fits, mut finite) = (true, true);
-            reply.update.visit(&mut |_, array| match array {
-                View::F32(a) => {
-                    fits &= a.len() == len;
-                    finite &= a.iter().all(|x| x.is_finite());
-                }
-                View::F64(a) => finite &= a.iter().all(|x| x.is_finite()),
-                View::U64(_) => {}
-            });
-            if !fits {
-                return Err("its update is of another length");
+    ) -> Sense<Response<A::Update>> {
+        let unreadable = |_| "its update cannot be read";
+        let response = response.unpack::<A>(body).map_err(unreadable)?;
+        match (request, &response) {
+            (Request::Train { sent, .. }, Response::Trained(reply)) => {
+                let len = self.algorithm.sends(sent, self.world.w0.len());
+                let check = |reply| self.check_reply(client, reply, len);
+                reply.as_ref().map_or(Ok(()), check)
             }
-            if !finite {
-                return Err("its update has numbers that are not finite");
+            (Request::Score { .. }, Response::Scored(tallies)) => {
+                self.check_scores(client, tallies)
             }
-            let pairs = reply.tallies.iter().flat_map(|(l, p)| [l, p]);
-            let scores = pairs.chain(reply.candidates.iter().map(|(_, tallies)| tallies));
-            for tallies in scores {
-                self.sense_of_scores(client, tallies)?;
+            (Request::HoldOut { .. }, Response::HeldOut(own)) => {
+                own.as_ref().map_or(Ok(()), |own| self.check_held_out(own))
             }
-            if reply.candidates.len() > self.candidates() || !few(reply.steps) {
-                return Err("its scores or steps are of something else");
+            (Request::Finalize { .. }, Response::Finalized(own)) => {
+                let check = |own: &Box<Delivered>| self.check_final(client, own);
+                own.as_ref().map_or(Ok(()), check)
             }
-            if reply.mixing.is_some_and(|alpha| !alpha.is_finite()) {
-                return Err("its mixing weight is not finite");
-            }
-        }
-        Ok((reply, digest))
+            _ => Err("it answers another request than it got"),
+        }?;
+        Ok(response)
     }
 
-    /// Losses on held-out rows, one for each candidate.
-    pub(super) fn held_out(&self, fruit: Fruit) -> Sense<Option<HeldOut>> {
-        let Fruit::HeldOut(held_out) = fruit else {
-            return Err(OTHER_ORDER);
-        };
-        match &held_out {
-            Some(HeldOut { rows, sums })
-                if !few(*rows)
-                    || sums.len() != self.candidates()
-                    || sums.iter().any(|sum| !sum.is_finite()) =>
-            {
-                Err("its losses are not those of the candidates")
+    fn check_reply(&self, client: usize, reply: &Reply<A::Update>, len: usize) -> Sense<()> {
+        let (mut fits, mut finite) = (true, true);
+        reply.update.visit(&mut |_, array| match array {
+            View::F32(a) => {
+                fits &= a.len() == len;
+                finite &= a.iter().all(|x| x.is_finite());
             }
-            _ => Ok(held_out),
+            View::F64(a) => finite &= a.iter().all(|x| x.is_finite()),
+            View::U64(_) => {}
+        });
+        if !fits {
+            return Err("its update is of another length");
         }
+        if !finite {
+            return Err("its update has numbers that are not finite");
+        }
+        let pairs = reply.tallies.iter().flat_map(|(l, p)| [l, p]);
+        let scores = pairs.chain(reply.candidates.iter().map(|(_, tallies)| tallies));
+        for tallies in scores {
+            self.check_scores(client, tallies)?;
+        }
+        if reply.candidates.len() > self.candidates() || !few(reply.steps) {
+            return Err("its scores or steps are of something else");
+        }
+        if reply.mixing.is_some_and(|alpha| !alpha.is_finite()) {
+            return Err("its mixing weight is not finite");
+        }
+        Ok(())
+    }
+
+    fn check_held_out(&self, HeldOut { rows, sums }: &HeldOut) -> Sense<()> {
+        let right = sums.len() == self.candidates() && sums.iter().all(|sum| sum.is_finite());
+        if few(*rows) && right {
+            return Ok(());
+        }
+        Err("its losses are not those of the candidates")
     }
 
     /// How many models a client chooses from.
@@ -83,14 +88,7 @@ impl<A: Algorithm> Remote<A> {
         (self.algorithm.choosing()).map_or(0, |choosing| choosing.list().len())
     }
 
-    /// Final scores.
-    pub(super) fn delivered(&self, client: usize, fruit: Fruit) -> Sense<Option<Box<Delivered>>> {
-        let Fruit::Delivered(delivered) = fruit else {
-            return Err(OTHER_ORDER);
-        };
-        let Some(own) = &delivered else {
-            return Ok(None);
-        };
+    fn check_final(&self, client: usize, own: &Delivered) -> Sense<()> {
         let classes = self.world.dataset.schema().task.classes();
         if !own.classes.is_empty() && own.classes.len() != classes {
             return Err("its class counts are of other classes");
@@ -108,23 +106,23 @@ impl<A: Algorithm> Remote<A> {
             &own.finals.personal,
         ]);
         for of in finals {
-            self.sense_of_scores(client, &of.tallies)?;
+            self.check_scores(client, &of.tallies)?;
             if !counted(&of.tested) || !of.valid.fits(classes) || !of.test.fits(classes) {
                 return Err("its final scores cannot be");
             }
         }
-        Ok(delivered)
+        Ok(())
     }
 
     /// Sums of scores: no more rows than the client has, and no more hits than rows.
-    pub(super) fn sense_of_scores(&self, client: usize, tallies: &Tallies) -> Sense<()> {
+    fn check_scores(&self, client: usize, tallies: &Tallies) -> Sense<()> {
         let (train, valid) = self.world.dataset.sizes(client);
         let rows = (train + valid) as u64;
         let fits = |tally: &Tally| counted(tally) && tally.examples <= rows;
-        match fits(&tallies.train) && fits(&tallies.valid) {
-            true => Ok(()),
-            false => Err("its scores are of more rows than it has"),
+        if fits(&tallies.train) && fits(&tallies.valid) {
+            return Ok(());
         }
+        Err("its scores are of more rows than it has")
     }
 }
 

@@ -1,10 +1,12 @@
-//! A site carries out an order for its client.
+//! A site handles requests for its client.
 
-use super::letter::{Done, Errand, Fruit, MemoryVersion};
-use super::*;
-use crate::clients::{ClientModels, Clients};
-use crate::engine::message::{ReplyTail, params_of, unpacked};
+use super::message::{ClientRequest, Handled, StateVersion};
+use crate::algorithm::Algorithm;
+use crate::clients::wire::Body;
+use crate::clients::{ClientModels, Clients, Delivered, Keep, Request, Response};
+use crate::error::{Error, Result};
 use crate::metrics::Finals;
+use crate::params::Params;
 use crate::site::Scratch;
 use crate::store::archive::ArchiveDirectory;
 
@@ -22,7 +24,7 @@ pub struct Disclose {
 /// A client at its site.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// Where its memories are kept.
+    /// Where its states are kept.
     pub archive: &'a ArchiveDirectory,
     /// What may leave.
     pub disclose: Disclose,
@@ -31,111 +33,107 @@ pub struct Place<'a> {
 /// What delivery leaves at a site: the client with its models, and its shared model.
 pub type Kept = (Delivered, Params);
 
-/// Carries out an errand. Returns the bytes of the update, the answer, and what stays here.
-pub fn carry_out<A: Algorithm>(
+/// Handles the requests for a site's client. Returns the body and the rest of the response, and
+/// what stays at the site.
+///
+/// # Errors
+/// A request that no site handles; what goes wrong at the client.
+pub fn handle<A: Algorithm>(
     clients: &Clients<A>,
     place: Place<'_>,
-    errand: Errand,
-    payload: &[u8],
-) -> Result<(Vec<u8>, Done, Option<Kept>)> {
-    let client = errand.client;
+    asked: ClientRequest,
+    body: &[u8],
+) -> Result<(Vec<u8>, Handled, Option<Kept>)> {
+    let client = asked.client;
     let mut scratch = Scratch::default();
-    let lost = !restored(clients, place, &errand)?;
-    if let Some(choice) = errand.choice {
-        clients.choose(&[(client, choice)]);
+    let lost = !restored(clients, place, &asked)?;
+    if let Some(choice) = asked.choice {
+        let choices = vec![(client, choice)];
+        clients.handle_together(&Request::Choose { choices }, &[client])?;
     }
-    let garbled = || Error::Engine("an order is shorter than it says".into());
-    let shared = match errand.score {
-        None => None,
-        Some(score) => {
-            let (start, len) = score.shared;
-            let bytes = payload.get(start..).and_then(|rest| rest.get(..len));
-            let model = params_of(bytes.ok_or_else(garbled)?)?;
-            Some(clients.score(client, &model, score.round, &mut scratch)?)
-        }
-    };
-    let sent_of = |fields: &[Field]| {
-        let length: usize = fields.iter().map(Field::bytes).sum();
-        payload.split_at_checked(length).ok_or_else(garbled)
-    };
-    let (mut update, mut kept) = (Vec::new(), None);
-    let fruit = match errand.order {
-        None => Fruit::Nothing,
-        Some(Order::Train {
-            round, sent, score, ..
-        }) => {
-            let sent: A::Broadcast = unpacked(&sent, sent_of(&sent)?.0)?;
-            let reply = clients.train(client, round, &sent, score, &mut scratch)?;
-            let digest = clients.digest(client)?;
-            if clients.remembers() {
-                // Before the answer leaves: who is killed in between answers again.
-                let name = MemoryVersion { round, digest }.name();
-                clients.save(place.archive, &name, &[client])?;
-            }
-            let reply = reply.map(|reply| {
-                let (bytes, tail) = ReplyTail::of(reply);
-                update = bytes;
-                ReplyTail {
-                    mixing: tail.mixing.filter(|_| place.disclose.mixing),
-                    ..tail
+    let (mut back, mut responses) = (Body::default(), Vec::new());
+    let (mut state, mut kept) = (None, None);
+    for packed in &asked.requests {
+        let mut request = packed.unpack::<A>(body)?;
+        match &mut request {
+            Request::Train { .. } | Request::Score { .. } | Request::HoldOut { .. } => {}
+            Request::Finalize { keep, .. } => {
+                *keep = match keep {
+                    Keep::AtOwner => Keep::HandOver,
+                    _ => Keep::Nothing,
                 }
-            });
-            Fruit::Trained { reply, digest }
+            }
+            _ => {
+                let problem = "no site saves, restores or digests for others";
+                return Err(Error::Engine(problem.into()));
+            }
         }
-        Some(Order::HoldOut { round, sent, .. }) => {
-            let sent: A::Broadcast = unpacked(&sent, sent_of(&sent)?.0)?;
-            Fruit::HeldOut(clients.hold_out(client, round, &sent, &mut scratch)?)
+        let mut response = clients.handle((0, client), &request, &mut scratch)?;
+        match (&request, &mut response) {
+            (Request::Train { round, .. }, Response::Trained(reply)) => {
+                let digest = clients.digest(client)?;
+                if clients.remembers() {
+                    // Before the response leaves: who is killed in between responds again.
+                    let name = StateVersion {
+                        round: *round,
+                        digest,
+                    }
+                    .name();
+                    let archive = place.archive.clone();
+                    clients.handle_together(&Request::Save { archive, name }, &[client])?;
+                }
+                state = Some(digest);
+                if let Some(reply) = reply {
+                    reply.mixing = reply.mixing.filter(|_| place.disclose.mixing);
+                }
+            }
+            (Request::Finalize { shared, .. }, Response::Finalized(Some(own))) => {
+                let disclosed = place.disclose.disclosed(own);
+                let own = std::mem::replace(&mut **own, disclosed);
+                kept = Some((own, clients.shared_of(client, shared)?));
+            }
+            _ => {}
         }
-        Some(Order::Deliver {
-            round, sent, keep, ..
-        }) => {
-            let (broadcast, rest) = sent_of(&sent)?;
-            let sent: A::Broadcast = unpacked(&sent, broadcast)?;
-            let shared = params_of(rest)?;
-            let keep = match keep {
-                KeepOrder::There => Keep::HandOver,
-                _ => Keep::Nothing,
-            };
-            let at = (0, client);
-            let delivered = clients.deliver(at, round, &sent, &shared, keep, &mut scratch)?;
-            let told = delivered.as_ref().map(|own| place.disclose.told(own));
-            let shared = clients.shared_of(client, &shared)?;
-            kept = delivered.map(|own| (own, shared));
-            Fruit::Delivered(told.map(Box::new))
-        }
-        Some(other) => {
-            return Err(Error::Engine(format!("no site carries out {other:?}")));
-        }
-    };
-    let done = Done {
-        shared,
-        fruit,
+        responses.push(back.response::<A>(response));
+    }
+    let handled = Handled {
+        responses,
+        state,
         lost,
     };
-    Ok((update, done, kept))
+    Ok((back.into_bytes(), handled, kept))
 }
 
-/// Gives the client the memory that an errand names; whether it was there.
-fn restored<A: Algorithm>(clients: &Clients<A>, place: Place<'_>, errand: &Errand) -> Result<bool> {
-    if errand.memory.round == 0 || !clients.remembers() {
+/// Gives the client the state that a request names; returns whether it was there.
+fn restored<A: Algorithm>(
+    clients: &Clients<A>,
+    place: Place<'_>,
+    asked: &ClientRequest,
+) -> Result<bool> {
+    if asked.state.round == 0 || !clients.remembers() {
         return Ok(true);
     }
-    let part = format!("{}.safetensors", errand.memory.name());
+    let part = format!("{}.safetensors", asked.state.name());
     if !place.archive.0.join(&part).exists() {
         return Ok(false);
     }
-    clients.restore_all(place.archive, &part, &[errand.client])?;
-    match clients.digest(errand.client)? == errand.memory.digest {
-        true => Ok(true),
-        false => Err(Error::Checkpoint(format!(
-            "{part}: its content is not what was written"
-        ))),
+    let archive = place.archive.clone();
+    let restore = Request::Restore {
+        archive,
+        part: part.clone(),
+    };
+    clients.handle_together(&restore, &[asked.client])?;
+    if clients.digest(asked.client)? == asked.state.digest {
+        return Ok(true);
     }
+    Err(Error::Checkpoint(format!(
+        "{part}: its content is not what was written"
+    )))
 }
 
 impl Disclose {
-    /// What a site tells of what delivery left there: sums, and what may be disclosed.
-    fn told(&self, own: &Delivered) -> Delivered {
+    /// Returns what a site discloses of what delivery left there: sums, and what it may.
+    fn disclosed(&self, own: &Delivered) -> Delivered {
         let sums = |finals: &Finals| match self.scores {
             true => finals.clone(),
             false => Finals {

@@ -1,37 +1,40 @@
-//! The sites of a federation, and whoever carries letters to them.
+//! The sites of a federation, and the transport of messages to them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::letter::{Answer, opened};
+use super::message::{SiteResponse, opened};
 use super::serve::Disclose;
 use crate::digest::digest_of_pieces;
 use crate::error::Result;
 
-/// A letter to a client's site, or from it.
+/// A message to a client's site, or from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct Message {
     /// The client's index.
     pub client: usize,
-    /// What it says.
+    /// The request or response, as opaque bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Whoever carries letters.
-pub trait Courier: Send {
-    /// Carries letters to sites and returns what came back in time, in any order. A letter may
-    /// arrive twice, and a site may not answer.
-    fn ask(&mut self, letters: Vec<Letter>) -> Result<Vec<Letter>>;
+/// Carries messages between the server and the sites.
+pub trait Transport: Send {
+    /// Carries requests to sites and returns the responses that came in time, in any order. A
+    /// request may arrive twice, and a site may not respond.
+    ///
+    /// # Errors
+    /// A failure of the transport itself; a site that does not respond is none.
+    fn exchange(&mut self, requests: Vec<Message>) -> Result<Vec<Message>>;
 
-    /// Is told what an operator should know.
-    fn note(&mut self, _words: &str) {}
+    /// Receives what an operator should know.
+    fn note(&mut self, _text: &str) {}
 }
 
 /// The sites of a federation, and how they are reached.
 #[derive(Clone)]
 pub struct Sites {
-    courier: Arc<Mutex<dyn Courier>>,
+    transport: Arc<Mutex<dyn Transport>>,
     /// The hash of what all agreed on.
     pub(super) agreement: String,
     /// How many must answer, of as many as are asked.
@@ -52,13 +55,13 @@ impl fmt::Debug for Sites {
 impl Sites {
     /// Sites that agreed on what has that hash.
     pub fn new(
-        courier: Arc<Mutex<dyn Courier>>,
+        transport: Arc<Mutex<dyn Transport>>,
         agreement: String,
         min_sites: usize,
         disclose: Disclose,
     ) -> Self {
         Self {
-            courier,
+            transport,
             agreement,
             min_sites,
             tells_scores: disclose.scores,
@@ -66,30 +69,31 @@ impl Sites {
     }
 
     /// Tells an operator.
-    pub(super) fn note(&self, words: &str) {
-        let courier = self.courier.lock();
-        courier.unwrap_or_else(PoisonError::into_inner).note(words);
+    pub(super) fn note(&self, text: &str) {
+        let transport = self.transport.lock();
+        (transport.unwrap_or_else(PoisonError::into_inner)).note(text);
     }
 
-    /// Carries letters; returns the first answer of each client to its letter, by client.
-    pub(crate) fn ask(&self, letters: Vec<Letter>) -> Result<BTreeMap<usize, (Answer, Vec<u8>)>> {
-        let of = |letter: &Letter| (letter.client, digest_of_pieces([&letter.bytes[..]]));
-        let asked: BTreeMap<usize, [u8; 32]> = letters.iter().map(of).collect();
-        let courier = self.courier.lock();
-        let came = courier
-            .unwrap_or_else(PoisonError::into_inner)
-            .ask(letters)?;
-        let mut answers = BTreeMap::new();
-        for Letter { client, bytes } in came {
-            let Ok((body, answer)) = opened(&bytes) else {
-                self.note(&format!("a letter of client {client} cannot be read"));
+    /// Carries requests; returns each client's first response to its request, by client.
+    pub(crate) fn exchange(
+        &self,
+        requests: Vec<Message>,
+    ) -> Result<BTreeMap<usize, (SiteResponse, Vec<u8>)>> {
+        let of = |request: &Message| (request.client, digest_of_pieces([&request.bytes[..]]));
+        let asked: BTreeMap<usize, [u8; 32]> = requests.iter().map(of).collect();
+        let transport = self.transport.lock();
+        let received = (transport.unwrap_or_else(PoisonError::into_inner)).exchange(requests)?;
+        let mut responses = BTreeMap::new();
+        for Message { client, bytes } in received {
+            let Ok((body, response)) = opened(&bytes) else {
+                self.note(&format!("a response of client {client} cannot be read"));
                 continue;
             };
-            // Late answers to earlier letters are no answers.
-            if asked.get(&client) == Some(&answer.to) {
-                answers.entry(client).or_insert((answer, body.to_vec()));
+            // Late responses to earlier requests do not count.
+            if asked.get(&client) == Some(&response.to) {
+                responses.entry(client).or_insert((response, body.to_vec()));
             }
         }
-        Ok(answers)
+        Ok(responses)
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{ClientRecord, Environment, HELD_OUT, HeldOutRecord, Summary};
-use crate::clients::{Keep, ModelFiles};
+use crate::clients::{Keep, ModelPlaces};
 use crate::data::Schema;
 use crate::error::{Error, Result, at};
 use crate::model::Layout;
@@ -216,13 +216,13 @@ impl RunDir {
                     files.push(alone.file);
                     alone.slots
                 });
-                let slots = ModelFiles {
+                let places = ModelPlaces {
                     personal: personal.slots,
                     localized: localized.slots,
                     local: local.slots,
                     alone,
                 };
-                Some((slots, files))
+                Some((places, files))
             }
         };
         let lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
@@ -281,23 +281,22 @@ fn leftovers_only(path: &Path, deep: bool) -> bool {
 #[derive(Debug)]
 pub struct DeliveryFiles {
     lines: AtomicFile,
-    models: Option<(ModelFiles, Vec<AtomicFile>)>,
+    models: Option<(ModelPlaces, Vec<AtomicFile>)>,
 }
 
 impl DeliveryFiles {
     /// Apart: the file of lines, and what becomes of models.
-    pub fn parts(&mut self) -> (ClientLines<'_>, Keep<'_>) {
+    pub fn parts(&mut self) -> (ClientLines<'_>, Keep) {
         let keep = match &self.models {
             None => Keep::Nothing,
-            Some((slots, _)) => Keep::In(slots),
+            Some((places, _)) => Keep::InFiles(places.clone()),
         };
         (ClientLines(&mut self.lines), keep)
     }
 
     /// Makes all of it durable.
     pub fn commit(self) -> Result<()> {
-        if let Some((slots, files)) = self.models {
-            slots.sync()?;
+        if let Some((_, files)) = self.models {
             files.into_iter().try_for_each(AtomicFile::commit)?;
         }
         self.lines.commit()

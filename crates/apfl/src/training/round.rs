@@ -1,0 +1,213 @@
+//! One round: the cohort trains, its updates are added up, and its scores are taken.
+
+use std::ops::RangeInclusive;
+use std::time::Instant;
+
+use super::server::Traffic;
+use super::{RoundRecord, Training, Waiting};
+use crate::clients::{Reply, Request, Response};
+use crate::error::{Error, Result};
+use crate::metrics::{ByModel, Pool, Spread, Tallies};
+
+/// What a cohort's local rounds came to, beside the sum of its updates.
+#[derive(Default)]
+struct Trained {
+    /// Clients that responded and whose loss stayed finite.
+    cohort: Vec<usize>,
+    /// Those of them that do not attack: scores are theirs.
+    honest: Vec<usize>,
+    /// Clients that were sampled and left out, ascending.
+    skipped: Vec<usize>,
+    /// Those of them that did not respond.
+    absent: Vec<usize>,
+    localized: Pool,
+    personal: Pool,
+    /// Of every model that clients may choose from: its loss on held-out rows, and its scores.
+    candidates: Vec<(f64, Pool)>,
+    mixing: Vec<f64>,
+    steps: u64,
+}
+
+impl Trained {
+    fn add_steps(&mut self, reply: &Reply<()>) {
+        self.steps = self.steps.max(reply.steps);
+    }
+
+    fn add_scores(&mut self, reply: &Reply<()>) {
+        if let Some((localized, personal)) = &reply.tallies {
+            self.localized.add(localized);
+            self.personal.add(personal);
+        }
+        let count = reply.candidates.len().max(self.candidates.len());
+        self.candidates.resize(count, Default::default());
+        for (all, (loss, tallies)) in self.candidates.iter_mut().zip(&reply.candidates) {
+            all.0 += loss;
+            all.1.add(tallies);
+        }
+        self.mixing.extend(reply.mixing.map(f64::from));
+    }
+
+    /// Where there are several: the personal model is the one with the least loss on the
+    /// cohort's held-out rows.
+    fn choose_personal(&mut self) {
+        let best = self.candidates.iter().copied();
+        let best = best.reduce(|best, next| if next.0 < best.0 { next } else { best });
+        if let Some((_, pool)) = best {
+            self.personal = pool;
+        }
+    }
+}
+
+impl Training {
+    /// Trains one round, as far as its record can be written.
+    pub(super) fn train_round(&mut self, round: u64) -> Result<Waiting> {
+        self.setup.enter(round)?;
+        let started = Instant::now();
+        let mut trained = self.train_cohort(round)?;
+        let traffic = self.server.finish_round()?;
+        let scorers = match self.evaluates(round) {
+            true => trained.honest.clone(),
+            false => Vec::new(),
+        };
+        let shared = match scorers.is_empty() {
+            true => None,
+            false => Some(self.score(round, &scorers)?),
+        };
+        let pools = shared.map(|shared| ByModel {
+            shared,
+            localized: trained.localized,
+            personal: trained.personal,
+        });
+        self.round = round;
+        self.step += trained.steps;
+        if !trained.absent.is_empty() {
+            let absent = std::mem::take(&mut trained.absent);
+            self.recorded.absent.insert(round, absent);
+        }
+        self.count(round..=round);
+        let mut waiting = Waiting {
+            record: self.record(trained, traffic, started),
+            pools,
+            scorers,
+        };
+        if !self.server.defers_scores() {
+            waiting.complete(self.setup.regression());
+        }
+        Ok(waiting)
+    }
+
+    /// The local rounds of a cohort. The scores of an earlier round that were deferred come
+    /// with them.
+    fn train_cohort(&mut self, round: u64) -> Result<Trained> {
+        let setup = self.setup.clone();
+        let mut cohort = setup.cohort(round);
+        let mut trained = Trained::default();
+        let mut deferred = Vec::new();
+        let request = Request::Train {
+            round,
+            sent: (),
+            score: self.evaluates(round),
+        };
+        trained.absent = (self.server).exchange(&request, &cohort, &mut |client, response| {
+            match response {
+                Response::Trained(None) => trained.skipped.push(client),
+                Response::Trained(Some(reply)) => {
+                    trained.add_steps(&reply);
+                    if !setup.attackers.has(client) {
+                        trained.add_scores(&reply);
+                    }
+                }
+                Response::Scored(tallies) => deferred.push(tallies),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        if trained.skipped.len() + trained.absent.len() == cohort.len() && !cohort.is_empty() {
+            return Err(Error::NonFinite {
+                client: setup.world.dataset.name(cohort[0]),
+                place: format!("in round {round}, as did that of every client drawn"),
+                loss: f64::NAN,
+            });
+        }
+        self.take_scores(deferred);
+        trained.skipped.extend(&trained.absent);
+        trained.skipped.sort_unstable();
+        trained.choose_personal();
+        cohort.retain(|client| trained.skipped.binary_search(client).is_err());
+        let honest = |client: &usize| !setup.attackers.has(*client);
+        trained.honest = cohort.iter().copied().filter(honest).collect();
+        trained.cohort = cohort;
+        Ok(trained)
+    }
+
+    /// The scores of the shared model after a round; none yet where they are deferred.
+    pub(super) fn score(&mut self, round: u64, clients: &[usize]) -> Result<Pool> {
+        let mut shared = Pool::default();
+        let request = Request::Score { round, shared: () };
+        (self.server).exchange(&request, clients, &mut |_, response| {
+            if let Response::Scored(tallies) = response {
+                shared.add(&tallies);
+            }
+            Ok(())
+        })?;
+        Ok(shared)
+    }
+
+    /// Asks for the scores that are still deferred.
+    pub(super) fn flush_scores(&mut self) -> Result<()> {
+        let mut deferred = Vec::new();
+        self.server.flush(&mut |_, response| {
+            if let Response::Scored(tallies) = response {
+                deferred.push(tallies);
+            }
+            Ok(())
+        })?;
+        self.take_scores(deferred);
+        Ok(())
+    }
+
+    /// Completes the record that waits for these scores, where one does.
+    fn take_scores(&mut self, scores: Vec<Tallies>) {
+        let regression = self.setup.regression();
+        let mut waiting = self.recorded.waiting.iter_mut();
+        if let Some(waiting) = waiting.find(|waiting| waiting.pools.is_some()) {
+            let pools = waiting.pools.get_or_insert_default();
+            scores.iter().for_each(|tallies| pools.shared.add(tallies));
+            waiting.complete(regression);
+        }
+    }
+
+    /// What is written down of a round, but for its scores.
+    fn record(&self, trained: Trained, traffic: Traffic, started: Instant) -> RoundRecord {
+        let name = |client: &usize| self.setup.world.dataset.name(*client);
+        RoundRecord {
+            round: self.round,
+            step: self.step,
+            cohort: trained.cohort.len(),
+            attackers: trained.cohort.len() - trained.honest.len(),
+            seconds: started.elapsed().as_secs_f64(),
+            scores: None,
+            worst: None,
+            mixing: Spread::of(&trained.mixing),
+            skipped: trained.skipped.iter().map(name).collect(),
+            epsilon: self.epsilon(),
+            bytes_up: traffic.up,
+            bytes_down: traffic.down * trained.cohort.len() as u64,
+        }
+    }
+
+    fn evaluates(&self, round: u64) -> bool {
+        self.setup.evaluates(round) || round == self.until
+    }
+
+    /// Counts who was asked and who took part in some rounds.
+    pub(super) fn count(&mut self, rounds: RangeInclusive<u64>) {
+        for round in rounds {
+            for client in self.setup.cohort(round) {
+                let took_part = self.recorded.took_part(round, client);
+                self.rounds_of[client] += u32::from(took_part);
+                self.asked_of[client] += 1;
+            }
+        }
+    }
+}

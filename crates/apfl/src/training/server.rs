@@ -1,0 +1,234 @@
+//! The server of one algorithm on one engine.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Setup;
+use super::aggregator::Aggregator;
+use crate::aggregation::optimizer::Moments;
+use crate::algorithm::Algorithm;
+use crate::choice::Choosing;
+use crate::clients::{Request, Response};
+use crate::digest::digest_of;
+use crate::engine::{Each, Engine};
+use crate::error::{Error, Result};
+use crate::pack::{Arrays, Field, Pack};
+use crate::params::Params;
+
+/// A request whose broadcast and shared model the server fills in.
+pub(super) type Asked = Request<(), ()>;
+
+/// Bytes that a round's messages carried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Traffic {
+    /// To each client.
+    pub down: u64,
+    /// From all clients.
+    pub up: u64,
+}
+
+/// A server whose algorithm and engine nobody needs to know.
+pub(super) trait Server: Send {
+    /// Carries a request to clients and hands over their responses; updates are added up on the
+    /// way. Returns those who did not respond.
+    fn exchange(
+        &mut self,
+        asked: &Asked,
+        clients: &[usize],
+        each: &mut Each<'_, ()>,
+    ) -> Result<Vec<usize>>;
+
+    /// Ends the round of the last `Train`: the algorithm takes the sum of the updates.
+    fn finish_round(&mut self) -> Result<Traffic>;
+
+    /// As [`Engine::defers_scores`].
+    fn defers_scores(&self) -> bool;
+
+    /// As [`Engine::flush`].
+    fn flush(&mut self, each: &mut Each<'_, ()>) -> Result<()>;
+
+    /// Returns the shared model.
+    fn shared(&self) -> Params;
+
+    /// Returns the shared model that the run ends with.
+    fn output(&self) -> Params;
+
+    /// Returns the arrays of the server's state.
+    fn state(&self) -> (Vec<Field>, Vec<u8>);
+
+    /// Puts that state back.
+    fn restore(&mut self, state: Arrays) -> Result<()>;
+
+    /// Returns the digests of the server's state, for the fingerprint.
+    fn digests(&self) -> Vec<[u8; 32]>;
+
+    /// Returns the arrays of any client state.
+    fn client_fields(&self) -> Vec<Field>;
+
+    /// Returns how the algorithm chooses among several mixings, where it does.
+    fn choosing(&self) -> Option<&Choosing>;
+
+    /// Returns whether personal models are mixtures of two models' outputs.
+    fn mixes_outputs(&self) -> bool;
+}
+
+/// The server of an algorithm `A` on an engine `E`.
+pub(super) struct ServerOf<A: Algorithm, E> {
+    setup: Arc<Setup>,
+    algorithm: Arc<A>,
+    engine: E,
+    state: A::Server,
+    /// The state of the server's optimizer, where there is one.
+    moments: Option<Moments>,
+    /// The updates of the round that goes on.
+    updates: Option<Aggregator<A>>,
+    traffic: Traffic,
+}
+
+impl<A: Algorithm, E: Engine<A>> ServerOf<A, E> {
+    pub(super) fn new(setup: Arc<Setup>, algorithm: Arc<A>, engine: E) -> Result<Self> {
+        let mut state = algorithm.start(&setup.world.w0, setup.world.dataset.clients());
+        let moments = setup.server.start(algorithm.aggregated(&state).len());
+        if moments.is_some() && algorithm.aggregated_mut(&mut state).is_none() {
+            return Err(Error::Request(format!(
+                "federation.server: found \"{}\", but the algorithm has no shared model that \
+                 an optimizer could move; use mean",
+                setup.server.kind()
+            )));
+        }
+        Ok(Self {
+            setup,
+            algorithm,
+            engine,
+            state,
+            moments,
+            updates: None,
+            traffic: Traffic::default(),
+        })
+    }
+
+    /// Returns the request with what the server broadcasts and its shared model.
+    fn filled(&self, asked: &Asked) -> Request<A::Broadcast> {
+        let (algorithm, state) = (&*self.algorithm, &self.state);
+        let ends = matches!(asked, Request::Finalize { .. });
+        let shared = |_: &mut (), (): &()| {
+            Ok(match algorithm.clusters(state) {
+                Some(several) => several.to_vec(),
+                None if ends => algorithm.output(state).into_owned(),
+                None => algorithm.shared(state).to_vec(),
+            })
+        };
+        let filled = asked.map(&mut (), |_, ()| Ok(algorithm.broadcast(state)), shared);
+        filled.expect("filling in does not fail")
+    }
+}
+
+/// A response without its update.
+fn without_update<U>(response: Response<U>) -> Response<()> {
+    let stripped = response.map(|_| Ok(()));
+    stripped.expect("dropping does not fail")
+}
+
+impl<A: Algorithm, E: Engine<A>> Server for ServerOf<A, E> {
+    fn exchange(
+        &mut self,
+        asked: &Asked,
+        clients: &[usize],
+        each: &mut Each<'_, ()>,
+    ) -> Result<Vec<usize>> {
+        let request = self.filled(asked);
+        let Request::Train { round, sent, .. } = &request else {
+            let mut pass_on = |client, response| each(client, without_update(response));
+            return self.engine.exchange(&request, clients, &mut pass_on);
+        };
+        let mut traffic = Traffic {
+            down: sent.bytes() as u64,
+            up: 0,
+        };
+        let (setup, algorithm, state) = (&*self.setup, &*self.algorithm, &self.state);
+        let mut updates = Aggregator::new(setup, algorithm, state, *round);
+        let absent = self
+            .engine
+            .exchange(&request, clients, &mut |client, response| {
+                let response = response.map(|update: A::Update| {
+                    traffic.up += update.bytes() as u64;
+                    updates.add(setup, algorithm, state, client, update);
+                    Ok(())
+                })?;
+                each(client, response)
+            })?;
+        self.updates = Some(updates);
+        self.traffic = traffic;
+        Ok(absent)
+    }
+
+    fn finish_round(&mut self) -> Result<Traffic> {
+        let (algorithm, state) = (&*self.algorithm, &mut self.state);
+        let updates = self.updates.take().expect("a round was trained");
+        let fold = updates.finish(&self.setup, algorithm, state)?;
+        let before = self
+            .moments
+            .is_some()
+            .then(|| algorithm.aggregated(state).to_vec());
+        algorithm.finish(state, fold);
+        if let (Some(moments), Some(before)) = (&mut self.moments, before)
+            && let Some(w) = algorithm.aggregated_mut(state)
+        {
+            self.setup.server.step(moments, &before, w);
+        }
+        Ok(self.traffic)
+    }
+
+    fn defers_scores(&self) -> bool {
+        self.engine.defers_scores()
+    }
+
+    fn flush(&mut self, each: &mut Each<'_, ()>) -> Result<()> {
+        let mut pass_on = |client, response| each(client, without_update(response));
+        self.engine.flush(&mut pass_on)
+    }
+
+    fn shared(&self) -> Params {
+        self.algorithm.shared(&self.state).to_vec()
+    }
+
+    fn output(&self) -> Params {
+        Cow::into_owned(self.algorithm.output(&self.state))
+    }
+
+    fn state(&self) -> (Vec<Field>, Vec<u8>) {
+        let (mut fields, mut bytes) = (self.state.fields(), self.state.to_bytes());
+        if let Some(moments) = &self.moments {
+            fields.extend(moments.fields());
+            bytes.extend(moments.to_bytes());
+        }
+        (fields, bytes)
+    }
+
+    fn restore(&mut self, mut state: Arrays) -> Result<()> {
+        let wrong = |e| Error::Checkpoint(format!("the server's state: {e}"));
+        self.state = A::Server::unpack(&mut state).map_err(wrong)?;
+        if self.moments.is_some() {
+            self.moments = Some(Moments::unpack(&mut state).map_err(wrong)?);
+        }
+        Ok(())
+    }
+
+    fn digests(&self) -> Vec<[u8; 32]> {
+        let server = digest_of(&self.state);
+        let moments = self.moments.as_ref().map(digest_of);
+        [server].into_iter().chain(moments).collect()
+    }
+
+    fn client_fields(&self) -> Vec<Field> {
+        self.algorithm.join(&self.setup.world.w0).fields()
+    }
+
+    fn choosing(&self) -> Option<&Choosing> {
+        self.algorithm.choosing()
+    }
+
+    fn mixes_outputs(&self) -> bool {
+        self.algorithm.mixes_outputs()
+    }
+}
