@@ -156,7 +156,7 @@ fn costs(plan: &Plan, setup: &Setup, examples: usize) -> Result<Costs> {
         held_out: HeldOut::default(),
     };
     let mut last = setup.clone();
-    last.pass = Some(Pass::Last);
+    last.world.pass = Some(Pass::Last);
     last.choices = Arc::new(Choices {
         of: (0..setup.world.dataset.clients())
             .map(|k| (k, half(k)))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::algorithm::Algorithm;
 use crate::choice::{Choosing, Pass};
 use crate::data::Dataset;
 use crate::data::aside::{Aside, put_aside};
@@ -31,6 +32,8 @@ pub struct World {
     /// Whether most clients are drawn once or never: data that can be made again is then let go
     /// when the next round begins.
     pub seldom: bool,
+    /// Which training of a choice among mixings it is, where it is one.
+    pub pass: Option<Pass>,
 }
 
 impl World {
@@ -50,19 +53,30 @@ impl World {
         }
     }
 
-    /// The same in a pass of a choice: with a part of everybody's training rows put aside, or
-    /// with all of them.
-    pub fn in_pass(mut self, choosing: &Choosing, pass: Pass) -> Self {
-        if let Pass::HeldOut(part) = pass {
-            let aside = Aside {
-                seed: self.seed,
-                folds: choosing.folds,
-                part,
-                share: choosing.aside,
-            };
-            self.dataset = put_aside(self.dataset, aside);
-        }
+    /// Returns the same without the training rows that a part of a choice's folds holds out.
+    pub fn holding_out(mut self, choosing: &Choosing, part: u64) -> Self {
+        let aside = Aside {
+            seed: self.seed,
+            folds: choosing.folds,
+            part,
+            share: choosing.aside,
+        };
+        self.dataset = put_aside(self.dataset, aside);
         self
+    }
+
+    /// Returns what a pass of a choice trains with: the data without the rows that it holds out,
+    /// and the algorithm as it is in that pass. Both stay as they are where it is no pass.
+    pub fn for_pass<A: Algorithm>(self, algorithm: Arc<A>) -> (Self, Arc<A>) {
+        let Some((pass, choosing)) = self.pass.zip(algorithm.choosing()) else {
+            return (self, algorithm);
+        };
+        let world = match pass {
+            Pass::HeldOut(part) => self.holding_out(choosing, part),
+            Pass::Last => self,
+        };
+        let algorithm = algorithm.in_pass(pass).map_or(algorithm, Arc::new);
+        (world, algorithm)
     }
 }
 

@@ -296,7 +296,7 @@ impl RunBuilder {
             ..Resources::default()
         };
         let mut setup = plan.setup_with_model(self.dataset, self.model, w0, on)?;
-        setup.pass = self.algorithm.choosing.as_ref().and_then(Choosing::single);
+        setup.world.pass = self.algorithm.choosing.as_ref().and_then(Choosing::single);
         Ok(Run {
             setup,
             start: self.algorithm.start,

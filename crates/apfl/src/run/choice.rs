@@ -8,7 +8,7 @@ use std::sync::Arc;
 use toml::{Table, Value};
 
 use super::{Ended, Event, Run, Watch};
-use crate::choice::{Choices, Choosing, HeldOut, Pass};
+use crate::choice::{Choices, HeldOut, Pass};
 use crate::error::Result;
 use crate::store::private;
 use crate::training::{DeliverTo, MemoryHome, Setup};
@@ -25,7 +25,8 @@ impl Run {
     /// Carries out the passes of a choice, where there are any before the last one, in the
     /// directory of the run.
     pub(super) fn before(&self, directory: Option<&Path>, watch: &mut Watch<'_>) -> Result<Before> {
-        let choosing = self.choosing.as_ref().filter(|c| c.single().is_none());
+        let whole = self.setup.world.pass.is_none();
+        let choosing = self.choosing.as_ref().filter(|_| whole);
         let Some(choosing) = choosing else {
             return Ok(Before::Ready(Box::new(self.setup.clone())));
         };
@@ -36,7 +37,7 @@ impl Run {
             if watch(Event::Pass { pass, of }).is_break() {
                 return Ok(Before::Stopped(0));
             }
-            let run = self.pass(choosing, pass, directory)?;
+            let run = self.pass(pass, directory)?;
             match run.watch(watch)? {
                 Ended::Stopped(round) => return Ok(Before::Stopped(round)),
                 Ended::Finished(finished) => {
@@ -60,7 +61,7 @@ impl Run {
             return Ok(Before::Stopped(0));
         }
         let mut setup = self.setup.clone();
-        setup.pass = Some(Pass::Last);
+        setup.world.pass = Some(Pass::Last);
         setup.choices = Arc::new(choices);
         Ok(Before::Ready(Box::new(setup)))
     }
@@ -80,7 +81,7 @@ impl Run {
 
     /// One pass as a run of its own: the same but for the rows it holds out, and no models
     /// are kept.
-    fn pass(&self, choosing: &Choosing, pass: u64, run: Option<&Path>) -> Result<Run> {
+    fn pass(&self, pass: u64, run: Option<&Path>) -> Result<Run> {
         let directory: Option<PathBuf> = match run {
             None => None,
             Some(run) => {
@@ -90,7 +91,7 @@ impl Run {
             }
         };
         let mut setup = self.setup.clone();
-        setup.pass = Some(Pass::HeldOut(pass));
+        setup.world.pass = Some(Pass::HeldOut(pass));
         setup.keep_models = false;
         setup.notes.clear();
         if let (MemoryHome::Disk { file, .. }, Some(directory)) = (&mut setup.home, &directory) {
@@ -99,10 +100,7 @@ impl Run {
         Ok(Run {
             setup,
             start: self.start.clone(),
-            choosing: Some(Choosing {
-                pass: Some(pass),
-                ..choosing.clone()
-            }),
+            choosing: self.choosing.clone(),
             mixes_outputs: self.mixes_outputs,
             spec: spec_of(&self.spec, pass),
             checkpoint_every: self.checkpoint_every,

@@ -174,7 +174,7 @@ fn absent(training: &Training, receivers: &[usize], reached: &BTreeSet<usize>) -
 /// Lets clients choose what they serve, where this training held rows out for it, and writes
 /// down what they saw.
 fn choose(training: &mut Training, output: &Output) -> Result<()> {
-    let choosing = match (training.setup().pass, training.choosing()) {
+    let choosing = match (training.setup().world.pass, training.choosing()) {
         (Some(Pass::HeldOut(_)), Some(choosing)) => choosing.clone(),
         _ => return Ok(()),
     };

@@ -202,6 +202,7 @@ impl Plan {
             skip_nonfinite: self.skip_nonfinite,
             private: None,
             seldom: self.participation * (self.rounds as f64) < 0.5,
+            pass: self.algorithm.choosing().and_then(Choosing::single),
             dataset,
         };
         let setup = Setup {
@@ -220,7 +221,6 @@ impl Plan {
             threads: on.threads.unwrap_or(self.engine.threads),
             home: self.engine.home(on.directory),
             notes,
-            pass: self.algorithm.choosing().and_then(Choosing::single),
             choices: Default::default(),
         };
         let setup = setup.checked()?;

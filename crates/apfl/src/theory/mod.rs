@@ -128,7 +128,7 @@ pub fn measure_chosen(
                     .into(),
             ));
         }
-        setup.pass = Some(Pass::Last);
+        setup.world.pass = Some(Pass::Last);
         setup.choices = Arc::new(choices_of(choosing, chosen, &*setup.world.dataset));
     }
     setup.deliver_to = DeliverTo::All;
@@ -260,7 +260,8 @@ fn learned(
     progress: &mut (dyn FnMut(&str, u64, u64) + Send),
 ) -> Result<Vec<Option<f64>>> {
     let mut setup = setup.clone();
-    (setup.pass, setup.choices, setup.keep_models) = (None, Default::default(), false);
+    (setup.world.pass, setup.choices) = (None, Default::default());
+    setup.keep_models = false;
     let mut training = Training::with_algorithm(setup.clone(), Apfl::adaptive(0.01))?;
     while let Some(record) = training.next_round()? {
         progress("the learned α, on the same run", record.round, setup.rounds);

@@ -79,16 +79,11 @@ impl Training {
         Self::of(setup, Arc::new(algorithm))
     }
 
-    /// The same with an algorithm that others have too. With [`Setup::pass`] it is one pass of
-    /// a choice: rows are put aside, or choices that were made are told to the clients.
-    pub(crate) fn of<A: Algorithm>(mut setup: Setup, mut algorithm: Arc<A>) -> Result<Self> {
-        if let Some((pass, choosing)) = setup.pass.zip(algorithm.choosing().cloned()) {
-            setup.world = setup.world.in_pass(&choosing, pass);
-            if let Some(in_pass) = algorithm.in_pass(pass) {
-                algorithm = Arc::new(in_pass);
-            }
-        }
-        let setup = Arc::new(setup);
+    /// The same with an algorithm that others have too. In a pass of a choice rows are held out,
+    /// or choices that were made are sent to the clients.
+    pub(crate) fn of<A: Algorithm>(setup: Setup, algorithm: Arc<A>) -> Result<Self> {
+        let (world, algorithm) = setup.world.clone().for_pass(algorithm);
+        let setup = Arc::new(Setup { world, ..setup });
         let server = server_of(&setup, algorithm)?;
         let clients = setup.world.dataset.clients();
         let mut training = Self {
@@ -415,12 +410,10 @@ fn server_of<A: Algorithm>(setup: &Arc<Setup>, algorithm: Arc<A>) -> Result<Box<
         }
         #[cfg(feature = "mpi")]
         EngineKind::Mpi(cluster) => {
-            let engine = Mpi::new(cluster, world, own, setup.threads, &setup.home, setup.pass)?;
+            let engine = Mpi::new(cluster, world, own, setup.threads, &setup.home)?;
             on(engine, setup, algorithm)
         }
-        EngineKind::Remote(sites) => {
-            on(Remote::new(sites, world, own, setup.pass), setup, algorithm)
-        }
+        EngineKind::Remote(sites) => on(Remote::new(sites, world, own), setup, algorithm),
     }
 }
 
@@ -444,13 +437,14 @@ pub(crate) fn at_site(
         type Out = Result<(Vec<u8>, Handled, Option<Kept>)>;
         fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
             let Self(setup, place, asked, body) = self;
-            let mut algorithm = fitted(algorithm, &setup)?;
-            let mut world = setup.world;
-            if let Some((pass, choosing)) = asked.pass.zip(algorithm.choosing().cloned()) {
-                world = world.in_pass(&choosing, pass);
-                algorithm = algorithm.in_pass(pass).unwrap_or(algorithm);
-            }
-            let clients = Clients::new(world, Arc::new(algorithm), &MemoryHome::Ram)?;
+            let algorithm = Arc::new(fitted(algorithm, &setup)?);
+            let pass = asked.pass;
+            let world = World {
+                pass,
+                ..setup.world
+            };
+            let (world, algorithm) = world.for_pass(algorithm);
+            let clients = Clients::new(world, algorithm, &MemoryHome::Ram)?;
             handle(&clients, place, asked, body)
         }
     }

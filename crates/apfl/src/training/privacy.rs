@@ -114,7 +114,7 @@ impl Setup {
 
     /// The pass of a choice: 0 is the last, or the only one.
     pub(super) fn pass_number(&self) -> u64 {
-        match self.pass {
+        match self.world.pass {
             Some(Pass::HeldOut(pass)) => pass,
             Some(Pass::Last) | None => 0,
         }
@@ -123,7 +123,7 @@ impl Setup {
     /// The rounds of all passes before this one, and of those after it.
     fn passed(&self) -> (u64, u64) {
         let passes = self.privacy.as_ref().map_or(1, |budget| budget.passes);
-        let before = match self.pass {
+        let before = match self.world.pass {
             Some(Pass::HeldOut(pass)) => pass.min(passes) - 1,
             Some(Pass::Last) => passes - 1,
             None => 0,

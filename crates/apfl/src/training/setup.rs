@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::attack::Attackers;
-use crate::choice::{Choices, Pass};
+use crate::choice::Choices;
 use crate::clients::{MemoryHome, World};
 use crate::engine::EngineKind;
 use crate::error::Result;
@@ -64,8 +64,6 @@ pub struct Setup {
     pub notes: Vec<String>,
     /// Where the clients' memories live.
     pub home: MemoryHome,
-    /// Which training of a choice among mixings it is, where it is one.
-    pub pass: Option<Pass>,
     /// What clients have chosen before it, where they have.
     pub choices: Arc<Choices>,
 }

@@ -23,7 +23,9 @@ fn finished(algorithm: &str, more: &str) -> Finished {
 
 /// The setup of a pass by hand.
 fn in_pass(mut setup: Setup, choosing: &Choosing, pass: Pass) -> Setup {
-    setup.world = setup.world.in_pass(choosing, pass);
+    if let Pass::HeldOut(part) = pass {
+        setup.world = setup.world.holding_out(choosing, part);
+    }
     setup
 }
 

@@ -34,7 +34,7 @@ fn rows_aside_are_not_trained_on() {
         let parts: usize = (1..=5)
             .map(|part| {
                 let setup = small.setup(full(2, 0.2), 1, 1.0, false);
-                let data = setup.world.in_pass(&choosing, Pass::HeldOut(part)).dataset;
+                let data = setup.world.holding_out(&choosing, part).dataset;
                 let held_out = data.held_out(client).unwrap().unwrap().len();
                 let shard = data.shard(client).unwrap();
                 assert_eq!(data.sizes(client), (shard.train.len(), shard.valid.len()));

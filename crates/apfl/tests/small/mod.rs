@@ -110,6 +110,7 @@ impl Small {
                 skip_nonfinite: false,
                 private: None,
                 seldom: false,
+                pass: None,
             },
             rounds,
             participation,
@@ -125,7 +126,6 @@ impl Small {
             threads: 1,
             home: MemoryHome::Ram,
             notes: Vec::new(),
-            pass: None,
             choices: Default::default(),
         }
     }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use super::threads::WorkerPool;
 use super::{Each, Engine};
 use crate::algorithm::Algorithm;
-use crate::choice::Pass;
 use crate::clients::wire::{Body, PackedResponse, split};
 use crate::clients::{Clients, MemoryHome, Request, Response, World};
 use crate::data::roster::keep_own;
@@ -63,14 +62,13 @@ impl<A: Algorithm> std::fmt::Debug for Mpi<A> {
 
 impl<A: Algorithm> Mpi<A> {
     /// All clients of the world on the ranks of a cluster, with that many threads on each; 0:
-    /// one per core. The world is that of the pass, where there is one.
+    /// one per core.
     pub fn new(
         cluster: Cluster,
         world: World,
         algorithm: Arc<A>,
         threads: usize,
         home: &MemoryHome,
-        pass: Option<Pass>,
     ) -> Result<Self> {
         let disk = match home {
             MemoryHome::Ram => None,
@@ -80,6 +78,7 @@ impl<A: Algorithm> Mpi<A> {
         let pool = WorkerPool::new(threads, 4 * world.w0.len())?;
         rank_files::clear(home);
         let mut mailbox = Mailbox::new(cluster);
+        let pass = world.pass;
         mailbox.order(Order::Begin { disk, pass }, Vec::new());
         let clients = Clients::new(world, algorithm, &rank_files::home_of(home, cluster));
         let ready = mailbox.finish();

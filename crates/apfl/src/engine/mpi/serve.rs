@@ -8,7 +8,6 @@ use super::message::{Envelope, Failure, Order, ParcelTail};
 use super::placement::Placement;
 use super::rank_files::{self, home_of};
 use crate::algorithm::Algorithm;
-use crate::choice::Pass;
 use crate::clients::wire::{Body, decode, joined};
 use crate::clients::{Clients, MemoryHome, Request, Response, World};
 use crate::engine::threads::WorkerPool;
@@ -36,7 +35,11 @@ pub fn serve<A: Algorithm>(
             Order::End => return Ok(()),
             Order::Leave => {} // it was done already
             Order::Begin { disk, pass } => {
-                let (world, algorithm) = in_pass(&world, &algorithm, pass);
+                let world = World {
+                    pass,
+                    ..world.clone()
+                };
+                let (world, algorithm) = world.for_pass(algorithm.clone());
                 let home = match disk {
                     None => MemoryHome::Ram,
                     Some((file, budget)) => MemoryHome::Disk { file, budget },
@@ -68,15 +71,6 @@ pub fn serve<A: Algorithm>(
             }
         }
     }
-}
-
-/// World and algorithm of a pass of a choice; as they are where there is none.
-fn in_pass<A: Algorithm>(world: &World, algorithm: &Arc<A>, pass: Option<Pass>) -> (World, Arc<A>) {
-    let of_pass = pass.and_then(|pass| {
-        let world = world.clone().in_pass(algorithm.choosing()?, pass);
-        Some((world, Arc::new(algorithm.in_pass(pass)?)))
-    });
-    of_pass.unwrap_or_else(|| (world.clone(), algorithm.clone()))
 }
 
 /// What a rank works with.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::{Each, Engine};
 use crate::algorithm::Algorithm;
-use crate::choice::{Candidate, Pass};
+use crate::choice::Candidate;
 use crate::clients::wire::{Body, joined};
 use crate::clients::{Delivered, Keep, Request, Response, World};
 use crate::digest::digest_of;
@@ -35,7 +35,6 @@ pub struct Remote<A: Algorithm> {
     sites: Sites,
     world: World,
     algorithm: Arc<A>,
-    pass: Option<Pass>,
     choices: BTreeMap<usize, Candidate>,
     /// Every client's current state.
     states: Vec<StateVersion>,
@@ -65,7 +64,7 @@ impl<A: Algorithm> fmt::Debug for Remote<A> {
 
 impl<A: Algorithm> Remote<A> {
     /// All clients of the world at their sites, none of them sampled yet.
-    pub fn new(sites: Sites, world: World, algorithm: Arc<A>, pass: Option<Pass>) -> Self {
+    pub fn new(sites: Sites, world: World, algorithm: Arc<A>) -> Self {
         let first = algorithm.join(&world.w0);
         let clients = world.dataset.clients();
         let version = StateVersion {
@@ -74,7 +73,6 @@ impl<A: Algorithm> Remote<A> {
         };
         Self {
             sites,
-            pass,
             choices: BTreeMap::new(),
             states: vec![version; clients],
             saved: [vec![0; clients], vec![0; clients]],
@@ -198,7 +196,7 @@ impl<A: Algorithm> Remote<A> {
         let asked = ClientRequest {
             agreement: self.sites.agreement.clone(),
             client,
-            pass: self.pass,
+            pass: self.world.pass,
             choice: self.choices.get(&client).copied(),
             state: self.states[client],
             floor: self.saved[0][client],
