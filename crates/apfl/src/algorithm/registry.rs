@@ -74,9 +74,16 @@ impl AlgorithmSpec {
         }
     }
 
-    /// What the rest of a spec must know of it.
+    /// Returns what the rest of a spec must know of it.
     pub fn properties(&self) -> Properties {
-        self.ask().0
+        struct PropertiesOf;
+        impl AlgorithmVisitor for PropertiesOf {
+            type Out = Properties;
+            fn visit<A: Algorithm>(self, algorithm: A) -> Properties {
+                algorithm.properties()
+            }
+        }
+        self.clone().accept(PropertiesOf)
     }
 
     /// Whether the server weighs clients by itself.
@@ -91,28 +98,12 @@ impl AlgorithmSpec {
 
     /// Whether the personal model is a mixture of two models' outputs.
     pub fn mixes_outputs(&self) -> bool {
-        self.ask().1
+        self.properties().mixes_outputs
     }
 
     /// Its kind and what stands out, in a few words.
     pub fn describe(&self) -> String {
-        format!("{}{}", self.kind(), self.ask().2)
-    }
-
-    /// Properties, whether it mixes outputs, and details.
-    fn ask(&self) -> (Properties, bool, String) {
-        struct Ask;
-        impl AlgorithmVisitor for Ask {
-            type Out = (Properties, bool, String);
-            fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
-                (
-                    algorithm.properties(),
-                    algorithm.mixes_outputs(),
-                    algorithm.details(),
-                )
-            }
-        }
-        self.clone().accept(Ask)
+        format!("{}{}", self.kind(), self.properties().details)
     }
 }
 

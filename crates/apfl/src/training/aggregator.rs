@@ -3,6 +3,7 @@
 
 use super::{Setup, Weights};
 use crate::aggregation::{Aggregation, SplitUpdate};
+use crate::algorithm::extensions::aggregated;
 use crate::algorithm::{Algorithm, Sender};
 use crate::error::{Error, Result};
 use crate::params::Params;
@@ -36,7 +37,7 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
     ) -> Self {
         let private = (setup.protects() == Some(Level::Client)).then(|| {
             let clip = setup.privacy.as_ref().expect("it protects").settings.clip;
-            PrivateSum::new(clip, algorithm.aggregated(server).len())
+            PrivateSum::new(clip, aggregated(algorithm, server).len())
         });
         Self {
             private,
@@ -70,12 +71,12 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
             }
         };
         if forged {
-            let w = self.algorithm.aggregated(self.server);
+            let w = aggregated(self.algorithm, self.server);
             let attackers = &self.setup.attackers;
             attackers.forge(client, self.round, w, &mut update.model);
         }
         if let Some(sum) = &mut self.private {
-            let w = self.algorithm.aggregated(self.server);
+            let w = aggregated(self.algorithm, self.server);
             if update.model.len() != w.len() || !update.is_model_only() {
                 self.problem.get_or_insert(Error::Request(
                     "federation.privacy.level: found \"client\", but the algorithm's updates are more \
@@ -112,7 +113,7 @@ impl<'a, A: Algorithm> Aggregator<'a, A> {
         if let Some(sum) = self.private.take() {
             // One model that stands for all, also where there was nobody: its fold is itself.
             let budget = self.setup.privacy.as_ref().expect("it protects");
-            let w = self.algorithm.aggregated(self.server);
+            let w = aggregated(self.algorithm, self.server);
             let mut rng = self.setup.noise_stream(self.round);
             let w = sum.release(w, budget.noise, self.setup.expected_cohort(), &mut rng);
             let update = SplitUpdate::of_model(w).joined();

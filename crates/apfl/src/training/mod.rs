@@ -71,11 +71,9 @@ impl Training {
     /// The same with an algorithm that others have too. With [`Setup::pass`] it is one pass of
     /// a choice: rows are put aside, or choices that were made are told to the clients.
     pub(crate) fn of<A: Algorithm>(mut setup: Setup, mut algorithm: Arc<A>) -> Result<Self> {
-        if let Some((pass, choosing)) = setup.pass.zip(algorithm.choosing().cloned()) {
-            setup.world = setup.world.in_pass(&choosing, pass);
-            if let Some(in_pass) = algorithm.in_pass(pass) {
-                algorithm = Arc::new(in_pass);
-            }
+        if let Some((pass, choice)) = setup.pass.zip(algorithm.extensions().choice) {
+            setup.world = setup.world.in_pass(choice.choosing(), pass);
+            algorithm = Arc::new(choice.in_pass(pass));
         }
         let choices = setup.choices.candidates();
         let mut training = Self::on_engine(setup, algorithm)?;
@@ -340,9 +338,9 @@ pub(crate) fn at_site(
             let Self(setup, place, errand, payload) = self;
             let mut algorithm = fitted(algorithm, &setup)?;
             let mut world = setup.world;
-            if let Some((pass, choosing)) = errand.pass.zip(algorithm.choosing().cloned()) {
-                world = world.in_pass(&choosing, pass);
-                algorithm = algorithm.in_pass(pass).unwrap_or(algorithm);
+            if let Some((pass, choice)) = errand.pass.zip(algorithm.extensions().choice) {
+                world = world.in_pass(choice.choosing(), pass);
+                algorithm = choice.in_pass(pass);
             }
             let clients = Clients::new(world, Arc::new(algorithm), &MemoryHome::Ram)?;
             carry_out(&clients, place, errand, payload)

@@ -1,6 +1,5 @@
 //! The rounds of one algorithm on one engine.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,6 +8,7 @@ use super::aggregator::Aggregator;
 use super::{Recorded, RoundRecord, Setup, Waiting};
 use crate::aggregation::optimizer::Moments;
 use crate::algorithm::Algorithm;
+use crate::algorithm::extensions::{self, aggregated, aggregated_mut};
 use crate::choice::{Candidate, Choosing, HeldOut};
 use crate::clients::{Delivered, Keep};
 use crate::digest::{digest_of, digest_of_pieces, hex};
@@ -98,8 +98,8 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
     pub(super) fn new(setup: Arc<Setup>, algorithm: Arc<A>, engine: E) -> Result<Self> {
         let clients = setup.world.dataset.clients();
         let mut server = algorithm.start(&setup.world.w0, clients);
-        let moments = setup.server.start(algorithm.aggregated(&server).len());
-        if moments.is_some() && algorithm.aggregated_mut(&mut server).is_none() {
+        let moments = setup.server.start(aggregated(&*algorithm, &server).len());
+        if moments.is_some() && aggregated_mut(&*algorithm, &mut server).is_none() {
             return Err(Error::Request(format!(
                 "federation.server: found \"{}\", but the algorithm has no shared model that \
                  an optimizer could move; use mean",
@@ -128,9 +128,9 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
         let Some(moments) = &mut self.moments else {
             return algorithm.finish(server, fold);
         };
-        let before = algorithm.aggregated(server).to_vec();
+        let before = aggregated(algorithm, server).to_vec();
         algorithm.finish(server, fold);
-        if let Some(w) = algorithm.aggregated_mut(server) {
+        if let Some(w) = aggregated_mut(algorithm, server) {
             self.setup.server.step(moments, &before, w);
         }
     }
@@ -208,8 +208,10 @@ impl<A: Algorithm, E: Engine<A>> Typed<A, E> {
     fn score(&mut self, round: u64, clients: &[usize]) -> Result<Pool> {
         let mut shared = Pool::default();
         let algorithm = &*self.algorithm;
-        let one = || algorithm.shared(&self.server);
-        let model = algorithm.clusters(&self.server).unwrap_or_else(one);
+        let model = match algorithm.extensions().clusters {
+            Some(clusters) => clusters.models(&self.server),
+            None => algorithm.shared(&self.server),
+        };
         self.engine
             .score(round, model, clients, &mut |_, tallies| {
                 shared.add(&tallies)
@@ -368,9 +370,9 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()> {
         let sent = self.algorithm.broadcast(&self.server);
-        let shared = match self.algorithm.clusters(&self.server) {
-            Some(several) => Cow::Borrowed(several),
-            None => self.algorithm.output(&self.server),
+        let shared = match self.algorithm.extensions().clusters {
+            Some(clusters) => clusters.models(&self.server).to_vec(),
+            None => self.output(),
         };
         // The round after the last: its rate, with a random stream of its own.
         let round = self.round + 1;
@@ -394,7 +396,7 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
     }
 
     fn choosing(&self) -> Option<&Choosing> {
-        self.algorithm.choosing()
+        extensions::choosing(&*self.algorithm)
     }
 
     fn shared(&self) -> Params {
@@ -402,11 +404,14 @@ impl<A: Algorithm, E: Engine<A>> Rounds for Typed<A, E> {
     }
 
     fn output(&self) -> Params {
-        self.algorithm.output(&self.server).into_owned()
+        match self.algorithm.extensions().final_models {
+            Some(models) => models.shared(&self.server),
+            None => self.shared(),
+        }
     }
 
     fn mixes_outputs(&self) -> bool {
-        self.algorithm.mixes_outputs()
+        self.algorithm.properties().mixes_outputs
     }
 
     fn server_bytes(&self) -> (Vec<Field>, Vec<u8>) {

@@ -74,8 +74,9 @@ pub fn serve<A: Algorithm>(
 /// World and algorithm of a pass of a choice; as they are where there is none.
 fn in_pass<A: Algorithm>(world: &World, algorithm: &Arc<A>, pass: Option<Pass>) -> (World, Arc<A>) {
     let of_pass = pass.and_then(|pass| {
-        let world = world.clone().in_pass(algorithm.choosing()?, pass);
-        Some((world, Arc::new(algorithm.in_pass(pass)?)))
+        let choice = algorithm.extensions().choice?;
+        let world = world.clone().in_pass(choice.choosing(), pass);
+        Some((world, Arc::new(choice.in_pass(pass))))
     });
     of_pass.unwrap_or_else(|| (world.clone(), algorithm.clone()))
 }

@@ -3,6 +3,7 @@
 //! stands against those that lie is a rule of aggregation.
 
 use super::*;
+use crate::algorithm::extensions::{choosing, update_len};
 use crate::engine::message::ReplyTail;
 use crate::metrics::{Finals, Tally};
 use crate::pack::View;
@@ -30,7 +31,7 @@ impl<A: Algorithm> Remote<A> {
         let read = |tail: ReplyTail| tail.reply(body).map_err(|_| "its update cannot be read");
         let reply: Option<Reply<A::Update>> = reply.map(read).transpose()?;
         if let Some(reply) = &reply {
-            let len = self.algorithm.sends(sent, self.world.w0.len());
+            let len = update_len(&*self.algorithm, sent, self.world.w0.len());
             let (mut fits, mut finite) = (true, true);
             reply.update.visit(&mut |_, array| match array {
                 View::F32(a) => {
@@ -80,7 +81,7 @@ impl<A: Algorithm> Remote<A> {
 
     /// How many models a client chooses from.
     fn candidates(&self) -> usize {
-        (self.algorithm.choosing()).map_or(0, |choosing| choosing.list().len())
+        choosing(&*self.algorithm).map_or(0, |choosing| choosing.list().len())
     }
 
     /// Final scores.
