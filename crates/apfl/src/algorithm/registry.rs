@@ -1,8 +1,10 @@
 //! The registry of algorithms: what follows from the list in `mod.rs`.
 
+use toml::Table;
+
 use super::{Algorithm, AlgorithmSpec, Apfl, Properties};
 use crate::choice::Choosing;
-use crate::settings::{Kind, Section};
+use crate::settings::{Kind, Problems, Section};
 
 /// One kind of algorithm: what reads `[algorithm]`, and what is shown.
 pub type AlgorithmKind = Kind<fn(&mut Section<'_>) -> AlgorithmSpec>;
@@ -53,6 +55,14 @@ impl AlgorithmSpec {
     pub fn read(s: &mut Section<'_>) -> Self {
         let kind = s.pick("kind", Self::KINDS);
         (kind.read)(s)
+    }
+
+    /// Returns one algorithm of every kind, with the default settings.
+    pub fn defaults() -> impl Iterator<Item = Self> {
+        Self::KINDS.iter().map(|kind| {
+            let mut problems = Problems::default();
+            (kind.read)(&mut Section::new("algorithm", Table::new(), &mut problems))
+        })
     }
 
     /// APFL's settings, where it is APFL in any form.
