@@ -5,6 +5,7 @@
 use super::extensions::{Extensions, ModelChoice};
 use super::{AfterRound, Algorithm, Models, OneModel, Properties, Sender};
 use crate::choice::{Candidate, Choosing, Pass};
+use crate::model::Layout;
 use crate::pack::ModelOnly;
 use crate::params::{Mean, Params, project_onto_simplex};
 use crate::settings::{Section, shown};
@@ -140,6 +141,11 @@ impl<A: OneModel> Algorithm for Agnostic<A> {
 
     fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a> {
         OneModel::models(&self.inner, inner(after), site)
+    }
+
+    fn for_run(self, layout: &Layout, seed: u64) -> Result<Self, String> {
+        let inner = OneModel::for_run(self.inner, layout, seed)?;
+        Ok(Self { inner, ..self })
     }
 
     fn mixing(&self, local: &A::Memory) -> Option<f32> {

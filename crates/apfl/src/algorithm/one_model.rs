@@ -2,6 +2,7 @@
 //! comes back.
 
 use super::{AfterRound, Algorithm, Extensions, Models, Properties, Sender};
+use crate::model::Layout;
 use crate::pack::{ModelOnly, Pack};
 use crate::params::{Mean, Params};
 use crate::site::Site;
@@ -64,6 +65,11 @@ pub trait OneModel: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Ends a round, where `mean` is the mean of the clients' models. By default w ← mean.
     fn finish(&self, w: &mut Params, mean: Params) {
         *w = mean;
+    }
+
+    /// See [`Algorithm::for_run`].
+    fn for_run(self, _layout: &Layout, _seed: u64) -> Result<Self, String> {
+        Ok(self)
     }
 
     /// See [`Algorithm::mixing`].
@@ -131,6 +137,10 @@ impl<T: OneModel> Algorithm for T {
 
     fn models<'a>(&self, after: AfterRound<'a, T>, site: &mut Site<'_>) -> Models<'a> {
         OneModel::models(self, after, site)
+    }
+
+    fn for_run(self, layout: &Layout, seed: u64) -> Result<T, String> {
+        OneModel::for_run(self, layout, seed)
     }
 
     fn mixing(&self, local: &T::Memory) -> Option<f32> {
