@@ -1,5 +1,6 @@
 //! The kinds a spec may name, as a person sees them: in the template and in the help.
 
+use apfl::algorithm::AlgorithmSpec;
 use apfl::settings::Kind;
 use apfl::spec::{Registry, registries};
 
@@ -85,47 +86,19 @@ pub fn written(placeholder: &str) -> String {
     blocks.join(if apart { "\n" } else { "" })
 }
 
-/// What the rows of a result are: (algorithms, shared, localized, personal).
-const ROWS: [(&str, &str, &str, &str); 10] = [
-    ("apfl", "w", "wᵢ after the local steps", "αᵢvᵢ + (1−αᵢ)wᵢ"),
-    (
-        "fedavg scaffold fedprox",
-        "w",
-        "wᵢ after the local steps",
-        "the same",
-    ),
-    (
-        "perfedavg",
-        "w",
-        "wᵢ after the local steps",
-        "one step of rate α from wᵢ",
-    ),
-    ("pfedme", "w", "wᵢ after the local steps", "θᵢ"),
-    ("local", "w⁰ for ever", "vᵢ", "the same"),
-    ("ditto", "w", "wᵢ after the local steps", "vᵢ"),
-    (
-        "fedper fedrep",
-        "the mean base with w⁰'s head",
-        "base and head of one's own",
-        "the same",
-    ),
-    (
-        "lgfedavg",
-        "the mean head on w⁰'s base",
-        "base of one's own and head",
-        "the same",
-    ),
-    ("l2gd", "x̄, the mean of all", "xᵢ", "the same"),
-    ("mapper", "w", "wᵢ after its one step", "λᵢvᵢ + (1−λᵢ)wᵢ"),
-];
-
-/// HypCluster's, which has no one shared model.
-const CLUSTERS: (&str, &str, &str, &str) = (
-    "hypcluster",
-    "the model of the client's cluster",
-    "it after the local steps",
-    "the same",
-);
+/// What the shared, the localized and the personal model are: algorithms whose are the same
+/// stand together.
+fn rows() -> Vec<(String, [&'static str; 3])> {
+    let mut rows: Vec<(String, [&str; 3])> = Vec::new();
+    for algorithm in AlgorithmSpec::defaults() {
+        let models = algorithm.properties().models;
+        match rows.iter_mut().find(|row| row.1 == models) {
+            Some((kinds, _)) => *kinds += &format!(" {}", algorithm.kind()),
+            None => rows.push((algorithm.kind().into(), models)),
+        }
+    }
+    rows
+}
 
 /// Those whose settings the help has too: what one compares by.
 const WITH_SETTINGS: [&str; 2] = ["algorithm", "federation.server"];
@@ -146,26 +119,8 @@ pub fn help() -> String {
         }
     }
     text += "\nWhat shared · localized · personal are:\n\n";
-    for (kinds, shared, localized, personal) in ROWS.iter().chain([&CLUSTERS]) {
-        text += &format!("    {kinds}\n        {shared} · {localized} · {personal}\n");
+    for (kinds, models) in rows() {
+        text += &format!("    {kinds}\n        {}\n", models.join(" · "));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An algorithm whose rows nobody explains would be a riddle.
-    #[test]
-    fn every_algorithms_rows_are_explained_once() {
-        let rows = ROWS.iter().chain([&CLUSTERS]);
-        let mut explained: Vec<&str> = rows.flat_map(|row| row.0.split(' ')).collect();
-        explained.sort_unstable();
-        let registries = registries();
-        let algorithms = registries.iter().find(|r| r.table == "algorithm").unwrap();
-        let mut there: Vec<&str> = algorithms.kinds.iter().map(|kind| kind.name).collect();
-        there.sort_unstable();
-        assert_eq!(explained, there);
-    }
 }

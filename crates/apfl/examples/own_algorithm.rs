@@ -1,69 +1,91 @@
-//! An algorithm of your own, in one file: federated averaging whose server keeps
-//! momentum (FedAvgM: Hsu, Qi and Brown 2019, arXiv:1909.06335), compared with FedAvg.
+//! Two algorithms of your own, in one file, compared with FedAvg.
 //!
 //! ```text
 //! cargo run --release -p apfl --example own_algorithm
 //! ```
 //!
-//! This file is the whole recipe: say what the server and a client remember and what
-//! travels between them, then what happens in a round. The library does the rest:
-//! threads, random numbers, scores, fingerprints. To make it a `kind` of the spec, move
-//! the file to `src/algorithm/`, give it a `KIND` such as those there have (name, help,
-//! settings, examples, reader) and the list in `src/algorithm/mod.rs` a line: it is then in
-//! `apfl init`, in the help, in `apfl bench`, and in every test over `every_algorithm()`.
+//! Where the server is one model and takes the mean of its clients', an algorithm is a
+//! [`OneModel`]: it says what a client keeps and what it does in a round. An algorithm whose
+//! server keeps more implements [`Algorithm`]: it also says what the server keeps and what
+//! travels. The library does the rest: threads, random numbers, scores, fingerprints. To make an
+//! algorithm a `kind` of the spec, move its file to `src/algorithm/`, give it a `KIND` such as
+//! those there have (name, help, settings, examples, reader) and the list in
+//! `src/algorithm/mod.rs` a line: it is then in `apfl init`, in the help, in `apfl bench`, and in
+//! every test over `every_algorithm()`.
 
-use apfl::algorithm::{Algorithm, FedAvg, Sender};
+use apfl::algorithm::{AfterRound, Algorithm, FedAvg, Models, OneModel, Sender};
 use apfl::error::Result;
-use apfl::pack::{Arrays, ModelOnly, Pack, PackError, View};
-use apfl::params::{Mean, Params, axpy};
-use apfl::site::{Predictor, Site};
+use apfl::pack::{ModelOnly, OwnModel};
+use apfl::params::{Mean, Params, axpy, mix};
+use apfl::site::{Sgd, Site};
 use apfl::spec::Spec;
 use apfl::training::{Setup, Training};
 
-/// The settings: β, how much of the last move is repeated. With β = 0 this is FedAvg.
+/// FedAvg whose clients serve a moving mean of their models. With β = 1 this is FedAvg.
+#[derive(Clone, Copy, Debug)]
+pub struct MovingMean {
+    /// β, the share of the latest model.
+    pub share: f32,
+}
+
+impl OneModel for MovingMean {
+    type Memory = OwnModel; // kept by a client: vᵢ
+
+    /// The state of a client before its first round.
+    fn join(&self, w0: &[f32]) -> OwnModel {
+        OwnModel { v: w0.to_vec() }
+    }
+
+    /// wᵢ ← w;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times;   vᵢ ← βwᵢ + (1−β)vᵢ
+    fn local_round(&self, sent: &[f32], own: &mut OwnModel, site: &mut Site<'_>) -> Params {
+        let mut w = sent.to_vec();
+        Sgd::round(&mut w, site);
+        let before = own.v.clone();
+        mix(&mut own.v, self.share, &w, &before);
+        w
+    }
+
+    /// The client serves vᵢ.
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        Models::two(&after.update.model, &after.local.v)
+    }
+}
+
+/// Federated averaging whose server keeps momentum (FedAvgM: Hsu, Qi and Brown 2019,
+/// arXiv:1909.06335). With β = 0 this is FedAvg.
 #[derive(Clone, Copy, Debug)]
 pub struct Momentum {
-    /// β
+    /// β, how much of the last move is repeated.
     pub beta: f32,
 }
 
-/// What the server remembers: w, and its last move d.
+/// State of the server: w, and its last move d.
 #[derive(Debug)]
-pub struct Memory {
+pub struct Server {
     /// The shared model.
     pub w: Params,
     /// How it moved in the last round.
     pub d: Params,
 }
 
-/// `Pack` names the arrays of a value, so that it can be hashed, stored and sent.
-impl Pack for Memory {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("w", View::F32(&self.w));
-        see("d", View::F32(&self.d));
-    }
-    fn unpack(arrays: &mut Arrays) -> std::result::Result<Self, PackError> {
-        let w = arrays.f32("w")?;
-        let d = arrays.f32_of("d", w.len())?;
-        Ok(Self { w, d })
-    }
-}
+// Names the arrays, so that they can be hashed, stored and sent; d is as long as w.
+apfl::pack!(Server { w, d like w });
 
 impl Algorithm for Momentum {
-    type Server = Memory; // remembered by the server
+    type Server = Server; // kept by the server
     type Broadcast = ModelOnly; // travels down: w alone, d is the server's business
-    type Memory = (); // remembered by a client: nothing
+    type Memory = (); // kept by a client: nothing
     type Update = ModelOnly; // travels back: wᵢ
     type Fold = Mean; // the sum of the updates so far, in f64
 
-    fn start(&self, w0: &[f32], _clients: usize) -> Memory {
-        Memory {
+    fn start(&self, w0: &[f32], _clients: usize) -> Server {
+        Server {
             w: w0.to_vec(),
             d: vec![0.0; w0.len()],
         }
     }
 
-    fn broadcast(&self, server: &Memory) -> ModelOnly {
+    fn broadcast(&self, server: &Server) -> ModelOnly {
         ModelOnly {
             model: server.w.clone(),
         }
@@ -84,12 +106,12 @@ impl Algorithm for Momentum {
     }
 
     /// Updates arrive one by one, always in the order of the clients.
-    fn fold(&self, _: &Memory, fold: &mut Mean, from: Sender, update: ModelOnly) {
+    fn fold(&self, _: &Server, fold: &mut Mean, from: Sender, update: ModelOnly) {
         fold.add(from.weight, &update.model);
     }
 
     /// w⁺ ← mean wᵢ + β·d;   d ← w⁺ − w
-    fn finish(&self, server: &mut Memory, fold: Mean) {
+    fn finish(&self, server: &mut Server, fold: Mean) {
         let Some(mut next) = fold.value() else {
             return;
         };
@@ -99,18 +121,13 @@ impl Algorithm for Momentum {
         server.w = next;
     }
 
-    // The three models of the paper, of which every algorithm has all.
-
-    fn shared<'a>(&self, server: &'a Memory) -> &'a [f32] {
+    fn shared<'a>(&self, server: &'a Server) -> &'a [f32] {
         &server.w
     }
 
-    fn localized<'a>(&self, _: &'a (), update: &'a ModelOnly) -> &'a [f32] {
-        &update.model
-    }
-
-    fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
-        Predictor::At(&update.model)
+    /// The client's localized, personal and local model are all wᵢ.
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        Models::one(&after.update.model)
     }
 }
 
@@ -143,6 +160,10 @@ pub fn main() -> Result<()> {
         (
             "momentum 0.5",
             Training::with_algorithm(setup()?, Momentum { beta: 0.5 })?,
+        ),
+        (
+            "moving mean 0.5",
+            Training::with_algorithm(setup()?, MovingMean { share: 0.5 })?,
         ),
         (
             "momentum 0.9",

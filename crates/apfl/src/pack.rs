@@ -175,22 +175,9 @@ impl Arrays {
         }
     }
 
-    /// Takes an `f32` array of a given length.
-    pub fn f32_of(&mut self, name: &str, len: usize) -> Result<Params, PackError> {
-        let a = self.f32(name)?;
-        if a.len() == len {
-            Ok(a)
-        } else {
-            Err(wrong(
-                name,
-                format!("has {} values, {len} expected", a.len()),
-            ))
-        }
-    }
-
     /// Takes a single `f32`.
     pub fn scalar(&mut self, name: &str) -> Result<f32, PackError> {
-        Ok(self.f32_of(name, 1)?[0])
+        f32::unpack_as(name, self)
     }
 
     /// Takes an `f64` array.
@@ -198,19 +185,6 @@ impl Arrays {
         match self.take(name)? {
             Array::F64(a) => Ok(a),
             _ => Err(wrong(name, "is not of type f64".into())),
-        }
-    }
-
-    /// Takes an `f64` array of a given length.
-    pub fn f64_of(&mut self, name: &str, len: usize) -> Result<Vec<f64>, PackError> {
-        let a = self.f64(name)?;
-        if a.len() == len {
-            Ok(a)
-        } else {
-            Err(wrong(
-                name,
-                format!("has {} values, {len} expected", a.len()),
-            ))
         }
     }
 
@@ -224,10 +198,7 @@ impl Arrays {
 
     /// Takes a single `u64`.
     pub fn count(&mut self, name: &str) -> Result<u64, PackError> {
-        match self.u64(name)?[..] {
-            [count] => Ok(count),
-            ref a => Err(wrong(name, format!("has {} values, 1 expected", a.len()))),
-        }
+        u64::unpack_as(name, self)
     }
 }
 
@@ -302,6 +273,106 @@ impl Pack for () {
     }
 }
 
+/// A field of a packed struct: one array under the field's name, or the arrays of a packed
+/// value under their own names.
+pub trait PackField: Sized {
+    /// Shows its arrays.
+    fn visit_as(&self, name: &str, see: &mut dyn FnMut(&str, View<'_>));
+
+    /// The field of those arrays.
+    fn unpack_as(name: &str, arrays: &mut Arrays) -> Result<Self, PackError>;
+}
+
+impl<T: Pack> PackField for T {
+    fn visit_as(&self, _: &str, see: &mut dyn FnMut(&str, View<'_>)) {
+        self.visit(see);
+    }
+    fn unpack_as(_: &str, arrays: &mut Arrays) -> Result<Self, PackError> {
+        Self::unpack(arrays)
+    }
+}
+
+/// Arrays of numbers, and single numbers as arrays of one.
+macro_rules! pack_fields {
+    ($($number:ident: $view:ident, $take:ident;)+) => {$(
+        impl PackField for Vec<$number> {
+            fn visit_as(&self, name: &str, see: &mut dyn FnMut(&str, View<'_>)) {
+                see(name, View::$view(self));
+            }
+            fn unpack_as(name: &str, arrays: &mut Arrays) -> Result<Self, PackError> {
+                arrays.$take(name)
+            }
+        }
+
+        impl PackField for $number {
+            fn visit_as(&self, name: &str, see: &mut dyn FnMut(&str, View<'_>)) {
+                see(name, View::$view(std::slice::from_ref(self)));
+            }
+            fn unpack_as(name: &str, arrays: &mut Arrays) -> Result<Self, PackError> {
+                let all = arrays.$take(name)?;
+                same_length(name, all.len(), 1)?;
+                Ok(all[0])
+            }
+        }
+    )+};
+}
+
+pack_fields! {
+    f32: F32, f32;
+    f64: F64, f64;
+    u64: U64, u64;
+}
+
+/// An error where an array has another length than it must have.
+pub fn same_length(name: &str, found: usize, expected: usize) -> Result<(), PackError> {
+    if found == expected {
+        return Ok(());
+    }
+    let problem = format!("has {found} values, {expected} expected");
+    Err(wrong(name, problem))
+}
+
+/// Implements [`Pack`](crate::pack::Pack) for a struct whose fields are numbers, vectors of
+/// numbers or packed values. The list names every field once, in the order in which they are
+/// shown; `like` asks for the length of another field.
+///
+/// ```
+/// use apfl::pack::Pack;
+///
+/// struct Server {
+///     w: Vec<f32>,
+///     moved: Vec<f32>,
+///     round: u64,
+/// }
+/// apfl::pack!(Server { w, moved like w, round });
+///
+/// let server = Server { w: vec![0.5, 1.0], moved: vec![0.0, 0.25], round: 3 };
+/// let again = Server::unpack(&mut server.pack())?;
+/// assert_eq!((again.moved, again.round), (server.moved, 3));
+/// # Ok::<(), apfl::pack::PackError>(())
+/// ```
+#[macro_export]
+macro_rules! pack {
+    ($type:ident { $($field:ident $(like $($other:ident).+)?),+ $(,)? }) => {
+        impl $crate::pack::Pack for $type {
+            fn visit(&self, see: &mut dyn FnMut(&str, $crate::pack::View<'_>)) {
+                $($crate::pack::PackField::visit_as(&self.$field, stringify!($field), see);)+
+            }
+            fn unpack(
+                arrays: &mut $crate::pack::Arrays,
+            ) -> ::std::result::Result<Self, $crate::pack::PackError> {
+                $(let $field = $crate::pack::PackField::unpack_as(stringify!($field), arrays)?;)+
+                let value = Self { $($field),+ };
+                $($(
+                    let expected = value.$($other).+.len();
+                    $crate::pack::same_length(stringify!($field), value.$field.len(), expected)?;
+                )?)+
+                Ok(value)
+            }
+        }
+    };
+}
+
 /// One model, under the name `model`: the array that aggregation rules act on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelOnly {
@@ -309,16 +380,17 @@ pub struct ModelOnly {
     pub model: Params,
 }
 
-impl Pack for ModelOnly {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("model", View::F32(&self.model));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            model: arrays.f32("model")?,
-        })
-    }
+pack!(ModelOnly { model });
+
+/// One model of a client's own, under the name `v`: the state of a client that keeps nothing
+/// else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnModel {
+    /// vᵢ
+    pub v: Params,
 }
+
+pack!(OwnModel { v });
 
 #[cfg(test)]
 mod tests {

@@ -37,7 +37,7 @@ fn three_rounds_by_hand() {
     assert_eq!(hand.shared()[1], 1.1875);
     // Where the whole cohort weighs nothing, w stays.
     hand.server.q = vec![1.0, 0.0];
-    hand.server.inner.model = vec![0.0, 0.0];
+    hand.server.model = vec![0.0, 0.0];
     hand.step_with(&[1]);
     assert_eq!(
         (&hand.server.q[..], hand.shared()[1]),
@@ -55,7 +55,7 @@ fn the_loss_that_is_sent_is_the_objective() {
         step: 1.0 / 32.0,
     };
     let mut hand = Hand::new(algorithm, small.setup(full(1, 0.5), 1, 1.0, false));
-    hand.server.inner.model = vec![0.0, 1.0];
+    hand.server.model = vec![0.0, 1.0];
     hand.step_with(&[0]);
     let moved = 5.5 / 16.0;
     assert_eq!(hand.server.q, [0.5 + moved / 2.0, 0.5 - moved / 2.0]);

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use apfl::algorithm::{Algorithm, FedAvg, Sender};
-use apfl::pack::ModelOnly;
-use apfl::params::Mean;
-use apfl::site::{Predictor, Site};
+use apfl::Params;
+use apfl::algorithm::{FedAvg, OneModel};
+use apfl::site::Site;
 use apfl::spec::Spec;
 use apfl::store::Checkpoints;
 use apfl::training::{Setup, Training};
@@ -18,39 +17,15 @@ struct Fragile {
     armed: Arc<AtomicBool>,
 }
 
-impl Algorithm for Fragile {
-    type Server = ModelOnly;
-    type Broadcast = ModelOnly;
+impl OneModel for Fragile {
     type Memory = ();
-    type Update = ModelOnly;
-    type Fold = Mean;
 
-    fn start(&self, w0: &[f32], clients: usize) -> ModelOnly {
-        FedAvg.start(w0, clients)
-    }
-    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
-        FedAvg.broadcast(server)
-    }
     fn join(&self, _: &[f32]) {}
-    fn local_round(&self, sent: &ModelOnly, local: &mut (), site: &mut Site<'_>) -> ModelOnly {
+
+    fn local_round(&self, sent: &[f32], local: &mut (), site: &mut Site<'_>) -> Params {
         let due = site.steps_before() >= 5 * site.steps() && site.examples() == self.examples;
         assert!(!(due && self.armed.load(Ordering::Relaxed)), "out of ideas");
         FedAvg.local_round(sent, local, site)
-    }
-    fn fold(&self, server: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
-        FedAvg.fold(server, fold, from, update);
-    }
-    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
-        FedAvg.finish(server, fold);
-    }
-    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
-        &server.model
-    }
-    fn localized<'a>(&self, _: &'a (), update: &'a ModelOnly) -> &'a [f32] {
-        &update.model
-    }
-    fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
-        Predictor::At(&update.model)
     }
 }
 

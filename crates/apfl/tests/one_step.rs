@@ -6,7 +6,7 @@
 //! tests ask for equality.
 
 use apfl::algorithm::apfl::{Memory, Mixing};
-use apfl::algorithm::{Algorithm, Apfl, FedAvg, LocalOnly, Sender};
+use apfl::algorithm::{AfterRound, Algorithm, Apfl, FedAvg, LocalOnly, Sender};
 use apfl::data::{Examples, Features, Targets};
 use apfl::model::Loss;
 use apfl::model::mlp::Mlp;
@@ -115,8 +115,14 @@ fn apfl_with_fixed_mixing() {
     let apfl = Apfl::paper(Mixing::Fixed(0.5));
     let mut memory = apfl.join(&[0.0, 0.0]);
     let (update, personal) = at_client(A, 1, 2, 0.25, |site| {
-        let update = apfl.local_round(&model(0.0, 0.0), &mut memory, site);
-        let personal = match apfl.personal(&memory, &update, site) {
+        let sent = model(0.0, 0.0);
+        let update = apfl.local_round(&sent, &mut memory, site);
+        let after = AfterRound {
+            local: &memory,
+            sent: &sent,
+            update: &update,
+        };
+        let personal = match apfl.models(after, site).personal {
             Predictor::Own(params) => params,
             other => panic!("v̄ is made for the occasion, found {other:?}"),
         };

@@ -1,13 +1,15 @@
-//! The example of an algorithm in one file does what it says.
+//! The example of own algorithms in one file does what it says.
 
 use apfl::algorithm::{Algorithm, FedAvg, Sender};
 use apfl::pack::{ModelOnly, Pack};
 use apfl::training::Training;
 
+use crate::small::{Hand, full, quadratics};
+
 #[path = "../examples/own_algorithm.rs"]
 mod example;
 
-use example::{Memory, Momentum};
+use example::{Momentum, MovingMean, Server};
 
 #[test]
 fn it_runs() {
@@ -47,8 +49,26 @@ fn two_rounds_by_hand() {
         assert_eq!((server.w[0], server.d[0]), expected);
     }
     assert_eq!(momentum.broadcast(&server).model, [4.0]);
-    let again = Memory::unpack(&mut server.pack()).unwrap();
+    let again = Server::unpack(&mut server.pack()).unwrap();
     assert_eq!((again.w, again.d), (vec![4.0], vec![2.0]));
+}
+
+/// β = ½ on one client with target 4 (∇ = b − 4), η = ½, τ = 1: w = 2, 3 and v = 1, 2. With
+/// β = 1 the client serves its localized model.
+#[test]
+fn a_moving_mean_by_hand() {
+    let small = quadratics(&[&[4.0]], 0.0);
+    let served = |share| {
+        let setup = small.setup(full(1, 0.5), 2, 1.0, false);
+        let mut hand = Hand::new(MovingMean { share }, setup);
+        let seen = [hand.step(), hand.step()];
+        seen.map(|mut seen| {
+            let seen = seen.remove(0);
+            (seen.localized[1], seen.personal.unwrap()[1])
+        })
+    };
+    assert_eq!(served(0.5), [(2.0, 1.0), (3.0, 2.0)]);
+    assert_eq!(served(1.0), [(2.0, 2.0), (3.0, 3.0)]);
 }
 
 #[test]

@@ -2,10 +2,12 @@
 //! (2019). With APFL as the inner algorithm it is the paper's "adaptive personalized
 //! agnostic federated learning".
 
-use super::{Algorithm, Properties, Sender};
+use super::extensions::{Extensions, ModelChoice};
+use super::{AfterRound, Algorithm, Models, OneModel, Properties, Sender};
 use crate::choice::{Candidate, Choosing, Pass};
-use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
-use crate::params::project_onto_simplex;
+use crate::model::Layout;
+use crate::pack::ModelOnly;
+use crate::params::{Mean, Params, project_onto_simplex};
 use crate::settings::{Section, shown};
 use crate::site::{Predictor, Site};
 
@@ -22,50 +24,28 @@ pub struct Agnostic<A> {
     pub step: f64,
 }
 
-/// What the server remembers.
+/// State of the server.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Server<S> {
-    /// The inner algorithm's.
-    pub inner: S,
+pub struct Server {
+    /// w
+    pub model: Params,
     /// q, a weight for every client; it never leaves the server.
     pub q: Vec<f64>,
 }
 
-/// What travels back.
+crate::pack!(Server { model, q });
+
+/// What a client sends back.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Update<U> {
+pub struct Update {
     /// The inner algorithm's.
-    pub inner: U,
+    pub inner: ModelOnly,
     /// ℓᵢ = fᵢ(w): the objective of the received w over all training examples, ℓ2 term
     /// included.
     pub loss: f64,
 }
 
-impl<S: Pack> Pack for Server<S> {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        self.inner.visit(see);
-        see("q", View::F64(&self.q));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            inner: S::unpack(arrays)?,
-            q: arrays.f64("q")?,
-        })
-    }
-}
-
-impl<U: Pack> Pack for Update<U> {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        self.inner.visit(see);
-        see("loss", View::F64(&[self.loss]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            inner: U::unpack(arrays)?,
-            loss: arrays.f64_of("loss", 1)?[0],
-        })
-    }
-}
+crate::pack!(Update { inner, loss });
 
 /// Its line in the settings of an algorithm that can be made agnostic.
 pub(super) const KEY: (&str, &str) = (
@@ -97,143 +77,128 @@ pub fn read(s: &mut Section<'_>) -> Option<f64> {
     step
 }
 
-impl<A: Algorithm<Broadcast = ModelOnly>> Algorithm for Agnostic<A> {
-    type Server = Server<A::Server>;
+impl<A: OneModel> Algorithm for Agnostic<A> {
+    type Server = Server;
     type Broadcast = ModelOnly;
     type Memory = A::Memory;
-    type Update = Update<A::Update>;
+    type Update = Update;
     /// All updates of the cohort: the weights are known only when the last has come.
-    type Fold = Vec<(Sender, Self::Update)>;
+    type Fold = Vec<(Sender, Update)>;
 
     /// qᵢ⁰ = 1/n
-    fn start(&self, w0: &[f32], clients: usize) -> Self::Server {
+    fn start(&self, w0: &[f32], clients: usize) -> Server {
         Server {
-            inner: self.inner.start(w0, clients),
+            model: w0.to_vec(),
             q: vec![1.0 / clients as f64; clients],
         }
     }
 
-    fn broadcast(&self, server: &Self::Server) -> ModelOnly {
-        self.inner.broadcast(&server.inner)
-    }
-
-    fn join(&self, w0: &[f32]) -> A::Memory {
-        self.inner.join(w0)
-    }
-
-    fn local_round(
-        &self,
-        sent: &ModelOnly,
-        local: &mut A::Memory,
-        site: &mut Site<'_>,
-    ) -> Self::Update {
-        let loss = site.objective(&sent.model);
-        Update {
-            inner: self.inner.local_round(sent, local, site),
-            loss,
+    fn broadcast(&self, server: &Server) -> ModelOnly {
+        ModelOnly {
+            model: server.model.clone(),
         }
     }
 
-    fn fold(&self, _: &Self::Server, fold: &mut Self::Fold, from: Sender, update: Self::Update) {
+    fn join(&self, w0: &[f32]) -> A::Memory {
+        OneModel::join(&self.inner, w0)
+    }
+
+    fn local_round(&self, sent: &ModelOnly, local: &mut A::Memory, site: &mut Site<'_>) -> Update {
+        let loss = site.objective(&sent.model);
+        let inner = Algorithm::local_round(&self.inner, sent, local, site);
+        Update { inner, loss }
+    }
+
+    fn fold(&self, _: &Server, fold: &mut Self::Fold, from: Sender, update: Update) {
         fold.push((from, update));
     }
 
     /// q ← Π_Δ(q + γ_q (n/K) ℓ on U);   w ← Σ_U qᵢwᵢ / Σ_U qᵢ
     ///
     /// Where every client of U has qᵢ = 0, w stays.
-    fn finish(&self, server: &mut Self::Server, fold: Self::Fold) {
-        let Server { inner, q } = server;
+    fn finish(&self, Server { model, q }: &mut Server, fold: Self::Fold) {
         let share = q.len() as f64 / fold.len() as f64;
         for (from, update) in &fold {
             q[from.client] += self.step * share * update.loss;
         }
         project_onto_simplex(q);
-        let mut weighted = A::Fold::default();
-        for (Sender { client, .. }, update) in fold {
-            let weight = q[client];
-            let from = Sender { client, weight };
-            self.inner.fold(inner, &mut weighted, from, update.inner);
+        let mut weighted = Mean::default();
+        for (from, update) in &fold {
+            weighted.add(q[from.client], &update.inner.model);
         }
-        self.inner.finish(inner, weighted);
-    }
-
-    fn shared<'a>(&self, server: &'a Self::Server) -> &'a [f32] {
-        self.inner.shared(&server.inner)
-    }
-
-    fn aggregated_mut<'a>(&self, server: &'a mut Self::Server) -> Option<&'a mut [f32]> {
-        self.inner.aggregated_mut(&mut server.inner)
-    }
-
-    fn localized<'a>(&self, local: &'a A::Memory, update: &'a Self::Update) -> &'a [f32] {
-        self.inner.localized(local, &update.inner)
-    }
-
-    fn personal<'a>(
-        &self,
-        local: &'a A::Memory,
-        update: &'a Self::Update,
-        site: &mut Site<'_>,
-    ) -> Predictor<'a> {
-        self.inner.personal(local, &update.inner, site)
-    }
-
-    fn serves<'a>(
-        &self,
-        local: &'a A::Memory,
-        sent: &'a ModelOnly,
-        update: &'a Self::Update,
-        site: &mut Site<'_>,
-    ) -> Predictor<'a> {
-        self.inner.serves(local, sent, &update.inner, site)
-    }
-
-    fn choosing(&self) -> Option<&Choosing> {
-        self.inner.choosing()
-    }
-
-    fn in_pass(&self, pass: Pass) -> Option<Self> {
-        let step = self.step;
-        self.inner.in_pass(pass).map(|inner| Self { inner, step })
-    }
-
-    fn candidates<'a>(
-        &self,
-        local: &'a A::Memory,
-        sent: &'a ModelOnly,
-        update: &'a Self::Update,
-    ) -> Vec<(Candidate, Predictor<'a>)> {
-        self.inner.candidates(local, sent, &update.inner)
-    }
-
-    fn alone<'a>(&self, local: &'a A::Memory) -> Option<&'a [f32]> {
-        self.inner.alone(local)
-    }
-
-    fn own<'a>(&self, local: &'a A::Memory, update: &'a Self::Update) -> &'a [f32] {
-        self.inner.own(local, &update.inner)
-    }
-
-    fn problem(&self) -> Option<String> {
-        self.inner.problem()
-    }
-
-    fn properties(&self) -> Properties {
-        Properties {
-            weighs_clients: true,
-            ..self.inner.properties()
+        if let Some(mean) = weighted.value() {
+            OneModel::finish(&self.inner, model, mean);
         }
     }
 
-    fn details(&self) -> String {
-        format!("{}, agnostic", self.inner.details())
+    fn shared<'a>(&self, server: &'a Server) -> &'a [f32] {
+        &server.model
     }
 
-    fn mixes_outputs(&self) -> bool {
-        self.inner.mixes_outputs()
+    fn shared_mut<'a>(&self, server: &'a mut Server) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
+    }
+
+    fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a> {
+        OneModel::models(&self.inner, inner(after), site)
+    }
+
+    fn for_run(self, layout: &Layout, seed: u64) -> Result<Self, String> {
+        let inner = OneModel::for_run(self.inner, layout, seed)?;
+        Ok(Self { inner, ..self })
     }
 
     fn mixing(&self, local: &A::Memory) -> Option<f32> {
-        self.inner.mixing(local)
+        OneModel::mixing(&self.inner, local)
+    }
+
+    fn properties(&self) -> Properties {
+        let inner = OneModel::properties(&self.inner);
+        Properties {
+            details: format!("{}, agnostic", inner.details),
+            weighs_clients: true,
+            ..inner
+        }
+    }
+
+    fn extensions(&self) -> Extensions<'_, Self> {
+        let choice = OneModel::extensions(&self.inner).choice;
+        Extensions {
+            choice: choice.map(|_| self as &dyn ModelChoice<Self>),
+            ..Extensions::default()
+        }
+    }
+}
+
+/// What the inner algorithm has of a client after its round.
+fn inner<A: OneModel>(after: AfterRound<'_, Agnostic<A>>) -> AfterRound<'_, A> {
+    AfterRound {
+        local: after.local,
+        sent: after.sent,
+        update: &after.update.inner,
+    }
+}
+
+impl<A: OneModel> Agnostic<A> {
+    fn choice(&self) -> &dyn ModelChoice<A> {
+        let choice = OneModel::extensions(&self.inner).choice;
+        choice.expect("offered only where the inner algorithm chooses")
+    }
+}
+
+impl<A: OneModel> ModelChoice for Agnostic<A> {
+    fn choosing(&self) -> &Choosing {
+        self.choice().choosing()
+    }
+
+    fn in_pass(&self, pass: Pass) -> Self {
+        Self {
+            inner: self.choice().in_pass(pass),
+            step: self.step,
+        }
+    }
+
+    fn candidates<'a>(&self, after: AfterRound<'a, Self>) -> Vec<(Candidate, Predictor<'a>)> {
+        self.choice().candidates(inner(after))
     }
 }

@@ -1,11 +1,12 @@
 //! Ditto (Li et al., 2021): beside FedAvg, a model of every client's own that is held near
 //! the shared one.
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties};
-use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
+use super::properties::out_of_range;
+use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
+use crate::pack::OwnModel;
 use crate::params::Params;
 use crate::settings::Kind;
-use crate::site::{Predictor, Sgd, Site};
+use crate::site::{Sgd, Site};
 
 /// Ditto's settings. *Shared* and *localized* are FedAvg's, *personal* is vᵢ.
 ///
@@ -16,24 +17,6 @@ use crate::site::{Predictor, Sgd, Site};
 pub struct Ditto {
     /// λ
     pub proximal: f32,
-}
-
-/// vᵢ: what a client remembers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Memory {
-    /// vᵢ, the personal model.
-    pub v: Params,
-}
-
-impl Pack for Memory {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("v", View::F32(&self.v));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            v: arrays.f32("v")?,
-        })
-    }
 }
 
 pub(super) const KIND: AlgorithmKind = Kind {
@@ -50,58 +33,46 @@ pub(super) const KIND: AlgorithmKind = Kind {
     },
 };
 
-impl Algorithm for Ditto {
-    one_model!();
-    type Memory = Memory;
+impl OneModel for Ditto {
+    type Memory = OwnModel; // vᵢ
 
-    fn join(&self, w0: &[f32]) -> Memory {
-        Memory { v: w0.to_vec() }
+    fn join(&self, w0: &[f32]) -> OwnModel {
+        OwnModel { v: w0.to_vec() }
     }
 
-    /// With wᵗ the model that was received, on the same batches:
+    /// On the same batches, with `sent` for wᵗ:
     ///
     /// ```text
     /// wᵢ ← wᵗ;   τ times:
     ///   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)
     ///   vᵢ ← vᵢ − η(∇fᵢ(vᵢ; ξ) + λ(vᵢ − wᵗ))
     /// ```
-    fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
-        let mut w = sent.model.clone();
+    fn local_round(&self, sent: &[f32], own: &mut OwnModel, site: &mut Site<'_>) -> Params {
+        let mut w = sent.to_vec();
         let (mut of_w, mut of_v) = (Sgd::new(site), Sgd::new(site));
         for s in 0..site.steps() {
             let eta = site.rate(s);
             site.next_batch();
             of_w.step(&mut w, eta, site);
-            of_v.step_near(&mut local.v, eta, (self.proximal, &sent.model), site);
+            of_v.step_near(&mut own.v, eta, (self.proximal, sent), site);
         }
         of_w.end(site);
         of_v.end(site);
-        ModelOnly { model: w }
+        w
     }
 
-    /// vᵢ
-    fn personal<'a>(&self, local: &'a Memory, _: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
-        Predictor::At(&local.v)
-    }
-
-    fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
-        &local.v
-    }
-
-    fn problem(&self) -> Option<String> {
-        let right = (0.0..=1e6).contains(&self.proximal);
-        (!right).then(|| format!("λ is {}, allowed is 0 to 1e6", self.proximal))
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        Models::two(&after.update.model, &after.local.v)
     }
 
     fn properties(&self) -> Properties {
         Properties {
+            problem: out_of_range("λ", self.proximal, 0.0..=1e6, "0 to 1e6"),
+            details: format!(" (λ = {})", self.proximal),
+            models: ["w", "wᵢ after the local steps", "vᵢ"],
             momentum: true,
             gradients: 2,
             ..Properties::default()
         }
-    }
-
-    fn details(&self) -> String {
-        format!(" (λ = {})", self.proximal)
     }
 }

@@ -1,9 +1,9 @@
 //! Federated averaging (McMahan et al., 2017), as the paper compares with it.
 
-use super::{Agnostic, Algorithm, AlgorithmKind, AlgorithmSpec, Properties, agnostic};
-use crate::pack::ModelOnly;
+use super::{Agnostic, AlgorithmKind, AlgorithmSpec, OneModel, Properties, agnostic};
+use crate::params::Params;
 use crate::settings::Kind;
-use crate::site::{Predictor, Sgd, Site};
+use crate::site::{Sgd, Site};
 
 /// τ local steps from w, then the mean.
 ///
@@ -33,25 +33,15 @@ pub(super) const KIND: AlgorithmKind = Kind {
     },
 };
 
-impl Algorithm for FedAvg {
-    one_model!();
+impl OneModel for FedAvg {
     type Memory = ();
 
     fn join(&self, _w0: &[f32]) {}
 
-    fn local_round(&self, sent: &ModelOnly, _: &mut (), site: &mut Site<'_>) -> ModelOnly {
-        let mut w = sent.model.clone();
-        let mut sgd = Sgd::new(site);
-        for s in 0..site.steps() {
-            site.next_batch();
-            sgd.step(&mut w, site.rate(s), site);
-        }
-        sgd.end(site);
-        ModelOnly { model: w }
-    }
-
-    fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
-        Predictor::At(&update.model)
+    fn local_round(&self, sent: &[f32], _: &mut (), site: &mut Site<'_>) -> Params {
+        let mut w = sent.to_vec();
+        Sgd::round(&mut w, site);
+        w
     }
 
     fn properties(&self) -> Properties {

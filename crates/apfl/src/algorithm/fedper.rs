@@ -56,16 +56,16 @@ impl Sharing for Base {
     /// (base, head) ← (base, head) − η∇fᵢ(base, head; ξ)   τ times;   base ← mean
     /// ```
     fn train(&self, whole: &mut [f32], _: &Range<usize>, site: &mut Site<'_>) {
-        let mut sgd = Sgd::new(site);
-        for s in 0..site.steps() {
-            site.next_batch();
-            sgd.step(whole, site.rate(s), site);
-        }
-        sgd.end(site);
+        Sgd::round(whole, site);
     }
 
     fn properties(&self) -> Properties {
         Properties {
+            models: [
+                "the mean base with w⁰'s head",
+                "base and head of one's own",
+                "the same",
+            ],
             layers: Some(("algorithm.private_layers", self.private_layers)),
             ..Properties::default()
         }

@@ -1,9 +1,10 @@
 //! FedProx (Li et al., 2018): FedAvg whose clients are held near the model they received.
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties};
-use crate::pack::ModelOnly;
+use super::properties::out_of_range;
+use super::{AlgorithmKind, AlgorithmSpec, OneModel, Properties};
+use crate::params::Params;
 use crate::settings::Kind;
-use crate::site::{Predictor, Sgd, Site};
+use crate::site::{Sgd, Site};
 
 /// FedProx's settings. The three models are FedAvg's.
 ///
@@ -30,8 +31,7 @@ pub(super) const KIND: AlgorithmKind = Kind {
     },
 };
 
-impl Algorithm for FedProx {
-    one_model!();
+impl OneModel for FedProx {
     type Memory = ();
 
     fn join(&self, _w0: &[f32]) {}
@@ -39,35 +39,23 @@ impl Algorithm for FedProx {
     /// ```text
     /// y ← w;   y ← y − η(∇fᵢ(y; ξ) + μ(y − w))   τ times;   w ← mean y
     /// ```
-    fn local_round(&self, sent: &ModelOnly, _: &mut (), site: &mut Site<'_>) -> ModelOnly {
-        let mut y = sent.model.clone();
+    fn local_round(&self, w: &[f32], _: &mut (), site: &mut Site<'_>) -> Params {
+        let mut y = w.to_vec();
         let mut sgd = Sgd::new(site);
         for s in 0..site.steps() {
             site.next_batch();
-            let pull = (self.proximal, &sent.model[..]);
-            sgd.step_near(&mut y, site.rate(s), pull, site);
+            sgd.step_near(&mut y, site.rate(s), (self.proximal, w), site);
         }
         sgd.end(site);
-        ModelOnly { model: y }
-    }
-
-    fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
-        Predictor::At(&update.model)
-    }
-
-    fn problem(&self) -> Option<String> {
-        let right = (0.0..=1e6).contains(&self.proximal);
-        (!right).then(|| format!("μ is {}, allowed is 0 to 1e6", self.proximal))
+        y
     }
 
     fn properties(&self) -> Properties {
         Properties {
+            problem: out_of_range("μ", self.proximal, 0.0..=1e6, "0 to 1e6"),
+            details: format!(" (μ = {})", self.proximal),
             momentum: true,
             ..Properties::default()
         }
-    }
-
-    fn details(&self) -> String {
-        format!(" (μ = {})", self.proximal)
     }
 }

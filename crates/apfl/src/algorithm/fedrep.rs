@@ -99,6 +99,11 @@ impl Sharing for Representation {
 
     fn properties(&self) -> Properties {
         Properties {
+            models: [
+                "the mean base with w⁰'s head",
+                "base and head of one's own",
+                "the same",
+            ],
             layers: Some(("algorithm.private_layers", self.private_layers)),
             ..Properties::default()
         }

@@ -3,13 +3,14 @@
 
 use rand::RngExt;
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use super::extensions::{Clusters, Extensions};
+use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Properties, Sender};
 use crate::model::Layout;
-use crate::pack::{Arrays, Pack, PackError, View};
+use crate::pack;
 use crate::params::{Mean, Params};
 use crate::rng::{Purpose, stream};
 use crate::settings::Kind;
-use crate::site::{Predictor, Sgd, Site};
+use crate::site::{Sgd, Site};
 
 /// HypCluster's settings. *Shared* is scored as the model of each client's cluster;
 /// *localized* and *personal* are that model after the client's steps. The run's one shared
@@ -35,6 +36,8 @@ pub struct Server {
     pub updates: Vec<u64>,
 }
 
+pack!(Server { models, updates });
+
 /// What travels down: w₁ … w_k.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sent {
@@ -42,12 +45,16 @@ pub struct Sent {
     pub models: Params,
 }
 
+pack!(Sent { models });
+
 /// What a client remembers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     /// j, its cluster, from 0.
     pub cluster: u64,
 }
+
+pack!(Memory { cluster });
 
 /// What travels back.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,53 +65,7 @@ pub struct Update {
     pub cluster: u64,
 }
 
-impl Pack for Server {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("models", View::F32(&self.models));
-        see("updates", View::U64(&self.updates));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            models: arrays.f32("models")?,
-            updates: arrays.u64("updates")?,
-        })
-    }
-}
-
-impl Pack for Sent {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("models", View::F32(&self.models));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            models: arrays.f32("models")?,
-        })
-    }
-}
-
-impl Pack for Memory {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("cluster", View::U64(&[self.cluster]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            cluster: arrays.count("cluster")?,
-        })
-    }
-}
-
-impl Pack for Update {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("model", View::F32(&self.model));
-        see("cluster", View::U64(&[self.cluster]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            model: arrays.f32("model")?,
-            cluster: arrays.count("cluster")?,
-        })
-    }
-}
+pack!(Update { model, cluster });
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "hypcluster",
@@ -204,12 +165,7 @@ impl Algorithm for HypCluster {
             }
         }
         let mut w = sent.models[best.1 * len..][..len].to_vec();
-        let mut sgd = Sgd::new(site);
-        for s in 0..site.steps() {
-            site.next_batch();
-            sgd.step(&mut w, site.rate(s), site);
-        }
-        sgd.end(site);
+        Sgd::round(&mut w, site);
         local.cluster = best.1 as u64;
         Update {
             model: w,
@@ -240,30 +196,22 @@ impl Algorithm for HypCluster {
         &server.models[server.range(server.largest())]
     }
 
-    fn clusters<'a>(&self, server: &'a Server) -> Option<&'a [f32]> {
-        Some(&server.models)
-    }
-
-    fn cluster(&self, local: &Memory) -> usize {
-        local.cluster as usize
-    }
-
-    fn localized<'a>(&self, _: &'a Memory, update: &'a Update) -> &'a [f32] {
-        &update.model
-    }
-
-    fn personal<'a>(&self, _: &'a Memory, update: &'a Update, _: &mut Site<'_>) -> Predictor<'a> {
-        Predictor::At(&update.model)
-    }
-
-    fn problem(&self) -> Option<String> {
-        let right = (1..=1000).contains(&self.clusters);
-        (!right).then(|| format!("found {} clusters, allowed is 1 to 1000", self.clusters))
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        Models::one(&after.update.model)
     }
 
     fn properties(&self) -> Properties {
         const WHY: &str = "algorithm \"hypcluster\" has several shared models";
+        let clusters = self.clusters;
+        let right = (1..=1000).contains(&clusters);
         Properties {
+            problem: (!right).then(|| format!("found {clusters} clusters, allowed is 1 to 1000")),
+            details: format!(" ({clusters} clusters)"),
+            models: [
+                "the model of the client's cluster",
+                "it after the local steps",
+                "the same",
+            ],
             beyond_rules: Some(WHY),
             beyond_optimizers: Some(WHY),
             momentum: true,
@@ -271,7 +219,20 @@ impl Algorithm for HypCluster {
         }
     }
 
-    fn details(&self) -> String {
-        format!(" ({} clusters)", self.clusters)
+    fn extensions(&self) -> Extensions<'_, Self> {
+        Extensions {
+            clusters: Some(self),
+            ..Extensions::default()
+        }
+    }
+}
+
+impl Clusters for HypCluster {
+    fn models<'a>(&self, server: &'a Server) -> &'a [f32] {
+        &server.models
+    }
+
+    fn of_client(&self, local: &Memory) -> usize {
+        local.cluster as usize
     }
 }

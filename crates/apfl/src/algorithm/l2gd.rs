@@ -3,13 +3,13 @@
 
 use rand::RngExt;
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Properties, Sender};
 use crate::model::Layout;
-use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
+use crate::pack::ModelOnly;
 use crate::params::{Mean, Params};
 use crate::rng::{Purpose, stream};
 use crate::settings::Kind;
-use crate::site::{Predictor, Site};
+use crate::site::Site;
 
 /// L2GD's settings. *Shared* is x̄, the mean of all models; *localized* and *personal* are xᵢ.
 ///
@@ -41,22 +41,12 @@ pub struct Server {
     pub round: u64,
 }
 
-impl Pack for Server {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("model", View::F32(&self.model));
-        see("steps", View::U64(&[self.steps]));
-        see("before", View::U64(&[self.before]));
-        see("round", View::U64(&[self.round]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            model: arrays.f32("model")?,
-            steps: arrays.count("steps")?,
-            before: arrays.count("before")?,
-            round: arrays.count("round")?,
-        })
-    }
-}
+crate::pack!(Server {
+    model,
+    steps,
+    before,
+    round
+});
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "l2gd",
@@ -171,40 +161,25 @@ impl Algorithm for L2gd {
         &server.model
     }
 
-    fn localized<'a>(&self, _: &'a ModelOnly, update: &'a ModelOnly) -> &'a [f32] {
-        &update.model
-    }
-
-    fn personal<'a>(
-        &self,
-        _: &'a ModelOnly,
-        update: &'a ModelOnly,
-        _: &mut Site<'_>,
-    ) -> Predictor<'a> {
-        Predictor::At(&update.model)
-    }
-
-    fn problem(&self) -> Option<String> {
-        let right = (1e-6..1.0).contains(&self.averaging) && (0.0..=1e6).contains(&self.pull);
-        (!right).then(|| {
-            let Self {
-                averaging, pull, ..
-            } = self;
-            format!("p is {averaging} and λ {pull}, allowed is 1e-6 to below 1 and 0 to 1e6")
-        })
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        Models::one(&after.update.model)
     }
 
     fn properties(&self) -> Properties {
+        let Self {
+            averaging, pull, ..
+        } = *self;
+        let right = (1e-6..1.0).contains(&averaging) && (0.0..=1e6).contains(&pull);
+        let allowed = "allowed is 1e-6 to below 1 and 0 to 1e6";
         Properties {
+            problem: (!right).then(|| format!("p is {averaging} and λ {pull}, {allowed}")),
+            details: format!(" (p = {averaging}, λ = {pull})"),
+            models: ["x̄, the mean of all", "xᵢ", "the same"],
             beyond_optimizers: Some("algorithm \"l2gd\" shares a mean and no model of its own"),
-            most_rate: (self.pull > 0.0).then(|| self.averaging / self.pull),
+            most_rate: (pull > 0.0).then(|| averaging / pull),
             own_steps: true,
             everybody: true,
             ..Properties::default()
         }
-    }
-
-    fn details(&self) -> String {
-        format!(" (p = {}, λ = {})", self.averaging, self.pull)
     }
 }

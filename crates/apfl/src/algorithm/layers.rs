@@ -5,11 +5,12 @@
 
 use std::ops::Range;
 
-use super::{Algorithm, Properties, Sender};
+use super::extensions::{Extensions, PartialSharing, aggregated};
+use super::{AfterRound, Algorithm, Models, Properties, Sender};
 use crate::model::Layout;
 use crate::pack::{Arrays, Pack, PackError, View};
 use crate::params::{Mean, Params};
-use crate::site::{Predictor, Site};
+use crate::site::Site;
 
 /// Where the last `count` layers of a model start. A layer is the tensors whose names are
 /// alike up to their last `.`, such as `layer1.weight` and `layer1.bias`.
@@ -82,6 +83,8 @@ pub struct Server {
     pub round: u64,
 }
 
+crate::pack!(Server { model, round });
+
 /// What a client keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Private {
@@ -90,6 +93,8 @@ pub struct Private {
     /// Whether they are its own yet (1), or what all start with (0).
     pub own: u64,
 }
+
+crate::pack!(Private { layers, own });
 
 /// What travels back: the shared layers of a client's model. The others do not.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,32 +106,6 @@ pub struct Update {
 impl Update {
     fn shared(&self) -> &[f32] {
         &self.whole[self.shared.clone()]
-    }
-}
-
-impl Pack for Server {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("model", View::F32(&self.model));
-        see("round", View::U64(&[self.round]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            model: arrays.f32("model")?,
-            round: arrays.count("round")?,
-        })
-    }
-}
-
-impl Pack for Private {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("layers", View::F32(&self.layers));
-        see("own", View::U64(&[self.own]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            layers: arrays.f32("layers")?,
-            own: arrays.count("own")?,
-        })
     }
 }
 
@@ -188,7 +167,7 @@ impl<S: Sharing> Algorithm for Partly<S> {
     /// first time after it starts with its end.
     fn broadcast(&self, server: &Server) -> Server {
         let part = match self.sharing.warmup() {
-            0 => self.aggregated(server),
+            0 => aggregated(self, server),
             _ => &server.model,
         };
         Server {
@@ -229,10 +208,6 @@ impl<S: Sharing> Algorithm for Partly<S> {
         Update { whole, shared }
     }
 
-    fn sends(&self, sent: &Server, parameters: usize) -> usize {
-        self.shared_after(sent.round, parameters).len()
-    }
-
     fn fold(&self, _: &Server, fold: &mut Mean, from: Sender, update: Update) {
         fold.add(from.weight, update.shared());
     }
@@ -249,21 +224,13 @@ impl<S: Sharing> Algorithm for Partly<S> {
         &server.model
     }
 
-    fn aggregated<'a>(&self, server: &'a Server) -> &'a [f32] {
-        &server.model[self.shared_after(server.round, server.model.len())]
+    fn shared_mut<'a>(&self, server: &'a mut Server) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
     }
 
-    fn aggregated_mut<'a>(&self, server: &'a mut Server) -> Option<&'a mut [f32]> {
-        Some(&mut server.model[self.shared.clone()])
-    }
-
-    /// The client's whole model.
-    fn localized<'a>(&self, _: &'a Private, update: &'a Update) -> &'a [f32] {
-        &update.whole
-    }
-
-    fn personal<'a>(&self, _: &'a Private, update: &'a Update, _: &mut Site<'_>) -> Predictor<'a> {
-        Predictor::At(&update.whole)
+    /// All are the client's whole model.
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        Models::one(&after.update.whole)
     }
 
     fn properties(&self) -> Properties {
@@ -273,5 +240,22 @@ impl<S: Sharing> Algorithm for Partly<S> {
             momentum: true,
             ..self.sharing.properties()
         }
+    }
+
+    fn extensions(&self) -> Extensions<'_, Self> {
+        Extensions {
+            partial: Some(self),
+            ..Extensions::default()
+        }
+    }
+}
+
+impl<S: Sharing> PartialSharing for Partly<S> {
+    fn part(&self, server: &Server) -> Range<usize> {
+        self.shared_after(server.round, server.model.len())
+    }
+
+    fn sends(&self, sent: &Server, parameters: usize) -> usize {
+        self.shared_after(sent.round, parameters).len()
     }
 }

@@ -76,16 +76,16 @@ impl Sharing for Head {
     ///
     /// and `own` ← mean too while the warm-up lasts.
     fn train(&self, whole: &mut [f32], _: &Range<usize>, site: &mut Site<'_>) {
-        let mut sgd = Sgd::new(site);
-        for s in 0..site.steps() {
-            site.next_batch();
-            sgd.step(whole, site.rate(s), site);
-        }
-        sgd.end(site);
+        Sgd::round(whole, site);
     }
 
     fn properties(&self) -> Properties {
         Properties {
+            models: [
+                "the mean head on w⁰'s base",
+                "base of one's own and head",
+                "the same",
+            ],
             layers: Some(("algorithm.shared_layers", self.shared_layers)),
             ..Properties::default()
         }

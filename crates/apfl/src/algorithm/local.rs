@@ -1,9 +1,9 @@
 //! Every client alone: what APFL's v is at α = 1.
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
+use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Properties, Sender};
 use crate::pack::ModelOnly;
 use crate::settings::Kind;
-use crate::site::{Predictor, Sgd, Site};
+use crate::site::{Sgd, Site};
 
 /// Local SGD without communication.
 ///
@@ -39,12 +39,7 @@ impl Algorithm for LocalOnly {
     }
 
     fn local_round(&self, _: &(), local: &mut ModelOnly, site: &mut Site<'_>) {
-        let mut sgd = Sgd::new(site);
-        for s in 0..site.steps() {
-            site.next_batch();
-            sgd.step(&mut local.model, site.rate(s), site);
-        }
-        sgd.end(site);
+        Sgd::round(&mut local.model, site);
     }
 
     fn fold(&self, _: &ModelOnly, _: &mut (), _: Sender, _: ()) {}
@@ -55,16 +50,13 @@ impl Algorithm for LocalOnly {
         &server.model
     }
 
-    fn localized<'a>(&self, local: &'a ModelOnly, _: &'a ()) -> &'a [f32] {
-        &local.model
-    }
-
-    fn personal<'a>(&self, local: &'a ModelOnly, _: &'a (), _: &mut Site<'_>) -> Predictor<'a> {
-        Predictor::At(&local.model)
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        Models::one(&after.local.model)
     }
 
     fn properties(&self) -> Properties {
         Properties {
+            models: ["w⁰ for ever", "vᵢ", "the same"],
             beyond_rules: Some("algorithm \"local\" sends no model"),
             beyond_optimizers: Some("algorithm \"local\" has no shared model to move"),
             momentum: true,

@@ -3,8 +3,8 @@
 
 use toml::Value;
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties};
-use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
+use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
+use crate::pack;
 use crate::params::{Params, mix};
 use crate::settings::{Kind, Section, shown};
 use crate::site::{Part, Predictor, Site};
@@ -34,18 +34,7 @@ pub struct Memory {
     pub lambda: f32,
 }
 
-impl Pack for Memory {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("v", View::F32(&self.v));
-        see("lambda", View::F32(&[self.lambda]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            v: arrays.f32("v")?,
-            lambda: arrays.scalar("lambda")?,
-        })
-    }
-}
+pack!(Memory { v, lambda });
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "mapper",
@@ -97,8 +86,7 @@ fn fits(grid: &[f64]) -> bool {
     ascending && (1..=100).contains(&grid.len()) && grid.iter().all(|l| (0.0..=1.0).contains(l))
 }
 
-impl Algorithm for Mapper {
-    one_model!();
+impl OneModel for Mapper {
     type Memory = Memory;
 
     fn join(&self, w0: &[f32]) -> Memory {
@@ -118,8 +106,8 @@ impl Algorithm for Mapper {
     /// ```
     ///
     /// A λ of 0 moves no v and draws no batch; of equal losses the smaller λ is taken.
-    fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
-        let mut w = sent.model.clone();
+    fn local_round(&self, sent: &[f32], local: &mut Memory, site: &mut Site<'_>) -> Params {
+        let mut w = sent.to_vec();
         let part = match self.grid.len() {
             1 => Part::Whole,
             _ => {
@@ -169,41 +157,32 @@ impl Algorithm for Mapper {
         }
         site.give_back(v);
         site.give_back(point);
-        ModelOnly { model: w }
+        w
     }
 
-    /// λᵢvᵢ + (1−λᵢ)wᵢ
-    fn personal<'a>(
-        &self,
-        local: &'a Memory,
-        update: &'a ModelOnly,
-        _: &mut Site<'_>,
-    ) -> Predictor<'a> {
-        let mut mixed = vec![0.0; local.v.len()];
-        mix(&mut mixed, local.lambda, &local.v, &update.model);
-        Predictor::Own(mixed)
-    }
-
-    fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
-        &local.v
+    /// The personal model is λᵢvᵢ + (1−λᵢ)wᵢ.
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        let (w, Memory { v, lambda }) = (&after.update.model, after.local);
+        let mut mixed = vec![0.0; v.len()];
+        mix(&mut mixed, *lambda, v, w);
+        Models {
+            personal: Predictor::Own(mixed),
+            ..Models::two(w, v)
+        }
     }
 
     fn mixing(&self, local: &Memory) -> Option<f32> {
         Some(local.lambda)
     }
 
-    fn problem(&self) -> Option<String> {
-        let grid: Vec<f64> = self.grid.iter().map(|l| f64::from(*l)).collect();
-        let aside = self.aside > 0.0 && self.aside < 1.0;
-        (!fits(&grid) || !aside).then(|| {
-            "the grid is 1 to 100 ascending numbers from 0 to 1, and the share aside is between \
-             0 and 1"
-                .into()
-        })
-    }
-
     fn properties(&self) -> Properties {
+        let grid: Vec<f64> = self.grid.iter().map(|l| f64::from(*l)).collect();
+        let right = fits(&grid) && self.aside > 0.0 && self.aside < 1.0;
+        let problem = "the grid is 1 to 100 ascending numbers from 0 to 1, and the share aside is \
+                       between 0 and 1";
         Properties {
+            problem: (!right).then(|| problem.into()),
+            models: ["w", "wᵢ after its one step", "λᵢvᵢ + (1−λᵢ)wᵢ"],
             gradients: self.grid.len() as u64,
             ..Properties::default()
         }

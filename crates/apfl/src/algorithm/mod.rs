@@ -4,22 +4,22 @@
 //! and what happens in a round. Where clients live, in which order they are processed
 //! and how often they are scored is not its business.
 
-use std::borrow::Cow;
-
-use crate::choice::{Candidate, Choosing, Pass};
 use crate::model::Layout;
 use crate::pack::Pack;
-use crate::params::Params;
 use crate::site::{Predictor, Site};
 
 pub mod agnostic;
+pub mod extensions;
 pub mod layers;
-#[macro_use]
 mod one_model;
+mod properties;
 #[macro_use]
 mod registry;
 
 pub use agnostic::Agnostic;
+pub use extensions::Extensions;
+pub use one_model::OneModel;
+pub use properties::Properties;
 pub use registry::{AlgorithmKind, AlgorithmVisitor, every_algorithm};
 
 // Every algorithm there is: the file with its `KIND`, and the types in it that a spec may
@@ -52,49 +52,39 @@ pub struct Sender {
     pub weight: f64,
 }
 
-/// A federated algorithm.
-pub trait Algorithm: std::fmt::Debug + Send + Sync + 'static {
-    /// What the server remembers.
+/// A federated algorithm: five types that are nothing but arrays, and a few pure functions over
+/// them.
+///
+/// Eight methods are required. An algorithm whose server is one model is a [`OneModel`], which
+/// needs two. What only few algorithms have is in the traits of [`extensions`].
+pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
+    /// State of the server.
     type Server: Pack + Send + Sync;
-    /// What travels down.
+    /// What is sent to every client of a round.
     type Broadcast: Pack + Send + Sync;
-    /// What a client remembers, for ever.
+    /// State that a client keeps between rounds.
     type Memory: Pack + Clone + Send + Sync;
-    /// What travels back.
+    /// What a client sends back.
     type Update: Pack + Send;
     /// The sum of the updates so far.
     type Fold: Default + Send;
 
-    /// The algorithm for a run of a model with that layout and that seed, where it must know
-    /// them; an error says why such a model cannot be trained by it. Comes before all else.
-    fn for_run(self, _layout: &Layout, _seed: u64) -> Result<Self, String>
-    where
-        Self: Sized,
-    {
-        Ok(self)
-    }
-
-    /// The server before the first round, where `w0` is w⁰.
+    /// Returns the server before the first round, where `w0` is w⁰.
     fn start(&self, w0: &[f32], clients: usize) -> Self::Server;
 
-    /// What is sent to every client of a round.
+    /// Returns what is sent to every client of a round.
     fn broadcast(&self, server: &Self::Server) -> Self::Broadcast;
 
-    /// A client's first memory, made from w⁰ whenever it is first drawn.
+    /// Returns a client's first state, made from w⁰ whenever it is first sampled.
     fn join(&self, w0: &[f32]) -> Self::Memory;
 
-    /// A client's part of a round.
+    /// Does a client's part of a round.
     fn local_round(
         &self,
         sent: &Self::Broadcast,
         local: &mut Self::Memory,
         site: &mut Site<'_>,
     ) -> Self::Update;
-
-    /// How long the vectors of an update are, of a model with that many parameters.
-    fn sends(&self, _sent: &Self::Broadcast, parameters: usize) -> usize {
-        parameters
-    }
 
     /// Takes in one update; called in the order of the clients.
     fn fold(
@@ -108,175 +98,94 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + 'static {
     /// Ends a round.
     fn finish(&self, server: &mut Self::Server, fold: Self::Fold);
 
-    /// The shared model.
+    /// Returns the shared model.
     fn shared<'a>(&self, server: &'a Self::Server) -> &'a [f32];
 
-    /// The part of the shared model that the `model` array of an update stands for: all of
-    /// it, where not only some layers are shared.
-    fn aggregated<'a>(&self, server: &'a Self::Server) -> &'a [f32] {
-        self.shared(server)
-    }
+    /// Returns a client's models after its local round. May train (on training batches), and is
+    /// called only where the models are scored or handed over.
+    fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a>;
 
-    /// The same to be changed, by an optimizer of the server; `None` where none can act.
-    fn aggregated_mut<'a>(&self, _server: &'a mut Self::Server) -> Option<&'a mut [f32]> {
+    /// Returns the shared model for an optimizer of the server to move; `None` where none can
+    /// act.
+    fn shared_mut<'a>(&self, _server: &'a mut Self::Server) -> Option<&'a mut [f32]> {
         None
     }
 
-    /// Several shared models one after the other, of which every client has its own
-    /// ([`Algorithm::cluster`]); `None`: there is one.
-    fn clusters<'a>(&self, _server: &'a Self::Server) -> Option<&'a [f32]> {
+    /// Returns the algorithm for a run of a model with that layout and that seed. Called before
+    /// every other method.
+    ///
+    /// # Errors
+    /// Says why the algorithm cannot train such a model.
+    fn for_run(self, _layout: &Layout, _seed: u64) -> Result<Self, String> {
+        Ok(self)
+    }
+
+    /// Returns αᵢ, where there is one.
+    fn mixing(&self, _local: &Self::Memory) -> Option<f32> {
         None
     }
 
-    /// Which of the shared models is the client's.
-    fn cluster(&self, _local: &Self::Memory) -> usize {
-        0
-    }
-
-    /// The shared model that a run ends with, where it is not the last one.
-    fn output<'a>(&self, server: &'a Self::Server) -> Cow<'a, [f32]> {
-        Cow::Borrowed(self.shared(server))
-    }
-
-    /// The personal model that a client ends with, where it is made of what training left
-    /// there and not by delivery's last local round. `output` is the run's shared model.
-    fn conclude(&self, _local: &Self::Memory, _output: &[f32], _site: &Site<'_>) -> Option<Params> {
-        None
-    }
-
-    /// wᵢ after the local steps and before aggregation.
-    fn localized<'a>(&self, local: &'a Self::Memory, update: &'a Self::Update) -> &'a [f32];
-
-    /// The client's own model at the same moment. May train (on training batches).
-    fn personal<'a>(
-        &self,
-        local: &'a Self::Memory,
-        update: &'a Self::Update,
-        site: &mut Site<'_>,
-    ) -> Predictor<'a>;
-
-    /// The same with what the client received at hand, which may be what it serves.
-    fn serves<'a>(
-        &self,
-        local: &'a Self::Memory,
-        _sent: &'a Self::Broadcast,
-        update: &'a Self::Update,
-        site: &mut Site<'_>,
-    ) -> Predictor<'a> {
-        self.personal(local, update, site)
-    }
-
-    /// How a choice among several models is made, where the algorithm makes one.
-    fn choosing(&self) -> Option<&Choosing> {
-        None
-    }
-
-    /// The algorithm in one of the passes of a choice; `None`: there is no other than this.
-    fn in_pass(&self, _pass: Pass) -> Option<Self>
-    where
-        Self: Sized,
-    {
-        None
-    }
-
-    /// All models that the client may choose from, in the order of [`Choosing::list`]; none
-    /// where there is nothing to choose in this pass.
-    fn candidates<'a>(
-        &self,
-        _local: &'a Self::Memory,
-        _sent: &'a Self::Broadcast,
-        _update: &'a Self::Update,
-    ) -> Vec<(Candidate, Predictor<'a>)> {
-        Vec::new()
-    }
-
-    /// The model that the client trained on its own rows alone, where there is one beside the
-    /// others.
-    fn alone<'a>(&self, _local: &'a Self::Memory) -> Option<&'a [f32]> {
-        None
-    }
-
-    /// The client's *local* model: vᵢ where there is one, else the localized model.
-    fn own<'a>(&self, local: &'a Self::Memory, update: &'a Self::Update) -> &'a [f32] {
-        self.localized(local, update)
-    }
-
-    /// Why its settings cannot be run; `None` where they can.
-    fn problem(&self) -> Option<String> {
-        None
-    }
-
-    /// What the rest of a spec must know of it.
+    /// Returns what the rest of a spec must know of it.
     fn properties(&self) -> Properties {
         Properties::default()
     }
 
-    /// What stands out among its settings, to be read behind its kind, such as
-    /// ` (α = 0.5), averaged`.
-    fn details(&self) -> String {
-        String::new()
-    }
-
-    /// Whether the personal model is a mixture of two models' outputs.
-    fn mixes_outputs(&self) -> bool {
-        false
-    }
-
-    /// αᵢ, where there is one.
-    fn mixing(&self, _local: &Self::Memory) -> Option<f32> {
-        None
+    /// Returns the opt-in traits that it implements.
+    fn extensions(&self) -> Extensions<'_, Self> {
+        Extensions::default()
     }
 }
 
-/// What the rest of a spec, and a measurement, must know of an algorithm with its settings.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Properties {
-    /// Why aggregation rules and attacks cannot act on its updates; `None`: they can.
-    pub beyond_rules: Option<&'static str>,
-    /// Why optimizers of the server cannot act on its shared model; `None`: they can.
-    pub beyond_optimizers: Option<&'static str>,
-    /// Whether `training.learning_rate` and its schedule do not apply.
-    pub own_rates: bool,
-    /// The key of its rate: what a fair comparison chooses the best value of.
-    pub rate_key: &'static str,
-    /// The largest learning rate with which it makes sense.
-    pub most_rate: Option<f64>,
-    /// Whether its rounds have numbers of local steps of their own.
-    pub own_steps: bool,
-    /// Whether its local steps know `training.momentum`.
-    pub momentum: bool,
-    /// Whether every client must take part in every round, all with the same weight.
-    pub everybody: bool,
-    /// The key and the number of the layers that are shared, or not shared, where only some
-    /// layers are.
-    pub layers: Option<(&'static str, usize)>,
-    /// Whether the server weighs clients by itself.
-    pub weighs_clients: bool,
-    /// The geometric schedule that a spec has where it does not say: (factor, per what).
-    pub usual_decay: (f64, &'static str),
-    /// Gradients that one local step takes.
-    pub gradients: u64,
-    /// Whether it takes its constants from a theorem's schedule.
-    pub needs_theory: bool,
+/// A client after its local round.
+#[derive(Debug)]
+pub struct AfterRound<'a, A: Algorithm> {
+    /// Its state.
+    pub local: &'a A::Memory,
+    /// What it received.
+    pub sent: &'a A::Broadcast,
+    /// What it sends back.
+    pub update: &'a A::Update,
 }
 
-impl Default for Properties {
-    /// FedAvg's, but for momentum, which an algorithm must know of.
-    fn default() -> Self {
+impl<A: Algorithm> Clone for AfterRound<'_, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: Algorithm> Copy for AfterRound<'_, A> {}
+
+/// A client's models after its local round, before aggregation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Models<'a> {
+    /// *Localized*: its copy of the shared model after the local steps.
+    pub localized: &'a [f32],
+    /// *Personal*: the model that it serves.
+    pub personal: Predictor<'a>,
+    /// *Local*: the model of its own, vᵢ, where there is one; else the localized model.
+    pub local: &'a [f32],
+    /// *Alone*: the model that it trained on its own rows alone, where there is one beside the
+    /// others.
+    pub alone: Option<&'a [f32]>,
+}
+
+impl<'a> Models<'a> {
+    /// One model, which is localized, personal and local.
+    pub fn one(w: &'a [f32]) -> Self {
         Self {
-            beyond_rules: None,
-            beyond_optimizers: None,
-            own_rates: false,
-            rate_key: "training.learning_rate",
-            most_rate: None,
-            own_steps: false,
-            momentum: false,
-            everybody: false,
-            layers: None,
-            weighs_clients: false,
-            usual_decay: (0.99, "round"),
-            gradients: 1,
-            needs_theory: false,
+            localized: w,
+            personal: Predictor::At(w),
+            local: w,
+            alone: None,
+        }
+    }
+
+    /// The localized model and one of the client's own, which it serves.
+    pub fn two(w: &'a [f32], v: &'a [f32]) -> Self {
+        Self {
+            personal: Predictor::At(v),
+            local: v,
+            ..Self::one(w)
         }
     }
 }

@@ -1,48 +1,157 @@
-//! What the algorithms have in common whose server is one model, which travels as it is, and is
-//! the mean of what comes back.
+//! Algorithms whose server is one model: it travels as it is, and becomes the mean of what
+//! comes back.
 
-/// Within `impl Algorithm for …`: all that FedAvg does but for the local round.
-macro_rules! one_model {
-    () => {
-        type Server = $crate::pack::ModelOnly;
-        type Broadcast = $crate::pack::ModelOnly;
-        type Update = $crate::pack::ModelOnly;
-        type Fold = $crate::params::Mean;
+use super::{AfterRound, Algorithm, Extensions, Models, Properties, Sender};
+use crate::model::Layout;
+use crate::pack::{ModelOnly, Pack};
+use crate::params::{Mean, Params};
+use crate::site::Site;
 
-        fn start(&self, w0: &[f32], _clients: usize) -> Self::Server {
-            Self::Server { model: w0.to_vec() }
+/// An algorithm whose server, broadcast and update are one model each.
+///
+/// Every `OneModel` is an [`Algorithm`]. The smallest one says what a client does to the model
+/// it received:
+///
+/// ```
+/// use apfl::algorithm::OneModel;
+/// use apfl::site::Site;
+/// use apfl::{Params, Spec, Training};
+///
+/// /// wᵢ ← w;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times;   w ← mean wᵢ
+/// #[derive(Debug)]
+/// struct Averaging;
+///
+/// impl OneModel for Averaging {
+///     type Memory = (); // a client keeps nothing
+///
+///     fn join(&self, _w0: &[f32]) {}
+///
+///     fn local_round(&self, sent: &[f32], _: &mut (), site: &mut Site<'_>) -> Params {
+///         let mut w = sent.to_vec();
+///         for s in 0..site.steps() {
+///             site.next_batch();
+///             site.descend(&mut w, site.rate(s));
+///         }
+///         w
+///     }
+/// }
+///
+/// let spec = Spec::parse(
+///     "data = { kind = 'synthetic', clients = 5 }
+///      training = { rounds = 2 }",
+/// )?;
+/// let mut training = Training::with_algorithm(spec.plan()?.setup()?, Averaging)?;
+/// while let Some(round) = training.next_round()? {
+///     assert!(round.scores.is_some());
+/// }
+/// # Ok::<(), apfl::Error>(())
+/// ```
+pub trait OneModel: std::fmt::Debug + Send + Sync + Sized + 'static {
+    /// State that a client keeps between rounds.
+    type Memory: Pack + Clone + Send + Sync;
+
+    /// Returns a client's first state, made from w⁰ whenever it is first sampled.
+    fn join(&self, w0: &[f32]) -> Self::Memory;
+
+    /// Returns the client's model after its part of a round, in which it received `sent`.
+    fn local_round(&self, sent: &[f32], local: &mut Self::Memory, site: &mut Site<'_>) -> Params;
+
+    /// See [`Algorithm::models`]. By default all of them are the model that
+    /// [`OneModel::local_round`] returned.
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _site: &mut Site<'_>) -> Models<'a> {
+        Models::one(&after.update.model)
+    }
+
+    /// Ends a round, where `mean` is the mean of the clients' models. By default w ← mean.
+    fn finish(&self, w: &mut Params, mean: Params) {
+        *w = mean;
+    }
+
+    /// See [`Algorithm::for_run`].
+    fn for_run(self, _layout: &Layout, _seed: u64) -> Result<Self, String> {
+        Ok(self)
+    }
+
+    /// See [`Algorithm::mixing`].
+    fn mixing(&self, _local: &Self::Memory) -> Option<f32> {
+        None
+    }
+
+    /// See [`Algorithm::properties`].
+    fn properties(&self) -> Properties {
+        Properties::default()
+    }
+
+    /// See [`Algorithm::extensions`].
+    fn extensions(&self) -> Extensions<'_, Self> {
+        Extensions::default()
+    }
+}
+
+impl<T: OneModel> Algorithm for T {
+    type Server = ModelOnly;
+    type Broadcast = ModelOnly;
+    type Memory = T::Memory;
+    type Update = ModelOnly;
+    type Fold = Mean;
+
+    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
+        ModelOnly { model: w0.to_vec() }
+    }
+
+    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
+        server.clone()
+    }
+
+    fn join(&self, w0: &[f32]) -> T::Memory {
+        OneModel::join(self, w0)
+    }
+
+    fn local_round(
+        &self,
+        sent: &ModelOnly,
+        local: &mut T::Memory,
+        site: &mut Site<'_>,
+    ) -> ModelOnly {
+        let model = OneModel::local_round(self, &sent.model, local, site);
+        ModelOnly { model }
+    }
+
+    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
+        fold.add(from.weight, &update.model);
+    }
+
+    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
+        if let Some(mean) = fold.value() {
+            OneModel::finish(self, &mut server.model, mean);
         }
+    }
 
-        fn broadcast(&self, server: &Self::Server) -> Self::Broadcast {
-            server.clone()
-        }
+    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
+        &server.model
+    }
 
-        fn fold(
-            &self,
-            _: &Self::Server,
-            fold: &mut Self::Fold,
-            from: $crate::algorithm::Sender,
-            update: Self::Update,
-        ) {
-            fold.add(from.weight, &update.model);
-        }
+    fn shared_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
+        Some(&mut server.model)
+    }
 
-        fn finish(&self, server: &mut Self::Server, fold: Self::Fold) {
-            if let Some(w) = fold.value() {
-                server.model = w;
-            }
-        }
+    fn models<'a>(&self, after: AfterRound<'a, T>, site: &mut Site<'_>) -> Models<'a> {
+        OneModel::models(self, after, site)
+    }
 
-        fn shared<'a>(&self, server: &'a Self::Server) -> &'a [f32] {
-            &server.model
-        }
+    fn for_run(self, layout: &Layout, seed: u64) -> Result<T, String> {
+        OneModel::for_run(self, layout, seed)
+    }
 
-        fn aggregated_mut<'a>(&self, server: &'a mut Self::Server) -> Option<&'a mut [f32]> {
-            Some(&mut server.model)
-        }
+    fn mixing(&self, local: &T::Memory) -> Option<f32> {
+        OneModel::mixing(self, local)
+    }
 
-        fn localized<'a>(&self, _: &'a Self::Memory, update: &'a Self::Update) -> &'a [f32] {
-            &update.model
-        }
-    };
+    fn properties(&self) -> Properties {
+        OneModel::properties(self)
+    }
+
+    fn extensions(&self) -> Extensions<'_, T> {
+        OneModel::extensions(self)
+    }
 }

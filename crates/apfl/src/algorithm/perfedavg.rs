@@ -1,8 +1,7 @@
 //! perFedAvg (Fallah et al., 2020): a shared model from which one step personalizes well.
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties};
-use crate::pack::ModelOnly;
-use crate::params::axpy;
+use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
+use crate::params::{Params, axpy};
 use crate::settings::{Kind, Section};
 use crate::site::{Part, Predictor, Site};
 
@@ -106,8 +105,8 @@ impl PerFedAvg {
     ///
     /// The released code sets the optimizer's rate to β for the second step and sets it back when
     /// its schedule moves: once a pass, or never.
-    fn released_round(&self, sent: &ModelOnly, site: &mut Site<'_>) -> ModelOnly {
-        let mut w = sent.model.clone();
+    fn released_round(&self, sent: &[f32], site: &mut Site<'_>) -> Params {
+        let mut w = sent.to_vec();
         site.set_aside(site.examples() / 8);
         let pass = site.keep_one_batch_aside();
         for s in 0..site.steps() {
@@ -122,12 +121,11 @@ impl PerFedAvg {
             site.next_batch_of(Part::Aside);
             site.descend(&mut w, self.outer_rate);
         }
-        ModelOnly { model: w }
+        w
     }
 }
 
-impl Algorithm for PerFedAvg {
-    one_model!();
+impl OneModel for PerFedAvg {
     type Memory = ();
 
     fn join(&self, _w0: &[f32]) {}
@@ -141,7 +139,7 @@ impl Algorithm for PerFedAvg {
     /// hf:          w ← w − β[g₂ − (α/2δ)(∇f(w+δg₂; B₃) − ∇f(w−δg₂; B₃))]
     /// sequential:  w ← θ − βg₂
     /// ```
-    fn local_round(&self, sent: &ModelOnly, _: &mut (), site: &mut Site<'_>) -> ModelOnly {
+    fn local_round(&self, sent: &[f32], _: &mut (), site: &mut Site<'_>) -> Params {
         if self.variant == Variant::Released {
             return self.released_round(sent, site);
         }
@@ -151,7 +149,7 @@ impl Algorithm for PerFedAvg {
             delta,
             ..
         } = *self;
-        let mut w = sent.model.clone();
+        let mut w = sent.to_vec();
         let mut theta = site.borrow();
         let mut g2 = site.borrow();
         site.set_aside(site.examples() / 10);
@@ -191,22 +189,29 @@ impl Algorithm for PerFedAvg {
         }
         site.give_back(theta);
         site.give_back(g2);
-        ModelOnly { model: w }
+        w
     }
 
-    /// One step of rate α from wᵢ, on a batch of the training examples; wᵢ itself in `released`.
-    fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, site: &mut Site<'_>) -> Predictor<'a> {
-        if self.variant == Variant::Released {
-            return Predictor::At(&update.model);
+    /// The personal model is one step of rate α from wᵢ, on a batch of the training examples;
+    /// wᵢ itself in `released`.
+    fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a> {
+        let mut models = Models::one(&after.update.model);
+        if self.variant != Variant::Released {
+            let mut theta = after.update.model.clone();
+            site.next_batch();
+            site.descend(&mut theta, self.inner_rate);
+            models.personal = Predictor::Own(theta);
         }
-        let mut theta = update.model.clone();
-        site.next_batch();
-        site.descend(&mut theta, self.inner_rate);
-        Predictor::Own(theta)
+        models
     }
 
     fn properties(&self) -> Properties {
         Properties {
+            models: [
+                "w",
+                "wᵢ after the local steps",
+                "one step of rate α from wᵢ",
+            ],
             own_rates: self.variant != Variant::Released,
             rate_key: "algorithm.outer_rate",
             gradients: match self.variant {

@@ -1,11 +1,11 @@
 //! pFedMe (Dinh et al., 2020): personal models held near the shared one by a proximal
 //! term, its Moreau envelope.
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
-use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
-use crate::params::{Mean, Params};
+use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
+use crate::pack;
+use crate::params::Params;
 use crate::settings::{Kind, Section};
-use crate::site::{Predictor, Site};
+use crate::site::Site;
 
 /// Whose loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,16 +54,7 @@ pub struct Memory {
     pub theta: Params,
 }
 
-impl Pack for Memory {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("theta", View::F32(&self.theta));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            theta: arrays.f32("theta")?,
-        })
-    }
-}
+pack!(Memory { theta });
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "pfedme",
@@ -145,20 +136,8 @@ impl PFedMe {
     }
 }
 
-impl Algorithm for PFedMe {
-    type Server = ModelOnly;
-    type Broadcast = ModelOnly;
+impl OneModel for PFedMe {
     type Memory = Memory;
-    type Update = ModelOnly;
-    type Fold = Mean;
-
-    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
-        ModelOnly { model: w0.to_vec() }
-    }
-
-    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
-        server.clone()
-    }
 
     fn join(&self, w0: &[f32]) -> Memory {
         Memory { theta: w0.to_vec() }
@@ -180,9 +159,9 @@ impl Algorithm for PFedMe {
     /// The released code has one optimizer for each, with one rate and one decay for both. (With a
     /// schedule that falls, w's rate does not fall there: both optimizers share the memory of the
     /// rate set last, and θ's is set first. Here both fall.)
-    fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
+    fn local_round(&self, sent: &[f32], local: &mut Memory, site: &mut Site<'_>) -> Params {
         let theta = &mut local.theta;
-        let mut w = sent.model.clone();
+        let mut w = sent.to_vec();
         let mut g = site.borrow();
         let steps = site.steps();
         if self.variant == Variant::Reference {
@@ -210,44 +189,23 @@ impl Algorithm for PFedMe {
             }
         }
         site.give_back(g);
-        ModelOnly { model: w }
-    }
-
-    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
-        fold.add(from.weight, &update.model);
+        w
     }
 
     /// w ← (1−β)w + β·mean wᵢ
-    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
-        let Some(mean) = fold.value() else { return };
-        for (w, mean) in server.model.iter_mut().zip(&mean) {
+    fn finish(&self, w: &mut Params, mean: Params) {
+        for (w, mean) in w.iter_mut().zip(&mean) {
             *w = (1.0 - self.server) * *w + self.server * mean;
         }
     }
 
-    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
-        &server.model
-    }
-
-    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
-        Some(&mut server.model)
-    }
-
-    fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
-        &update.model
-    }
-
-    /// θᵢ
-    fn personal<'a>(&self, local: &'a Memory, _: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
-        Predictor::At(&local.theta)
-    }
-
-    fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
-        &local.theta
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        Models::two(&after.update.model, &after.local.theta)
     }
 
     fn properties(&self) -> Properties {
         Properties {
+            models: ["w", "wᵢ after the local steps", "θᵢ"],
             own_rates: self.variant != Variant::Released,
             rate_key: match self.variant {
                 Variant::Released => "training.learning_rate",

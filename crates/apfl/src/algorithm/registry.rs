@@ -1,8 +1,10 @@
 //! The registry of algorithms: what follows from the list in `mod.rs`.
 
+use toml::Table;
+
 use super::{Algorithm, AlgorithmSpec, Apfl, Properties};
 use crate::choice::Choosing;
-use crate::settings::{Kind, Section};
+use crate::settings::{Kind, Problems, Section};
 
 /// One kind of algorithm: what reads `[algorithm]`, and what is shown.
 pub type AlgorithmKind = Kind<fn(&mut Section<'_>) -> AlgorithmSpec>;
@@ -55,6 +57,14 @@ impl AlgorithmSpec {
         (kind.read)(s)
     }
 
+    /// Returns one algorithm of every kind, with the default settings.
+    pub fn defaults() -> impl Iterator<Item = Self> {
+        Self::KINDS.iter().map(|kind| {
+            let mut problems = Problems::default();
+            (kind.read)(&mut Section::new("algorithm", Table::new(), &mut problems))
+        })
+    }
+
     /// APFL's settings, where it is APFL in any form.
     pub fn apfl(&self) -> Option<&Apfl> {
         match self {
@@ -74,9 +84,16 @@ impl AlgorithmSpec {
         }
     }
 
-    /// What the rest of a spec must know of it.
+    /// Returns what the rest of a spec must know of it.
     pub fn properties(&self) -> Properties {
-        self.ask().0
+        struct PropertiesOf;
+        impl AlgorithmVisitor for PropertiesOf {
+            type Out = Properties;
+            fn visit<A: Algorithm>(self, algorithm: A) -> Properties {
+                algorithm.properties()
+            }
+        }
+        self.clone().accept(PropertiesOf)
     }
 
     /// Whether the server weighs clients by itself.
@@ -91,28 +108,12 @@ impl AlgorithmSpec {
 
     /// Whether the personal model is a mixture of two models' outputs.
     pub fn mixes_outputs(&self) -> bool {
-        self.ask().1
+        self.properties().mixes_outputs
     }
 
     /// Its kind and what stands out, in a few words.
     pub fn describe(&self) -> String {
-        format!("{}{}", self.kind(), self.ask().2)
-    }
-
-    /// Properties, whether it mixes outputs, and details.
-    fn ask(&self) -> (Properties, bool, String) {
-        struct Ask;
-        impl AlgorithmVisitor for Ask {
-            type Out = (Properties, bool, String);
-            fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
-                (
-                    algorithm.properties(),
-                    algorithm.mixes_outputs(),
-                    algorithm.details(),
-                )
-            }
-        }
-        self.clone().accept(Ask)
+        format!("{}{}", self.kind(), self.properties().details)
     }
 }
 

@@ -1,10 +1,10 @@
 //! SCAFFOLD (Karimireddy et al., 2020): control variates against the clients' drift.
 
-use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Sender};
-use crate::pack::{Arrays, Pack, PackError, View};
+use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Sender};
+use crate::pack;
 use crate::params::{Mean, Params, Sum, axpy};
 use crate::settings::{Kind, Section};
-use crate::site::{Predictor, Site};
+use crate::site::Site;
 
 /// How a client renews its control cᵢ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Controlled {
     pub control: Params,
 }
 
+pack!(Controlled { model, control like model });
+
 /// What the server remembers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
@@ -44,6 +46,8 @@ pub struct Server {
     pub clients: u64,
 }
 
+pack!(Server { sent, clients });
+
 /// cᵢ: what a client remembers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
@@ -51,43 +55,7 @@ pub struct Memory {
     pub control: Params,
 }
 
-impl Pack for Controlled {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("model", View::F32(&self.model));
-        see("control", View::F32(&self.control));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        let model = arrays.f32("model")?;
-        Ok(Self {
-            control: arrays.f32_of("control", model.len())?,
-            model,
-        })
-    }
-}
-
-impl Pack for Server {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        self.sent.visit(see);
-        see("clients", View::U64(&[self.clients]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            sent: Controlled::unpack(arrays)?,
-            clients: arrays.count("clients")?,
-        })
-    }
-}
-
-impl Pack for Memory {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("control", View::F32(&self.control));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            control: arrays.f32("control")?,
-        })
-    }
-}
+pack!(Memory { control });
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "scaffold",
@@ -221,20 +189,11 @@ impl Algorithm for Scaffold {
         &server.sent.model
     }
 
-    fn aggregated_mut<'a>(&self, server: &'a mut Server) -> Option<&'a mut [f32]> {
+    fn shared_mut<'a>(&self, server: &'a mut Server) -> Option<&'a mut [f32]> {
         Some(&mut server.sent.model)
     }
 
-    fn localized<'a>(&self, _: &'a Memory, update: &'a Controlled) -> &'a [f32] {
-        &update.model
-    }
-
-    fn personal<'a>(
-        &self,
-        _: &'a Memory,
-        update: &'a Controlled,
-        _: &mut Site<'_>,
-    ) -> Predictor<'a> {
-        Predictor::At(&update.model)
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        Models::one(&after.update.model)
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Clients, locked};
-use crate::algorithm::Algorithm;
+use crate::algorithm::{AfterRound, Algorithm};
 use crate::data::{Examples, Shard};
 use crate::error::{Error, Result};
 use crate::metrics::{ByModel, Finals, Gain, Tallies};
@@ -175,23 +175,27 @@ impl<A: Algorithm> Clients<A> {
         let algorithm = &*self.algorithm;
         let mut local = self.copy_of(client)?;
         let mut site = self.site(&shard.train, Purpose::Delivery, round, client, scratch);
-        let concluded = algorithm.conclude(&local, shared, &site);
+        let last = algorithm.extensions().final_models;
+        let last = last.map(|models| models.personal(&local, shared, &site));
         let update = algorithm.local_round(sent, &mut local, &mut site);
         let when = "in the local round of delivery".to_string();
         self.checked(&site, &shard.name, when)?;
-        let personal = match concluded {
-            Some(personal) => Predictor::Own(personal),
-            None => algorithm.serves(&local, sent, &update, &mut site),
+        let after = AfterRound {
+            local: &local,
+            sent,
+            update: &update,
         };
-        let localized = Predictor::At(algorithm.localized(&local, &update));
-        let shared = Predictor::At(self.of_cluster(shared, algorithm.cluster(&local)));
+        let of_round = algorithm.models(after, &mut site);
+        let personal = last.map_or(of_round.personal, Predictor::Own);
+        let localized = Predictor::At(of_round.localized);
+        let shared = Predictor::At(self.of_cluster(shared, self.cluster(&local)));
         let finals = ByModel {
             shared: self.finals(&shared, &shard, scratch)?,
             localized: self.finals(&localized, &shard, scratch)?,
             personal: self.finals(&personal, &shard, scratch)?,
         };
         let (mut alone, mut gain) = (None, None);
-        if let Some(own) = algorithm.alone(&local) {
+        if let Some(own) = of_round.alone {
             let own = Predictor::At(own);
             alone = Some(self.finals(&own, &shard, scratch)?);
             let (model, rows) = (&*self.world.model, measuring_rows(&shard, self.tested));
@@ -209,9 +213,9 @@ impl<A: Algorithm> Clients<A> {
         let majority = majority_accuracy(&classes, &shard.valid);
         let models = keep.then(|| ClientModels {
             personal: personal.flat(),
-            localized: algorithm.localized(&local, &update).to_vec(),
-            local: algorithm.own(&local, &update).to_vec(),
-            alone: algorithm.alone(&local).map(<[f32]>::to_vec),
+            localized: of_round.localized.to_vec(),
+            local: of_round.local.to_vec(),
+            alone: of_round.alone.map(<[f32]>::to_vec),
         });
         Ok(Delivered {
             client,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Clients;
-use crate::algorithm::Algorithm;
+use crate::algorithm::{AfterRound, Algorithm};
 use crate::choice::HeldOut;
 use crate::data::Examples;
 use crate::error::{Error, Result};
@@ -52,7 +52,13 @@ impl<A: Algorithm> Clients<A> {
         let update = self.algorithm.local_round(sent, &mut local, &mut site);
         let when = "in the local round before its choice".to_string();
         self.checked(&site, &shard.name, when)?;
-        let list = self.algorithm.candidates(&local, sent, &update);
+        let after = AfterRound {
+            local: &local,
+            sent,
+            update: &update,
+        };
+        let choice = self.algorithm.extensions().choice;
+        let list = choice.map_or(Vec::new(), |choice| choice.candidates(after));
         let rows = rows.as_deref();
         let place = "on its held-out rows";
         let losses = list

@@ -94,16 +94,21 @@ impl<A: Algorithm> Clients<A> {
         scratch: &mut Scratch,
     ) -> Result<Tallies> {
         let place = format!("when the shared model of round {round} was scored");
-        let algorithm = &*self.algorithm;
-        let own = self.memories.look(client, |m| algorithm.cluster(m))?;
+        let own = self.memories.look(client, |local| self.cluster(local))?;
         let shared = Predictor::At(self.of_cluster(shared, own.unwrap_or(0)));
         self.tallies(&shared, &*self.shard(client)?, &place, scratch)
     }
 
     /// The one of several shared models that is a client's.
     pub fn shared_of(&self, client: usize, shared: &[f32]) -> Result<Params> {
-        let own = self.memories.look(client, |m| self.algorithm.cluster(m))?;
+        let own = self.memories.look(client, |local| self.cluster(local))?;
         Ok(self.of_cluster(shared, own.unwrap_or(0)).to_vec())
+    }
+
+    /// Which of several shared models is a client's.
+    pub(super) fn cluster(&self, local: &A::Memory) -> usize {
+        let clusters = self.algorithm.extensions().clusters;
+        clusters.map_or(0, |clusters| clusters.of_client(local))
     }
 
     /// One of several shared models that lie one after the other; mostly there is one.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Clients;
-use crate::algorithm::Algorithm;
+use crate::algorithm::{AfterRound, Algorithm, Models};
 use crate::choice::Candidate;
 use crate::error::{Error, Result};
 use crate::metrics::Tallies;
@@ -72,9 +72,19 @@ impl<A: Algorithm> Clients<A> {
         let mut candidates = Vec::new();
         let tallies = if score {
             let place = format!("after the local steps of round {round}");
-            let list = self.algorithm.candidates(&local, sent, &update);
-            let personal = self.algorithm.serves(&local, sent, &update, &mut site);
-            let localized = Predictor::At(self.algorithm.localized(&local, &update));
+            let after = AfterRound {
+                local: &local,
+                sent,
+                update: &update,
+            };
+            let choice = self.algorithm.extensions().choice;
+            let list = choice.map_or(Vec::new(), |choice| choice.candidates(after));
+            let Models {
+                localized,
+                personal,
+                ..
+            } = self.algorithm.models(after, &mut site);
+            let localized = Predictor::At(localized);
             let localized = self.tallies(&localized, &shard, &place, scratch)?;
             let held_out = match list.is_empty() {
                 true => None,

@@ -68,15 +68,14 @@ impl World {
     /// Returns what a pass of a choice trains with: the data without the rows that it holds out,
     /// and the algorithm as it is in that pass. Both stay as they are where it is no pass.
     pub fn for_pass<A: Algorithm>(self, algorithm: Arc<A>) -> (Self, Arc<A>) {
-        let Some((pass, choosing)) = self.pass.zip(algorithm.choosing()) else {
+        let Some((pass, choice)) = self.pass.zip(algorithm.extensions().choice) else {
             return (self, algorithm);
         };
         let world = match pass {
-            Pass::HeldOut(part) => self.holding_out(choosing, part),
+            Pass::HeldOut(part) => self.holding_out(choice.choosing(), part),
             Pass::Last => self,
         };
-        let algorithm = algorithm.in_pass(pass).map_or(algorithm, Arc::new);
-        (world, algorithm)
+        (world, Arc::new(choice.in_pass(pass)))
     }
 }
 

@@ -7,6 +7,7 @@ use toml::{Table, Value};
 
 use super::{Program, Run, Start, start_of};
 use crate::aggregation::{Aggregation, ServerOptimizer};
+use crate::algorithm::extensions::choosing;
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor, Apfl, Properties};
 use crate::choice::Choosing;
 use crate::data::Dataset;
@@ -39,9 +40,7 @@ pub struct RunBuilder {
 /// An algorithm whose type is known no more.
 struct AnyAlgorithm {
     words: String,
-    problem: Option<String>,
     properties: Properties,
-    mixes_outputs: bool,
     choosing: Option<Choosing>,
     start: Start,
 }
@@ -50,10 +49,8 @@ impl AnyAlgorithm {
     fn new<A: Algorithm>(algorithm: A) -> Self {
         Self {
             words: format!("{algorithm:?}"),
-            problem: algorithm.problem(),
             properties: algorithm.properties(),
-            mixes_outputs: algorithm.mixes_outputs(),
-            choosing: algorithm.choosing().cloned(),
+            choosing: choosing(&algorithm).cloned(),
             start: start_of(algorithm),
         }
     }
@@ -301,7 +298,7 @@ impl RunBuilder {
             setup,
             start: self.algorithm.start,
             choosing: self.algorithm.choosing,
-            mixes_outputs: self.algorithm.mixes_outputs,
+            mixes_outputs: self.algorithm.properties.mixes_outputs,
             spec,
             checkpoint_every: plan.checkpoint_every,
             directory: self.directory,
@@ -316,16 +313,13 @@ impl RunBuilder {
     /// An error where settings do not go together: what a spec would be refused for.
     fn require_sense(&self, plan: &Plan) -> Result<()> {
         let AnyAlgorithm {
-            problem,
-            properties,
-            words,
-            ..
+            properties, words, ..
         } = &self.algorithm;
         let rule = self.aggregation != Aggregation::Mean;
         let objections = objections(properties, "the algorithm", plan);
         let examples = plan.weights == Weights::Examples;
         let without_directory = plan.engine.memory_budget.is_some() && self.directory.is_none();
-        let problem = match problem {
+        let problem = match &properties.problem {
             Some(problem) => Some(format!("{words}: {problem}")),
             None if rule && properties.beyond_rules.is_some() => properties
                 .beyond_rules

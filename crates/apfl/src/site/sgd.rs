@@ -40,6 +40,20 @@ impl Sgd {
         }
     }
 
+    /// Takes all local steps of a round on x, each on the next batch:
+    ///
+    /// ```text
+    /// x ← x − η∇f(x; ξ)   τ times
+    /// ```
+    pub fn round(x: &mut [f32], site: &mut Site<'_>) {
+        let mut sgd = Self::new(site);
+        for s in 0..site.steps() {
+            site.next_batch();
+            sgd.step(x, site.rate(s), site);
+        }
+        sgd.end(site);
+    }
+
     /// A step of x at rate η on the batch ξ.
     pub fn step(&mut self, x: &mut [f32], eta: f32, site: &mut Site<'_>) {
         if self.m.is_empty() {

@@ -3,6 +3,7 @@
 
 use super::{Setup, Weights};
 use crate::aggregation::{Aggregation, SplitUpdate};
+use crate::algorithm::extensions::aggregated;
 use crate::algorithm::{Algorithm, Sender};
 use crate::error::{Error, Result};
 use crate::params::Params;
@@ -28,7 +29,7 @@ impl<A: Algorithm> Aggregator<A> {
     pub(super) fn new(setup: &Setup, algorithm: &A, server: &A::Server, round: u64) -> Self {
         let private = (setup.protects() == Some(Level::Client)).then(|| {
             let clip = setup.privacy.as_ref().expect("it protects").settings.clip;
-            PrivateSum::new(clip, algorithm.aggregated(server).len())
+            PrivateSum::new(clip, aggregated(algorithm, server).len())
         });
         Self {
             private,
@@ -66,12 +67,12 @@ impl<A: Algorithm> Aggregator<A> {
             }
         };
         if forged {
-            let w = algorithm.aggregated(server);
+            let w = aggregated(algorithm, server);
             let attackers = &setup.attackers;
             attackers.forge(client, self.round, w, &mut update.model);
         }
         if let Some(sum) = &mut self.private {
-            let w = algorithm.aggregated(server);
+            let w = aggregated(algorithm, server);
             if update.model.len() != w.len() || !update.is_model_only() {
                 self.problem.get_or_insert(Error::Request(
                     "federation.privacy.level: found \"client\", but the algorithm's updates are more \
@@ -108,7 +109,7 @@ impl<A: Algorithm> Aggregator<A> {
         if let Some(sum) = self.private.take() {
             // One model that stands for all, also where there was nobody: its fold is itself.
             let budget = setup.privacy.as_ref().expect("it protects");
-            let w = algorithm.aggregated(server);
+            let w = aggregated(algorithm, server);
             let mut rng = setup.noise_stream(self.round);
             let w = sum.release(w, budget.noise, setup.expected_cohort(), &mut rng);
             let update = SplitUpdate::of_model(w).joined();

@@ -1,12 +1,12 @@
 //! The server of one algorithm on one engine.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Setup;
 use super::aggregator::Aggregator;
 use crate::aggregation::optimizer::Moments;
 use crate::algorithm::Algorithm;
+use crate::algorithm::extensions::{self, aggregated, aggregated_mut};
 use crate::choice::Choosing;
 use crate::clients::{Request, Response};
 use crate::digest::digest_of;
@@ -88,8 +88,8 @@ pub(super) struct ServerOf<A: Algorithm, E> {
 impl<A: Algorithm, E: Engine<A>> ServerOf<A, E> {
     pub(super) fn new(setup: Arc<Setup>, algorithm: Arc<A>, engine: E) -> Result<Self> {
         let mut state = algorithm.start(&setup.world.w0, setup.world.dataset.clients());
-        let moments = setup.server.start(algorithm.aggregated(&state).len());
-        if moments.is_some() && algorithm.aggregated_mut(&mut state).is_none() {
+        let moments = setup.server.start(aggregated(&*algorithm, &state).len());
+        if moments.is_some() && aggregated_mut(&*algorithm, &mut state).is_none() {
             return Err(Error::Request(format!(
                 "federation.server: found \"{}\", but the algorithm has no shared model that \
                  an optimizer could move; use mean",
@@ -112,10 +112,10 @@ impl<A: Algorithm, E: Engine<A>> ServerOf<A, E> {
         let (algorithm, state) = (&*self.algorithm, &self.state);
         let ends = matches!(asked, Request::Finalize { .. });
         let shared = |_: &mut (), (): &()| {
-            Ok(match algorithm.clusters(state) {
-                Some(several) => several.to_vec(),
-                None if ends => algorithm.output(state).into_owned(),
-                None => algorithm.shared(state).to_vec(),
+            Ok(match algorithm.extensions().clusters {
+                Some(clusters) => clusters.models(state).to_vec(),
+                None if ends => self.output(),
+                None => self.shared(),
             })
         };
         let filled = asked.map(&mut (), |_, ()| Ok(algorithm.broadcast(state)), shared);
@@ -169,10 +169,10 @@ impl<A: Algorithm, E: Engine<A>> Server for ServerOf<A, E> {
         let before = self
             .moments
             .is_some()
-            .then(|| algorithm.aggregated(state).to_vec());
+            .then(|| aggregated(algorithm, state).to_vec());
         algorithm.finish(state, fold);
         if let (Some(moments), Some(before)) = (&mut self.moments, before)
-            && let Some(w) = algorithm.aggregated_mut(state)
+            && let Some(w) = aggregated_mut(algorithm, state)
         {
             self.setup.server.step(moments, &before, w);
         }
@@ -193,7 +193,10 @@ impl<A: Algorithm, E: Engine<A>> Server for ServerOf<A, E> {
     }
 
     fn output(&self) -> Params {
-        Cow::into_owned(self.algorithm.output(&self.state))
+        match self.algorithm.extensions().final_models {
+            Some(models) => models.shared(&self.state),
+            None => self.shared(),
+        }
     }
 
     fn state(&self) -> (Vec<Field>, Vec<u8>) {
@@ -225,10 +228,10 @@ impl<A: Algorithm, E: Engine<A>> Server for ServerOf<A, E> {
     }
 
     fn choosing(&self) -> Option<&Choosing> {
-        self.algorithm.choosing()
+        extensions::choosing(&*self.algorithm)
     }
 
     fn mixes_outputs(&self) -> bool {
-        self.algorithm.mixes_outputs()
+        self.algorithm.properties().mixes_outputs
     }
 }

@@ -1,12 +1,13 @@
 //! Every candidate is the model of its fixed α (invariants 15 and 16), and w is FedAvg's.
 
 use apfl::algorithm::apfl::{Chosen, Mixing, Options};
+use apfl::algorithm::extensions::ModelChoice;
 use apfl::algorithm::{Apfl, LocalOnly};
 use apfl::choice::{Choosing, Pass};
 use apfl::data::{Examples, Features, InMemory, Schema, Targets, Task};
 use apfl::run::{Finished, Run};
 use apfl::spec::Resources;
-use apfl::{Algorithm, Spec, WhichModel};
+use apfl::{Spec, WhichModel};
 use std::sync::Arc;
 
 use super::{GRID, finished, in_pass};
@@ -45,10 +46,7 @@ fn every_v_is_that_of_its_fixed_alpha() {
             let choosing = Choosing::from(GRID);
             let chosen = Chosen::new(choosing.clone(), options);
             let pass = Pass::HeldOut(2);
-            let mut all = Hand::new(
-                chosen.in_pass(pass).unwrap(),
-                in_pass(setup(), &choosing, pass),
-            );
+            let mut all = Hand::new(chosen.in_pass(pass), in_pass(setup(), &choosing, pass));
             (0..3).for_each(|_| drop(all.step()));
             for (place, alpha) in [(0, 0.25), (1, 0.5), (2, 1.0f32)] {
                 let mixing = Mixing::Fixed(alpha);

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use apfl::algorithm::apfl::{Chosen, Options};
+use apfl::algorithm::extensions::ModelChoice;
 use apfl::choice::{Choosing, Pass};
 use apfl::run::{Ended, Event, Run};
 use apfl::store::run_dir::{Alpha, read_held_out};
-use apfl::{Algorithm, Spec, WhichModel};
+use apfl::{Spec, WhichModel};
 
 use super::{GRID, alphas, finished, in_pass};
 use crate::small::{Hand, classes, full, synthetic};
@@ -21,7 +22,7 @@ fn rows_aside_are_not_trained_on() {
     let models = |pass| {
         let setup = in_pass(small.setup(full(2, 0.2), 1, 1.0, false), &choosing, pass);
         let chosen = Chosen::new(choosing.clone(), Options::PAPER);
-        let mut hand = Hand::new(chosen.in_pass(pass).unwrap(), setup);
+        let mut hand = Hand::new(chosen.in_pass(pass), setup);
         hand.step();
         hand.shared()
     };

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use apfl::algorithm::{Algorithm, Sender};
+use apfl::algorithm::{AfterRound, Algorithm, Sender};
 use apfl::clients::{MemoryHome, World};
 use apfl::data::{Examples, Features, InMemory, Normalization, Schema, Shard, Targets, Task};
 use apfl::model::mlp::Mlp;
@@ -196,13 +196,19 @@ impl<A: Algorithm> Hand<A> {
             let local = &mut self.locals[client];
             let update = self.algorithm.local_round(&sent, local, &mut site);
             assert_eq!(site.trouble(), None);
-            let personal = match self.algorithm.personal(local, &update, &mut site) {
+            let after = AfterRound {
+                local,
+                sent: &sent,
+                update: &update,
+            };
+            let models = self.algorithm.models(after, &mut site);
+            let personal = match models.personal {
                 Predictor::At(at) => Some(at.to_vec()),
                 Predictor::Own(at) => Some(at),
                 Predictor::MixedOutputs { .. } => None,
             };
             seen.push(Seen {
-                localized: self.algorithm.localized(local, &update).to_vec(),
+                localized: models.localized.to_vec(),
                 personal,
             });
             let weight = 1.0;

@@ -10,12 +10,12 @@
 //! its sum that it missed is vᵢ times a sum of p_t, added when it is next drawn and at
 //! the end.
 
-use std::borrow::Cow;
-
-use super::{Algorithm, Apfl, Memory, Properties, Sender};
-use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
+use super::{Apfl, Memory};
+use crate::algorithm::extensions::{Extensions, FinalModels};
+use crate::algorithm::{AfterRound, Algorithm, Models, Properties, Sender};
+use crate::pack::ModelOnly;
 use crate::params::{Mean, Params};
-use crate::site::{Predictor, Site};
+use crate::site::Site;
 
 /// APFL with a fixed α that ends with ŵ and v̂ᵢ.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +37,8 @@ pub struct Server {
     pub weight: f64,
 }
 
+crate::pack!(Server { shared, sum like shared.model, weight });
+
 /// What a client remembers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sums {
@@ -47,6 +49,8 @@ pub struct Sums {
     /// The last step that the sum has.
     pub seen: u64,
 }
+
+crate::pack!(Sums { memory, sum like memory.v, seen });
 
 /// What travels back.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,53 +63,7 @@ pub struct Update {
     pub weight: f64,
 }
 
-impl Pack for Server {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        self.shared.visit(see);
-        see("sum", View::F64(&self.sum));
-        see("weight", View::F64(&[self.weight]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        let shared = ModelOnly::unpack(arrays)?;
-        Ok(Self {
-            sum: arrays.f64_of("sum", shared.model.len())?,
-            weight: arrays.f64_of("weight", 1)?[0],
-            shared,
-        })
-    }
-}
-
-impl Pack for Sums {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        self.memory.visit(see);
-        see("sum", View::F64(&self.sum));
-        see("seen", View::U64(&[self.seen]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        let memory = Memory::unpack(arrays)?;
-        Ok(Self {
-            sum: arrays.f64_of("sum", memory.v.len())?,
-            seen: arrays.count("seen")?,
-            memory,
-        })
-    }
-}
-
-impl Pack for Update {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        self.last.visit(see);
-        see("path", View::F32(&self.path));
-        see("weight", View::F64(&[self.weight]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        let last = ModelOnly::unpack(arrays)?;
-        Ok(Self {
-            path: arrays.f32_of("path", last.model.len())?,
-            weight: arrays.f64_of("weight", 1)?[0],
-            last,
-        })
-    }
-}
+crate::pack!(Update { last, path like last.model, weight });
 
 /// Σ (t+a)² over t = from+1 … to, without the cancellation of a difference of sums:
 /// with k = to − from and b = a + from it is Σ_{j=1}^k (j+b)² = k(k+1)(2k+1)/6 + bk(k+1) + b²k.
@@ -198,67 +156,34 @@ impl Algorithm for Averaged {
         &server.shared.model
     }
 
-    /// ŵ
-    fn output<'a>(&self, server: &'a Server) -> Cow<'a, [f32]> {
-        match server.weight > 0.0 {
-            false => Cow::Borrowed(&server.shared.model),
-            true => {
-                let mean = server.sum.iter().map(|sum| (sum / server.weight) as f32);
-                Cow::Owned(mean.collect())
-            }
-        }
-    }
-
-    /// v̂ᵢ
-    fn conclude(&self, local: &Sums, output: &[f32], site: &Site<'_>) -> Option<Params> {
-        let a = self.shift(site);
-        let Sums { memory, sum, seen } = local;
-        let steps = site.steps_before();
-        let missed = weight_between(*seen, steps, a);
-        let total = weight_between(0, steps, a);
-        let alpha = f64::from(memory.alpha);
-        let own = |sum: f64, v: f64| match steps {
-            0 => v,
-            _ => (sum + missed * v) / total,
+    fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a> {
+        let AfterRound {
+            local,
+            sent,
+            update,
+        } = after;
+        let inner = AfterRound {
+            local: &local.memory,
+            sent,
+            update: &update.last,
         };
-        let pairs = sum.iter().zip(&memory.v).zip(output);
-        let v_hat = pairs.map(|((sum, v), w)| {
-            (alpha * own(*sum, f64::from(*v)) + (1.0 - alpha) * f64::from(*w)) as f32
-        });
-        Some(v_hat.collect())
-    }
-
-    fn localized<'a>(&self, _: &'a Sums, update: &'a Update) -> &'a [f32] {
-        &update.last.model
-    }
-
-    fn personal<'a>(
-        &self,
-        local: &'a Sums,
-        update: &'a Update,
-        site: &mut Site<'_>,
-    ) -> Predictor<'a> {
-        self.apfl.personal(&local.memory, &update.last, site)
-    }
-
-    fn own<'a>(&self, local: &'a Sums, _: &'a Update) -> &'a [f32] {
-        &local.memory.v
+        self.apfl.models(inner, site)
     }
 
     fn mixing(&self, local: &Sums) -> Option<f32> {
-        Some(local.memory.alpha)
-    }
-
-    fn problem(&self) -> Option<String> {
-        let fixed = matches!(self.apfl.mixing, super::Mixing::Fixed(_));
-        if !fixed || self.apfl.mixes_outputs() {
-            return Some("averaged outputs need a fixed α that mixes parameters".into());
-        }
-        self.apfl.problem()
+        self.apfl.mixing(&local.memory)
     }
 
     fn properties(&self) -> Properties {
+        let inner = self.apfl.properties();
+        let fixed = matches!(self.apfl.mixing, super::Mixing::Fixed(_));
+        let problem = "averaged outputs need a fixed α that mixes parameters";
         Properties {
+            problem: match fixed && !inner.mixes_outputs {
+                true => inner.problem,
+                false => Some(problem.into()),
+            },
+            details: format!("{}, averaged", inner.details),
             beyond_rules: Some(
                 "algorithm.output = \"averaged\" sends the mean of every client's path besides, \
                  which it would not reach; use output = \"last\"",
@@ -269,11 +194,44 @@ impl Algorithm for Averaged {
             ),
             momentum: false,
             needs_theory: self.shift.is_none(),
-            ..self.apfl.properties()
+            ..inner
         }
     }
 
-    fn details(&self) -> String {
-        format!("{}, averaged", self.apfl.details())
+    fn extensions(&self) -> Extensions<'_, Self> {
+        Extensions {
+            final_models: Some(self),
+            ..Extensions::default()
+        }
+    }
+}
+
+impl FinalModels for Averaged {
+    /// ŵ
+    fn shared(&self, server: &Server) -> Params {
+        if server.weight == 0.0 {
+            return server.shared.model.clone();
+        }
+        let mean = server.sum.iter().map(|sum| (sum / server.weight) as f32);
+        mean.collect()
+    }
+
+    /// v̂ᵢ
+    fn personal(&self, local: &Sums, shared: &[f32], site: &Site<'_>) -> Params {
+        let a = self.shift(site);
+        let Sums { memory, sum, seen } = local;
+        let steps = site.steps_before();
+        let missed = weight_between(*seen, steps, a);
+        let total = weight_between(0, steps, a);
+        let alpha = f64::from(memory.alpha);
+        let own = |sum: f64, v: f64| match steps {
+            0 => v,
+            _ => (sum + missed * v) / total,
+        };
+        let pairs = sum.iter().zip(&memory.v).zip(shared);
+        let v_hat = pairs.map(|((sum, v), w)| {
+            (alpha * own(*sum, f64::from(*v)) + (1.0 - alpha) * f64::from(*w)) as f32
+        });
+        v_hat.collect()
     }
 }

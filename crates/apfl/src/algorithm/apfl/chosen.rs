@@ -5,11 +5,12 @@
 //! batches. a = 0 is the localized model, a = 1 training alone. [`crate::choice`] has the rule.
 
 use super::options::{Mix, Preset};
-use super::{Algorithm, Apfl, Options, Properties, Sender, momentum, variant};
-use crate::algorithm::Agnostic;
+use super::{Options, mixture, momentum, variant};
+use crate::algorithm::extensions::{Extensions, ModelChoice};
+use crate::algorithm::{AfterRound, Agnostic, Models, OneModel, Properties};
 use crate::choice::{Candidate, Choosing, Pass};
-use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
-use crate::params::{Mean, Params, mix};
+use crate::pack::{Arrays, Pack, PackError, View};
+use crate::params::Params;
 use crate::site::{Predictor, Site};
 
 /// APFL with αᵢ chosen from a list.
@@ -132,39 +133,43 @@ impl Chosen {
         }
     }
 
-    /// v̄ᵢ = αv + (1−α)wᵢ, or that mixture of outputs.
-    fn mixture<'a>(&self, alpha: f32, v: &'a [f32], w: &'a [f32]) -> Predictor<'a> {
-        if self.options.mix == Mix::Logits {
-            return Predictor::MixedOutputs { alpha, v, w };
-        }
-        let mut v_bar = vec![0.0; v.len()];
-        mix(&mut v_bar, alpha, v, w);
-        Predictor::Own(v_bar)
-    }
-
     /// A model as it is, in the form that personal models have.
     fn plain<'a>(&self, model: &'a [f32]) -> Predictor<'a> {
         match self.options.mix {
             Mix::Parameters => Predictor::At(model),
-            Mix::Logits => self.mixture(0.0, model, model),
+            Mix::Logits => mixture(Mix::Logits, 0.0, model, model),
+        }
+    }
+
+    /// Why it cannot be run.
+    fn problem(&self) -> Option<String> {
+        let learns = Options {
+            mix: self.options.mix,
+            order: self.options.order,
+            v_rate: self.options.v_rate,
+            l2_on_v: self.options.l2_on_v,
+            projection: self.options.projection,
+            v_dropout: self.options.v_dropout,
+            ..Options::PAPER
+        };
+        if self.options.preset != Preset::None || learns != self.options {
+            return Some("a chosen α is not learned: presets and alpha_… do not apply".into());
+        }
+        self.choosing.problem()
+    }
+
+    fn details(&self) -> String {
+        let names: Vec<String> = self.choosing.list().iter().map(|c| c.name()).collect();
+        let Choosing { folds, pass, .. } = self.choosing;
+        match pass {
+            Some(pass) => format!(" (pass {pass} of {folds}: {})", names.join(", ")),
+            None => format!(" (α chosen from {})", names.join(", ")),
         }
     }
 }
 
-impl Algorithm for Chosen {
-    type Server = ModelOnly;
-    type Broadcast = ModelOnly;
+impl OneModel for Chosen {
     type Memory = Memory;
-    type Update = ModelOnly;
-    type Fold = Mean;
-
-    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
-        ModelOnly { model: w0.to_vec() }
-    }
-
-    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
-        server.clone()
-    }
 
     /// vᵢᵃ = w⁰ for every a.
     fn join(&self, w0: &[f32]) -> Memory {
@@ -186,8 +191,8 @@ impl Algorithm for Chosen {
         }
     }
 
-    fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
-        let mut w = sent.model.clone();
+    fn local_round(&self, sent: &[f32], local: &mut Memory, site: &mut Site<'_>) -> Params {
+        let mut w = sent.to_vec();
         let choice = site.choice().and_then(Candidate::mixing);
         if !self.last {
             let mut models: Vec<_> = local.grid.iter_mut().map(|(a, v)| (*a, v)).collect();
@@ -196,7 +201,7 @@ impl Algorithm for Chosen {
             if let Some(alpha) = choice {
                 local.own = local.of(alpha).cloned().or(local.own.take());
             }
-            return ModelOnly { model: w };
+            return w;
         }
         let alpha = choice.or(self.only()).unwrap_or(0.0);
         let twice = alpha == 1.0 && !local.grid.is_empty();
@@ -213,114 +218,32 @@ impl Algorithm for Chosen {
         if let (true, Some(own)) = (twice, &mut local.own) {
             own.copy_from_slice(&local.grid[0].1);
         }
-        ModelOnly { model: w }
+        w
     }
 
-    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
-        fold.add(from.weight, &update.model);
-    }
-
-    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
-        if let Some(w) = fold.value() {
-            server.model = w;
-        }
-    }
-
-    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
-        &server.model
-    }
-
-    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
-        Some(&mut server.model)
-    }
-
-    fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
-        &update.model
-    }
-
-    /// The model of the α that the client chose; the localized one before there is a choice.
-    fn personal<'a>(
-        &self,
-        local: &'a Memory,
-        update: &'a ModelOnly,
-        site: &mut Site<'_>,
-    ) -> Predictor<'a> {
-        let choice = site.choice().and_then(Candidate::mixing).or(self.only());
-        let alpha = choice.unwrap_or(0.0);
-        match local.of(alpha).or(local.own.as_ref()) {
-            Some(v) => self.mixture(alpha, v, &update.model),
-            None => self.plain(&update.model),
-        }
-    }
-
-    fn serves<'a>(
-        &self,
-        local: &'a Memory,
-        sent: &'a ModelOnly,
-        update: &'a ModelOnly,
-        site: &mut Site<'_>,
-    ) -> Predictor<'a> {
-        match site.choice() {
-            Some(Candidate::Shared) => self.plain(&sent.model),
-            _ => self.personal(local, update, site),
-        }
-    }
-
-    fn choosing(&self) -> Option<&Choosing> {
-        Some(&self.choosing)
-    }
-
-    fn in_pass(&self, pass: Pass) -> Option<Self> {
-        Some(Self {
-            last: pass == Pass::Last,
-            ..self.clone()
-        })
-    }
-
-    fn candidates<'a>(
-        &self,
-        local: &'a Memory,
-        sent: &'a ModelOnly,
-        update: &'a ModelOnly,
-    ) -> Vec<(Candidate, Predictor<'a>)> {
-        if self.last {
-            return Vec::new();
-        }
-        let model = |candidate| match candidate {
-            Candidate::Shared => Predictor::At(&sent.model[..]),
-            Candidate::Mixing(alpha) => match local.of(alpha) {
-                Some(v) => self.mixture(alpha, v, &update.model),
-                None => Predictor::At(&update.model),
-            },
+    /// The personal model is that of the α that the client chose; the localized one before there
+    /// is a choice.
+    fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a> {
+        let (w, local) = (&after.update.model, after.local);
+        let choice = site.choice();
+        let alpha = choice.and_then(Candidate::mixing).or(self.only());
+        let alpha = alpha.unwrap_or(0.0);
+        let personal = match (choice, local.of(alpha).or(local.own.as_ref())) {
+            (Some(Candidate::Shared), _) => self.plain(&after.sent.model),
+            (_, Some(v)) => mixture(self.options.mix, alpha, v, w),
+            (_, None) => self.plain(w),
         };
-        let list = self.choosing.list().into_iter();
-        list.map(|candidate| (candidate, model(candidate)))
-            .collect()
-    }
-
-    fn alone<'a>(&self, local: &'a Memory) -> Option<&'a [f32]> {
         let only = (self.only() == Some(1.0)).then_some(local.own.as_ref());
-        local.of(1.0).or(only.flatten()).map(|v| &v[..])
-    }
-
-    fn own<'a>(&self, local: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
-        local.own.as_ref().unwrap_or(&update.model)
-    }
-
-    fn problem(&self) -> Option<String> {
-        let learns = Options {
-            mix: self.options.mix,
-            order: self.options.order,
-            v_rate: self.options.v_rate,
-            l2_on_v: self.options.l2_on_v,
-            projection: self.options.projection,
-            v_dropout: self.options.v_dropout,
-            ..Options::PAPER
-        };
-        if self.options.preset != Preset::None || learns != self.options {
-            return Some("a chosen α is not learned: presets and alpha_… do not apply".into());
+        Models {
+            localized: w,
+            personal,
+            local: local.own.as_ref().unwrap_or(w),
+            alone: local.of(1.0).or(only.flatten()).map(|v| &v[..]),
         }
-        self.choosing.problem()
+    }
+
+    fn mixing(&self, local: &Memory) -> Option<f32> {
+        local.alpha
     }
 
     fn properties(&self) -> Properties {
@@ -330,26 +253,47 @@ impl Algorithm for Chosen {
             false => above.count() as u64,
         };
         Properties {
+            problem: self.problem(),
+            details: self.details(),
             gradients: 1 + models,
-            momentum: self.options == Options::PAPER,
-            ..Apfl::fixed(0.0).properties()
+            ..self.options.properties()
         }
     }
 
-    fn details(&self) -> String {
-        let names: Vec<String> = self.choosing.list().iter().map(|c| c.name()).collect();
-        let Choosing { folds, pass, .. } = self.choosing;
-        match pass {
-            Some(pass) => format!(" (pass {pass} of {folds}: {})", names.join(", ")),
-            None => format!(" (α chosen from {})", names.join(", ")),
+    fn extensions(&self) -> Extensions<'_, Self> {
+        Extensions {
+            choice: Some(self),
+            ..Extensions::default()
+        }
+    }
+}
+
+impl ModelChoice for Chosen {
+    fn choosing(&self) -> &Choosing {
+        &self.choosing
+    }
+
+    fn in_pass(&self, pass: Pass) -> Self {
+        Self {
+            last: pass == Pass::Last,
+            ..self.clone()
         }
     }
 
-    fn mixes_outputs(&self) -> bool {
-        self.options.mix == Mix::Logits
-    }
-
-    fn mixing(&self, local: &Memory) -> Option<f32> {
-        local.alpha
+    fn candidates<'a>(&self, after: AfterRound<'a, Self>) -> Vec<(Candidate, Predictor<'a>)> {
+        if self.last {
+            return Vec::new();
+        }
+        let w = &after.update.model;
+        let model = |candidate| match candidate {
+            Candidate::Shared => Predictor::At(&after.sent.model[..]),
+            Candidate::Mixing(alpha) => match after.local.of(alpha) {
+                Some(v) => mixture(self.options.mix, alpha, v, w),
+                None => Predictor::At(w),
+            },
+        };
+        let list = self.choosing.list().into_iter();
+        list.map(|candidate| (candidate, model(candidate)))
+            .collect()
     }
 }

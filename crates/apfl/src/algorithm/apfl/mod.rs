@@ -17,10 +17,10 @@ pub(super) use kind::KIND;
 pub use options::Options;
 
 use self::options::{Mix, Preset};
-use super::{Agnostic, Algorithm, Properties, Sender};
+use super::properties::out_of_range;
+use super::{AfterRound, Agnostic, Models, OneModel, Properties};
 use crate::choice::Choosing;
-use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
-use crate::params::{Mean, Params, axpy, dot_difference, mix};
+use crate::params::{Params, axpy, dot_difference, mix};
 use crate::site::{Predictor, Site};
 
 /// The mixing weight αᵢ of every client.
@@ -54,18 +54,7 @@ pub struct Memory {
     pub alpha: f32,
 }
 
-impl Pack for Memory {
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
-        see("v", View::F32(&self.v));
-        see("alpha", View::F32(&[self.alpha]));
-    }
-    fn unpack(arrays: &mut Arrays) -> Result<Self, PackError> {
-        Ok(Self {
-            v: arrays.f32("v")?,
-            alpha: arrays.scalar("alpha")?,
-        })
-    }
-}
+crate::pack!(Memory { v, alpha });
 
 impl Apfl {
     /// The paper's.
@@ -164,115 +153,72 @@ impl Apfl {
     }
 }
 
-impl Algorithm for Apfl {
-    type Server = ModelOnly;
-    type Broadcast = ModelOnly;
+/// v̄ᵢ = αᵢvᵢ + (1−αᵢ)wᵢ, or that mixture of outputs.
+fn mixture<'a>(mixed: Mix, alpha: f32, v: &'a [f32], w: &'a [f32]) -> Predictor<'a> {
+    if mixed == Mix::Logits {
+        return Predictor::MixedOutputs { alpha, v, w };
+    }
+    let mut v_bar = vec![0.0; v.len()];
+    mix(&mut v_bar, alpha, v, w);
+    Predictor::Own(v_bar)
+}
+
+/// w ← (1/|U|) Σ_{i∈U} wᵢ
+impl OneModel for Apfl {
     type Memory = Memory;
-    type Update = ModelOnly;
-    type Fold = Mean;
 
-    fn start(&self, w0: &[f32], _clients: usize) -> ModelOnly {
-        ModelOnly { model: w0.to_vec() }
-    }
-
-    fn broadcast(&self, server: &ModelOnly) -> ModelOnly {
-        server.clone()
-    }
-
-    /// vᵢ⁰ = w⁰, also for a client that is first drawn in round 90.
+    /// vᵢ⁰ = w⁰, also for a client that is first sampled in round 90.
     fn join(&self, w0: &[f32]) -> Memory {
         let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = self.mixing;
-        Memory {
-            v: w0.to_vec(),
-            alpha,
-        }
+        let v = w0.to_vec();
+        Memory { v, alpha }
     }
 
-    fn local_round(&self, sent: &ModelOnly, local: &mut Memory, site: &mut Site<'_>) -> ModelOnly {
-        let mut w = sent.model.clone();
+    fn local_round(&self, sent: &[f32], local: &mut Memory, site: &mut Site<'_>) -> Params {
+        let mut w = sent.to_vec();
         self.round(&mut w, local, site, |_, _| ());
-        ModelOnly { model: w }
+        w
     }
 
-    /// w ← (1/|U|) Σ_{i∈U} wᵢ
-    fn fold(&self, _: &ModelOnly, fold: &mut Mean, from: Sender, update: ModelOnly) {
-        fold.add(from.weight, &update.model);
-    }
-
-    fn finish(&self, server: &mut ModelOnly, fold: Mean) {
-        if let Some(w) = fold.value() {
-            server.model = w;
+    /// The personal model is v̄ᵢ.
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+        let (w, Memory { v, alpha }) = (&after.update.model, after.local);
+        Models {
+            personal: mixture(self.options.mix, *alpha, v, w),
+            ..Models::two(w, v)
         }
-    }
-
-    fn shared<'a>(&self, server: &'a ModelOnly) -> &'a [f32] {
-        &server.model
-    }
-
-    fn aggregated_mut<'a>(&self, server: &'a mut ModelOnly) -> Option<&'a mut [f32]> {
-        Some(&mut server.model)
-    }
-
-    fn localized<'a>(&self, _: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
-        &update.model
-    }
-
-    /// v̄ᵢ = αᵢvᵢ + (1−αᵢ)wᵢ, or that mixture of outputs.
-    fn personal<'a>(
-        &self,
-        local: &'a Memory,
-        update: &'a ModelOnly,
-        _: &mut Site<'_>,
-    ) -> Predictor<'a> {
-        if self.options.mix == Mix::Logits {
-            return Predictor::MixedOutputs {
-                alpha: local.alpha,
-                v: &local.v,
-                w: &update.model,
-            };
-        }
-        let mut v_bar = vec![0.0; local.v.len()];
-        mix(&mut v_bar, local.alpha, &local.v, &update.model);
-        Predictor::Own(v_bar)
-    }
-
-    fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
-        &local.v
-    }
-
-    fn problem(&self) -> Option<String> {
-        let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = self.mixing;
-        let right = (0.0..=1.0).contains(&alpha);
-        (!right).then(|| format!("α is {alpha}, allowed is 0 to 1"))
-    }
-
-    fn properties(&self) -> Properties {
-        let plain = Properties {
-            gradients: 2,
-            momentum: self.options == Options::PAPER,
-            ..Properties::default()
-        };
-        match self.options.preset {
-            Preset::None => plain,
-            Preset::FedTorch => Properties {
-                usual_decay: (1.0 / 1.01, "epoch"),
-                ..plain
-            },
-        }
-    }
-
-    fn details(&self) -> String {
-        match self.mixing {
-            Mixing::Fixed(alpha) => format!(" (α = {alpha})"),
-            Mixing::Adaptive(alpha) => format!(" (adaptive α from {alpha})"),
-        }
-    }
-
-    fn mixes_outputs(&self) -> bool {
-        self.options.mix == Mix::Logits
     }
 
     fn mixing(&self, local: &Memory) -> Option<f32> {
         Some(local.alpha)
+    }
+
+    fn properties(&self) -> Properties {
+        let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = self.mixing;
+        Properties {
+            problem: out_of_range("α", alpha, 0.0..=1.0, "0 to 1"),
+            details: match self.mixing {
+                Mixing::Fixed(alpha) => format!(" (α = {alpha})"),
+                Mixing::Adaptive(alpha) => format!(" (adaptive α from {alpha})"),
+            },
+            ..self.options.properties()
+        }
+    }
+}
+
+impl Options {
+    /// What they say of APFL, whatever its α.
+    fn properties(&self) -> Properties {
+        Properties {
+            models: ["w", "wᵢ after the local steps", "αᵢvᵢ + (1−αᵢ)wᵢ"],
+            mixes_outputs: self.mix == Mix::Logits,
+            gradients: 2,
+            momentum: *self == Options::PAPER,
+            usual_decay: match self.preset {
+                Preset::None => Properties::default().usual_decay,
+                Preset::FedTorch => (1.0 / 1.01, "epoch"),
+            },
+            ..Properties::default()
+        }
     }
 }

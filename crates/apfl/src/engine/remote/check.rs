@@ -4,6 +4,7 @@
 
 use super::Remote;
 use crate::algorithm::Algorithm;
+use crate::algorithm::extensions::{choosing, update_len};
 use crate::choice::HeldOut;
 use crate::clients::wire::PackedResponse;
 use crate::clients::{Delivered, Reply, Request, Response};
@@ -26,7 +27,7 @@ impl<A: Algorithm> Remote<A> {
         let response = response.unpack::<A>(body).map_err(unreadable)?;
         match (request, &response) {
             (Request::Train { sent, .. }, Response::Trained(reply)) => {
-                let len = self.algorithm.sends(sent, self.world.w0.len());
+                let len = update_len(&*self.algorithm, sent, self.world.w0.len());
                 let check = |reply| self.check_reply(client, reply, len);
                 reply.as_ref().map_or(Ok(()), check)
             }
@@ -85,7 +86,7 @@ impl<A: Algorithm> Remote<A> {
 
     /// How many models a client chooses from.
     fn candidates(&self) -> usize {
-        (self.algorithm.choosing()).map_or(0, |choosing| choosing.list().len())
+        choosing(&*self.algorithm).map_or(0, |choosing| choosing.list().len())
     }
 
     fn check_final(&self, client: usize, own: &Delivered) -> Sense<()> {
