@@ -208,7 +208,7 @@ impl RunBuilder {
         self.set("delivery.keep", keep)
     }
 
-    /// w⁰. Default: the model's own ([`Model::initial`]).
+    /// w⁰. Default: the model's own ([`Network::initial`](crate::model::Network::initial)).
     pub fn initial(mut self, params: Params) -> Self {
         self.initial = Some(params);
         self
@@ -266,7 +266,9 @@ impl RunBuilder {
         }
         self.require_sense(&plan)?;
         let mut rng = stream(plan.seed, Purpose::Init, 0, 0);
-        let w0 = self.initial.unwrap_or_else(|| self.model.initial(&mut rng));
+        let w0 = self
+            .initial
+            .unwrap_or_else(|| self.model.network().initial(&mut rng));
         let mut spec = plan.resolved.clone();
         describe(&mut spec, "data", [("clients", self.dataset.clients())]);
         describe(&mut spec, "model", [("parameters", w0.len())]);
