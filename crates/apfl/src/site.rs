@@ -22,7 +22,7 @@ mod scratch;
 mod sgd;
 
 pub use pace::{LocalWork, Pace};
-pub use predictor::Predictor;
+pub use predictor::{ModelForm, Predictor};
 use private::PrivateState;
 pub use private::PrivateSteps;
 use sampler::Sampler;

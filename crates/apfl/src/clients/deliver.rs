@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::metrics::{ByModel, Finals, Gain, Tallies};
 use crate::params::{Params, bytes_of};
 use crate::rng::Purpose;
-use crate::site::{Predictor, Scratch};
+use crate::site::{ModelForm, Predictor, Scratch};
 use crate::store::slots::Slots;
 
 /// What delivery leaves at a client.
@@ -49,7 +49,7 @@ impl Delivered {
 /// The models a client ends with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientModels {
-    /// The model it serves, as [`Predictor::flat`] returns it.
+    /// The model it serves, in the [`ModelForm`] of the algorithm's personal models.
     pub personal: Params,
     /// Its copy of the shared model after its local steps.
     pub localized: Params,
@@ -178,7 +178,7 @@ impl<A: Algorithm> Clients<A> {
             .class_counts(self.world.dataset.schema().task.classes());
         let majority = majority_accuracy(&classes, &shard.valid);
         let models = keep.then(|| ClientModels {
-            personal: personal.flat(),
+            personal: personal.into_numbers(ModelForm::of_personal(algorithm.mixes_outputs())),
             localized: algorithm.localized(&local, &update).to_vec(),
             local: algorithm.own(&local, &update).to_vec(),
             alone: algorithm.alone(&local).map(<[f32]>::to_vec),

@@ -16,6 +16,7 @@ use crate::error::{Error, Result, SiteCode};
 use crate::model::kernels::lanes;
 use crate::privacy::NoiseSeed;
 use crate::run::{Program, write_site};
+use crate::site::ModelForm;
 use crate::spec::{Plan, PlannedSites, Resources};
 use crate::store::archive::ArchiveDirectory;
 use crate::store::lock::DirectoryLock;
@@ -386,7 +387,7 @@ impl Node {
                     &self.program,
                     &kept,
                     (plan.rounds, hex(&memory.digest)),
-                    plan.algorithm.mixes_outputs(),
+                    ModelForm::of_personal(plan.algorithm.mixes_outputs()),
                 )
             })?;
         }

@@ -62,19 +62,6 @@ impl Layout {
         self.tensors.last_mut().expect("just pushed").constant = Some(value);
     }
 
-    /// Where outputs are mixed: v as `local/…`, w as `shared/…`, and α as `mixing`.
-    pub fn mixture(&self) -> Self {
-        let mut mixture = Self::default();
-        for side in ["local", "shared"] {
-            for tensor in &self.tensors {
-                let name = format!("{side}/{}", tensor.name);
-                mixture.push(name, &tensor.shape, tensor.fan_in);
-            }
-        }
-        mixture.push("mixing", &[1], 1);
-        mixture
-    }
-
     /// The number of parameters.
     pub fn len(&self) -> usize {
         self.tensors.last().map_or(0, |t| t.offset + t.len())

@@ -15,6 +15,7 @@ use crate::model::Model;
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
 use crate::schedule::Schedule;
+use crate::site::ModelForm;
 use crate::spec::{Plan, PlannedSchedule, Resources, Spec, objections};
 use crate::store::run_dir::RunDir;
 use crate::training::{DeliverTo, Weights};
@@ -41,7 +42,7 @@ struct AnyAlgorithm {
     words: String,
     problem: Option<String>,
     properties: Properties,
-    mixes_outputs: bool,
+    personal_form: ModelForm,
     choosing: Option<Choosing>,
     start: Start,
 }
@@ -52,7 +53,7 @@ impl AnyAlgorithm {
             words: format!("{algorithm:?}"),
             problem: algorithm.problem(),
             properties: algorithm.properties(),
-            mixes_outputs: algorithm.mixes_outputs(),
+            personal_form: ModelForm::of_personal(algorithm.mixes_outputs()),
             choosing: algorithm.choosing().cloned(),
             start: start_of(algorithm),
         }
@@ -303,7 +304,7 @@ impl RunBuilder {
             setup,
             start: self.algorithm.start,
             choosing: self.algorithm.choosing,
-            mixes_outputs: self.algorithm.mixes_outputs,
+            personal_form: self.algorithm.personal_form,
             spec,
             checkpoint_every: plan.checkpoint_every,
             directory: self.directory,

@@ -103,7 +103,7 @@ impl Run {
                 pass: Some(pass),
                 ..choosing.clone()
             }),
-            mixes_outputs: self.mixes_outputs,
+            personal_form: self.personal_form,
             spec: spec_of(&self.spec, pass),
             checkpoint_every: self.checkpoint_every,
             directory,

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field};
 use crate::params::Params;
 use crate::privacy::{Ledger, Level, Spent};
+use crate::site::ModelForm;
 use crate::store::archive::{MemoryArchive, Written};
 
 mod aggregator;
@@ -295,9 +296,9 @@ impl Training {
         self.rounds.output()
     }
 
-    /// Whether personal models are mixtures of two models' outputs.
-    pub fn mixes_outputs(&self) -> bool {
-        self.rounds.mixes_outputs()
+    /// The form of the models that clients serve.
+    pub fn personal_form(&self) -> ModelForm {
+        ModelForm::of_personal(self.rounds.mixes_outputs())
     }
 
     /// A hash of the shared model, of what the server remembers and of every client's
