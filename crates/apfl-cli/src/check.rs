@@ -228,7 +228,9 @@ fn cost(setup: &Setup, examples: usize) -> f64 {
     let pace = &setup.world.pace;
     let batch = pace.batch.unwrap_or(examples).min(examples).max(1);
     let seen = 3 * pace.steps(examples.max(1)) * batch as u64 + 3 * examples as u64;
-    2.0 * seen as f64 * setup.world.model.flops() as f64 * setup.cohort_size() as f64
+    2.0 * seen as f64
+        * setup.world.model.network().costs().forward as f64
+        * setup.cohort_size() as f64
 }
 
 /// Clients and local steps that are tried.
@@ -252,7 +254,7 @@ fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
     small.aggregation = Default::default(); // a rule may want more clients
     let pace = &setup.world.pace;
     let batch = pace.batch.unwrap_or(examples).min(examples).max(1);
-    let step = 3.0 * batch as f64 * setup.world.model.flops() as f64;
+    let step = 3.0 * batch as f64 * setup.world.model.network().costs().forward as f64;
     let threads = threads::count(setup.threads);
     let few = (TRIED_FLOPS / (step * TRIED_STEPS as f64)) as usize;
     let clients = few.clamp(threads.min(TRIED_CLIENTS), TRIED_CLIENTS); // no core idle

@@ -27,7 +27,8 @@ pub fn of_models(setup: &Setup) -> f64 {
     let parameters = 4.0 * setup.world.model.layout().len() as f64;
     let threads = threads::count(setup.threads).min(setup.cohort_size()) as f64;
     let batch = setup.world.pace.batch.unwrap_or(ROWS).max(ROWS) as f64;
-    let passes = 4.0 * batch * (setup.world.model.activations() + inputs(setup)) as f64;
+    let activations = setup.world.model.network().costs().activations;
+    let passes = 4.0 * batch * (activations + inputs(setup)) as f64;
     let updates = match setup.aggregation {
         Aggregation::Mean => 0.0,
         _ => setup.cohort_size() as f64, // a rule looks at all of them at once

@@ -31,6 +31,36 @@ fn a_run_that_no_machine_holds_is_refused_before_it_begins() {
     assert!(!at.join("r/spec.toml").exists());
 }
 
+/// Weights of classes change the loss of a CNN, not what it takes. 40 images of 16×16 in two
+/// classes, one of them three times as common.
+#[test]
+fn a_weighted_cnn_is_estimated_as_the_plain_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    // IDX: zero, zero, unsigned bytes, the number of sizes, the sizes.
+    let images = [0, 0, 8, 3, 0, 0, 0, 40, 0, 0, 0, 16, 0, 0, 0, 16];
+    let pixels = (0..40 * 16 * 16).map(|k| (k * 31 % 251) as u8);
+    let images: Vec<u8> = images.into_iter().chain(pixels).collect();
+    let labels = (0..40).map(|k| u8::from(k % 4 == 0));
+    let labels: Vec<u8> = [0, 0, 8, 1, 0, 0, 0, 40]
+        .into_iter()
+        .chain(labels)
+        .collect();
+    fs::write(at.join("images"), images).unwrap();
+    fs::write(at.join("labels"), labels).unwrap();
+    let spec = "model = { kind = 'cnn', channels = [2, 3], kernel = 3, dense = 4 }\n\
+                [data]\nkind = 'idx'\nimages = 'images'\nlabels = 'labels'\nclients = 2\n\
+                partition = 'iid'\n[training]\nlocal_steps = 1\n";
+    fs::write(at.join("s.toml"), spec).unwrap();
+    let estimate = |weights: &str| {
+        let weights = format!("training.class_weights={weights}");
+        let said = ok(at, &["check", "s.toml", "--json", "--set", &weights]);
+        let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+        report["memory_bytes"].as_f64().unwrap()
+    };
+    assert_eq!(estimate("balanced"), estimate("none"));
+}
+
 /// An entry of a header is the tensor's name and some 80 bytes; a million clients with weight
 /// and bias are beyond the 100 MB that readers of the format take.
 #[test]

@@ -4,15 +4,17 @@
 //! cargo run --release -p apfl --example own_model
 //! ```
 //!
-//! A model says how its parameters are laid out and how to go forward and backward through a
-//! batch. Gradients, descents, mixtures, scores and files follow. What a backward pass needs
-//! of the forward pass (hidden activations, say) goes into `Workspace::kept`.
+//! A network says how its parameters are laid out and how to go forward and backward through a
+//! batch; a model is a network with a loss. Gradients, descents, mixtures, scores and files
+//! follow. What a backward pass needs of the forward pass (hidden activations, say) goes into
+//! `Workspace::kept`.
 
 use std::sync::Arc;
 
 use apfl::data::Batch;
 use apfl::model::{Layout, Step, Workspace};
-use apfl::{Apfl, Examples, InMemory, Loss, Model, Result, Run};
+use apfl::rng::Stream;
+use apfl::{Apfl, Examples, InMemory, Loss, Model, Network, Params, Result, Run};
 
 /// Three parameters over one feature.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ impl Default for Parabola {
     }
 }
 
-impl Model for Parabola {
+impl Network for Parabola {
     fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -45,14 +47,8 @@ impl Model for Parabola {
     fn outputs(&self) -> usize {
         1
     }
-    fn loss(&self) -> Loss {
-        Loss::SquaredError
-    }
-    fn l2(&self) -> f32 {
-        0.0
-    }
-    fn starts_at_zero(&self) -> bool {
-        true
+    fn initial(&self, _rng: &mut Stream) -> Params {
+        self.layout.zeros()
     }
 
     /// z = a + bx + cx², row by row.
@@ -86,6 +82,19 @@ impl Model for Parabola {
             let point = at.map_or(into[k], |at| at[k]);
             into[k] += step.scale * slope[k] - step.decay * point;
         }
+    }
+}
+
+/// The network with its loss.
+impl Model for Parabola {
+    fn network(&self) -> &dyn Network {
+        self
+    }
+    fn loss(&self) -> Loss {
+        Loss::SquaredError
+    }
+    fn l2(&self) -> f32 {
+        0.0
     }
 }
 

@@ -116,7 +116,7 @@ pub use data::{Dataset, Examples, InMemory, Schema, Shard};
 pub use error::{Error, Result};
 pub use model::cnn::Cnn;
 pub use model::mlp::Mlp;
-pub use model::{Loss, Model};
+pub use model::{Loss, Model, Network};
 pub use params::Params;
 pub use predict::{Prediction, TrainedModel, WhichModel};
 pub use run::{Ended, Event, Finished, Program, Run, RunBuilder};

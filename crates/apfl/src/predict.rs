@@ -9,7 +9,7 @@ use crate::metrics::{Assessment, Tally};
 use crate::model::loss::predicted;
 use crate::model::{Layout, Model, Workspace, require_fit};
 use crate::params::Params;
-use crate::site::{Predictor, Scratch};
+use crate::site::{ModelForm, Predictor, Scratch};
 use crate::store::tensors;
 
 /// Rows that go through a model at once.
@@ -42,12 +42,22 @@ impl WhichModel {
             WhichModel::Alone => "alone.safetensors",
         }
     }
+
+    /// Its form, where personal models have the form `personal`.
+    pub(crate) fn form(self, personal: ModelForm) -> ModelForm {
+        if self == WhichModel::Personal {
+            personal
+        } else {
+            ModelForm::Parameters
+        }
+    }
 }
 
 /// A trained model: parameters with their model and what its inputs mean.
 #[derive(Clone)]
 pub struct TrainedModel {
     model: Arc<dyn Model>,
+    form: ModelForm,
     params: Params,
     schema: Schema,
 }
@@ -85,32 +95,48 @@ impl Prediction {
 }
 
 impl TrainedModel {
-    /// A model at some parameters. They may also be a mixture of outputs, as
-    /// [`Layout::mixture`](crate::model::Layout::mixture) lays it out.
+    /// Returns a model at some parameters.
+    ///
+    /// # Errors
+    /// Where the model is not one for such data, or has another number of parameters.
     pub fn new(model: Arc<dyn Model>, params: Params, schema: Schema) -> Result<Self> {
+        Self::in_form(ModelForm::Parameters, model, params, schema)
+    }
+
+    /// Returns a model of any form, with its numbers as [`ModelForm::layout`] lays them out.
+    ///
+    /// # Errors
+    /// Where the model is not one for such data, or the form has another number of numbers.
+    pub fn in_form(
+        form: ModelForm,
+        model: Arc<dyn Model>,
+        params: Params,
+        schema: Schema,
+    ) -> Result<Self> {
         require_fit(&schema, &*model)?;
-        let len = model.layout().len();
-        if params.len() != len && params.len() != 2 * len + 1 {
+        let wanted = form.len(model.layout());
+        if params.len() != wanted {
             return Err(Error::data(format!(
-                "{} parameters for a model of {len}",
+                "the model has {wanted} parameters, found {}",
                 params.len()
             )));
         }
         Ok(Self {
             model,
+            form,
             params,
             schema,
         })
     }
 
-    /// The names and shapes of its parameters; those of both models and α where it is a
-    /// mixture of outputs.
+    /// The names and shapes of its parameters, as its form has them.
     pub fn layout(&self) -> Layout {
-        let layout = self.model.layout();
-        match self.params.len() == layout.len() {
-            true => layout.clone(),
-            false => layout.mixture(),
-        }
+        self.form.layout(self.model.layout())
+    }
+
+    /// Returns what its outputs are asked of.
+    pub fn predictor(&self) -> Predictor<'_> {
+        self.form.predictor(&self.params, self.model.layout())
     }
 
     /// Its parameters, one tensor after the other.
@@ -154,7 +180,7 @@ impl TrainedModel {
         let count = rows.len() / width;
         let targets = Targets::Values(vec![0.0; count]);
         let examples = Examples::new(width, Features::Floats(rows.to_vec()), targets);
-        let predictor = Predictor::of_flat(&self.params, self.model.layout().len());
+        let predictor = self.predictor();
         let classes = self.schema.task.classes();
         let mut ws = Workspace::default();
         let mut predictions = Vec::with_capacity(count);
@@ -187,7 +213,7 @@ impl TrainedModel {
 impl TrainedModel {
     /// The sums that its scores on labelled examples, prepared as in training, are made of.
     pub fn assess(&self, examples: &Examples) -> Result<(Tally, Assessment)> {
-        let predictor = Predictor::of_flat(&self.params, self.model.layout().len());
+        let predictor = self.predictor();
         let mut scratch = Scratch::default();
         let mut tally = scratch.tally(&*self.model, &predictor, examples);
         if !tally.loss.is_finite() {

@@ -22,7 +22,7 @@ mod scratch;
 mod sgd;
 
 pub use pace::{LocalWork, Pace};
-pub use predictor::Predictor;
+pub use predictor::{ModelForm, Predictor};
 use private::PrivateState;
 pub use private::PrivateSteps;
 use sampler::Sampler;
@@ -143,7 +143,7 @@ impl<'a> Site<'a> {
     /// The same, with `rng` for flips and crops where the model trains on such images.
     /// They happen to the batches of training alone.
     pub fn augmenting(mut self, rng: Stream) -> Self {
-        let shape = self.model.augmented();
+        let shape = self.model.network().augmented();
         self.augmentation = shape.map(|shape| Augmentation::new(shape, rng));
         self
     }

@@ -100,7 +100,7 @@ pub fn slow_dense(x: &[f64], w: &[f64], b: &[f64]) -> Vec<f64> {
 }
 
 /// The outputs of every image and the distance to the nearest kink.
-fn slow_outputs(model: &Cnn, case: &Case, at: &[f64], x: &[f32]) -> (Vec<Vec<f64>>, f64) {
+fn slow_outputs(model: &dyn Model, case: &Case, at: &[f64], x: &[f32]) -> (Vec<Vec<f64>>, f64) {
     let t = |k: usize| &at[model.layout().tensors[k].range()];
     let [channels, height, width] = case.shape;
     let mut near = f64::INFINITY;
@@ -145,7 +145,7 @@ fn classes(examples: &Examples) -> &[u32] {
 fn outputs_and_gradient_agree_with_the_slow_network() {
     const L2: f32 = 0.01;
     for (k, case) in cases().iter().enumerate() {
-        let model = model(case, L2);
+        let model: &dyn Model = &model(case, L2);
         let mut rng = stream(11, Purpose::Theory, k as u64, 0);
         let mut ws = Workspace::default();
         // Draw until no unit is so near a kink that f32 could take another side.
@@ -153,13 +153,13 @@ fn outputs_and_gradient_agree_with_the_slow_network() {
             let examples = examples(case, &mut rng);
             let at = model.layout().uniform(&mut rng);
             let at64: Vec<f64> = at.iter().map(|a| f64::from(*a)).collect();
-            let near = slow_outputs(&model, case, &at64, floats(&examples)).1;
+            let near = slow_outputs(model, case, &at64, floats(&examples)).1;
             if near > 2e-6 {
                 break (examples, at, at64);
             }
         };
         let (x, y) = (floats(&examples), classes(&examples));
-        let (slow, _) = slow_outputs(&model, case, &at64, x);
+        let (slow, _) = slow_outputs(model, case, &at64, x);
         let mut grad = model.layout().zeros();
         let loss = model.gradient(&at, &examples.all(), &mut ws, &mut grad);
         assert!((loss - slow_loss(&slow, y)).abs() < 1e-6, "case {k}");
@@ -174,7 +174,7 @@ fn outputs_and_gradient_agree_with_the_slow_network() {
                 let side = |h: f64| {
                     let mut moved = at64.clone();
                     moved[j] += h;
-                    slow_loss(&slow_outputs(&model, case, &moved, x).0, y)
+                    slow_loss(&slow_outputs(model, case, &moved, x).0, y)
                 };
                 let slope = (side(step) - side(-step)) / (2.0 * step);
                 let wanted = slope + f64::from(L2) * at64[j];
@@ -195,7 +195,7 @@ fn outputs_and_gradient_agree_with_the_slow_network() {
 #[test]
 fn a_copy_of_the_point_gives_the_same_bits_and_a_dirty_workspace_none_other() {
     for (k, case) in cases().iter().enumerate() {
-        let model = model(case, 0.1);
+        let model: &dyn Model = &model(case, 0.1);
         let mut rng = stream(12, Purpose::Theory, k as u64, 0);
         let examples = examples(case, &mut rng);
         let start = model.layout().uniform(&mut rng);
@@ -220,7 +220,7 @@ fn a_copy_of_the_point_gives_the_same_bits_and_a_dirty_workspace_none_other() {
 #[test]
 fn bytes_give_what_their_numbers_give() {
     let case = &cases()[2];
-    let model = model(case, 0.0);
+    let model: &dyn Model = &model(case, 0.0);
     let mut rng = stream(13, Purpose::Theory, 0, 0);
     let width: usize = case.shape.iter().product();
     let bytes: Vec<u8> = (0..2 * width).map(|_| rng.random()).collect();
@@ -317,7 +317,7 @@ fn training_images_are_changed_and_others_are_not() {
         };
         Cnn::new(&case.shape, widths, CLASSES, Loss::Softmax, 0.0, extras).unwrap()
     };
-    let model = network(Augment::Train);
+    let model: &dyn Model = &network(Augment::Train);
     let mut rng = stream(14, Purpose::Theory, 0, 0);
     let examples = examples(case, &mut rng);
     let at = model.layout().uniform(&mut rng);
@@ -331,7 +331,7 @@ fn training_images_are_changed_and_others_are_not() {
     let mut scratch = Scratch::default();
     let mut loss = |augmenting: Option<u64>| {
         let order = stream(1, Purpose::Batches, 1, 0);
-        let mut site = Site::new(&model, &examples, pace, 1, order, &mut scratch);
+        let mut site = Site::new(model, &examples, pace, 1, order, &mut scratch);
         if let Some(round) = augmenting {
             site = site.augmenting(stream(1, Purpose::Augmentation, round, 0));
         }
@@ -343,7 +343,7 @@ fn training_images_are_changed_and_others_are_not() {
     assert_ne!(loss(Some(1)), loss(Some(2)));
     assert_eq!(loss(Some(1)), loss(Some(1)));
     // Scores are taken of the images as they are.
-    let tally = scratch.tally(&model, &Predictor::At(&at), &examples);
+    let tally = scratch.tally(model, &Predictor::At(&at), &examples);
     assert!((tally.loss / tally.examples as f64 - plain).abs() < 1e-6);
     // With "all" also those of scores are changed, in the same way whenever they are taken.
     let model = network(Augment::All);

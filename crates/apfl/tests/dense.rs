@@ -101,7 +101,7 @@ fn model(case: &Case, l2: f32) -> Mlp {
 
 /// The gradient by the chain rule, sum by sum, from ∂loss/∂outputs.
 fn slow_gradient(
-    model: &Mlp,
+    model: &dyn Model,
     case: &Case,
     at: &[f32],
     x: &[f32],
@@ -153,7 +153,7 @@ fn slow_gradient(
 #[test]
 fn bytes_and_numbers_give_the_gradient_of_plain_sums() {
     for (k, case) in cases().iter().enumerate() {
-        let model = model(case, 0.0);
+        let model: &dyn Model = &model(case, 0.0);
         let mut rng = stream(21, Purpose::Theory, k as u64, 0);
         let (bytes, numbers) = examples(case, &mut rng);
         let Features::Floats(x) = numbers.features() else {
@@ -167,7 +167,7 @@ fn bytes_and_numbers_give_the_gradient_of_plain_sums() {
         for examples in [&bytes, &numbers, &bytes] {
             let mut gradient = model.layout().zeros();
             model.gradient(&at, &examples.all(), &mut ws, &mut gradient);
-            let (outputs, wanted) = slow_gradient(&model, case, &at, x, &ws.delta);
+            let (outputs, wanted) = slow_gradient(model, case, &at, x, &ws.delta);
             for (ours, wanted) in ws.outputs.iter().zip(&outputs) {
                 assert!((f64::from(*ours) - wanted).abs() < 3e-6, "case {k}");
             }
@@ -188,7 +188,7 @@ fn a_copy_of_the_point_or_of_the_mixture_gives_the_same_bits() {
     let cases = cases();
     let cases = cases.iter().flat_map(|case| [(case, 0.05), (case, 0.0)]);
     for (k, (case, l2)) in cases.enumerate() {
-        let model = model(case, l2);
+        let model: &dyn Model = &model(case, l2);
         let mut rng = stream(22, Purpose::Theory, k as u64, 0);
         let (bytes, numbers) = examples(case, &mut rng);
         let w = model.layout().uniform(&mut rng);
@@ -227,7 +227,7 @@ fn the_penalty_pulls_at_the_point_of_the_gradient() {
     for (k, case) in cases().iter().enumerate() {
         let mut rng = stream(23, Purpose::Theory, k as u64, 0);
         let (bytes, _) = examples(case, &mut rng);
-        let (free, tied) = (model(case, 0.0), model(case, 0.5));
+        let (free, tied): (&dyn Model, &dyn Model) = (&model(case, 0.0), &model(case, 0.5));
         let point = free.layout().uniform(&mut rng);
         let start = free.layout().uniform(&mut rng);
         let mut ws = Workspace::default();

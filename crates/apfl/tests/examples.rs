@@ -21,7 +21,7 @@ fn they_run() {
 /// (9 + 36)/4 and the gradient Σδ(1, x, x²) = (4.5, 7.5, 13.5).
 #[test]
 fn the_parabola_has_the_gradient_of_the_comment() {
-    let model = own_model::Parabola::new();
+    let model: &dyn Model = &own_model::Parabola::new();
     let examples = Examples::values(1, vec![1.0, 2.0], vec![0.0, 1.0]).unwrap();
     let mut gradient = [0.0; 3];
     let mut ws = Workspace::default();

@@ -95,9 +95,10 @@ impl Case {
         [vec![self.inputs], self.hidden.clone(), vec![self.outputs()]].concat()
     }
 
-    fn model(&self) -> Mlp {
+    fn model(&self) -> Box<dyn Model> {
         let loss = self.goal.loss();
-        Mlp::new(self.inputs, &self.hidden, self.outputs(), loss, self.l2)
+        let model = Mlp::new(self.inputs, &self.hidden, self.outputs(), loss, self.l2);
+        Box::new(model)
     }
 
     fn params(&self, rng: &mut Stream) -> Params {

@@ -409,7 +409,7 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         let name = line["client"].as_str().unwrap();
         let personal = finished.model(WhichModel::Personal, name).unwrap();
-        let predictor = Predictor::of_flat(personal.params(), model.layout().len());
+        let predictor = personal.predictor();
         assert!(matches!(
             predictor,
             Predictor::MixedOutputs { alpha: 0.5, .. }

@@ -100,7 +100,8 @@ pub fn measure_with(
         }
     };
     let gradients = algorithm.properties().gradients;
-    let per_gradient = batch as u64 * (model.flops() + model.backward_flops());
+    let costs = model.network().costs();
+    let per_gradient = batch as u64 * (costs.forward + costs.backward);
     let gflops = steps_per_second * (per_gradient * gradients) as f64 / 1e9;
     Ok(Measurement {
         work: work.name(),

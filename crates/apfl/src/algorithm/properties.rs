@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use crate::site::ModelForm;
+
 /// What the rest of a spec, and a measurement, must know of an algorithm with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Properties {
@@ -12,8 +14,8 @@ pub struct Properties {
     pub details: String,
     /// What the shared, the localized and the personal model are, as the help says it.
     pub models: [&'static str; 3],
-    /// Whether the personal model is a mixture of two models' outputs.
-    pub mixes_outputs: bool,
+    /// The form of the personal models.
+    pub personal: ModelForm,
     /// Why aggregation rules and attacks cannot act on its updates; `None`: they can.
     pub beyond_rules: Option<&'static str>,
     /// Why optimizers of the server cannot act on its shared model; `None`: they can.
@@ -50,7 +52,7 @@ impl Default for Properties {
             problem: None,
             details: String::new(),
             models: ["w", "wᵢ after the local steps", "the same"],
-            mixes_outputs: false,
+            personal: ModelForm::Parameters,
             beyond_rules: None,
             beyond_optimizers: None,
             own_rates: false,

@@ -106,11 +106,6 @@ impl AlgorithmSpec {
         self.properties().usual_decay
     }
 
-    /// Whether the personal model is a mixture of two models' outputs.
-    pub fn mixes_outputs(&self) -> bool {
-        self.properties().mixes_outputs
-    }
-
     /// Its kind and what stands out, in a few words.
     pub fn describe(&self) -> String {
         format!("{}{}", self.kind(), self.properties().details)

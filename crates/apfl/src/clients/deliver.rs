@@ -49,7 +49,7 @@ impl Delivered {
 /// The models a client ends with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientModels {
-    /// The model it serves, as [`Predictor::flat`] returns it.
+    /// The model it serves, in the [`ModelForm`] of the algorithm's personal models.
     pub personal: Params,
     /// Its copy of the shared model after its local steps.
     pub localized: Params,
@@ -212,7 +212,7 @@ impl<A: Algorithm> Clients<A> {
             .class_counts(self.world.dataset.schema().task.classes());
         let majority = majority_accuracy(&classes, &shard.valid);
         let models = keep.then(|| ClientModels {
-            personal: personal.flat(),
+            personal: personal.into_numbers(algorithm.properties().personal),
             localized: of_round.localized.to_vec(),
             local: of_round.local.to_vec(),
             alone: of_round.alone.map(<[f32]>::to_vec),

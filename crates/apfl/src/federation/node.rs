@@ -387,7 +387,7 @@ impl Node {
                     &self.program,
                     &kept,
                     (plan.rounds, hex(&state.digest)),
-                    plan.algorithm.mixes_outputs(),
+                    plan.algorithm.properties().personal,
                 )
             })?;
         }

@@ -7,7 +7,7 @@ use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::{Dense, decay, relu, relu_backward, scale};
 use super::mlp::norm;
-use super::{Evaluation, Extras, Layout, Loss, Model, Step, Workspace};
+use super::{Costs, Evaluation, Extras, Layout, Loss, Model, Network, Step, Workspace};
 use crate::data::Batch;
 use crate::error::{Error, Result};
 use crate::params::mix;
@@ -173,6 +173,20 @@ fn layer(layout: &mut Layout, k: usize, inputs: usize, outputs: usize, biased: b
 }
 
 impl Model for Cnn {
+    fn network(&self) -> &dyn Network {
+        self
+    }
+
+    fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    fn l2(&self) -> f32 {
+        self.l2
+    }
+}
+
+impl Network for Cnn {
     fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -186,30 +200,19 @@ impl Model for Cnn {
         self.last.outputs
     }
 
-    fn loss(&self) -> Loss {
-        self.loss
-    }
-
-    fn l2(&self) -> f32 {
-        self.l2
-    }
-
-    fn flops(&self) -> u64 {
+    fn costs(&self) -> Costs {
         let convs: u64 = self.convs.iter().map(Conv::flops).sum();
-        convs + self.hidden.flops() + self.last.flops()
-    }
-
-    fn activations(&self) -> u64 {
+        let forward = convs + self.hidden.flops() + self.last.flops();
         let pooled = |c: &Conv| c.outputs * c.pooled_height() * c.pooled_width();
         let image = |c: &Conv| c.inputs * c.height * c.width;
         // Images as numbers; pooled outputs, their winners and their derivatives.
-        let convs = self.convs.iter().map(|c| image(c) + 3 * pooled(c));
+        let kept = self.convs.iter().map(|c| image(c) + 3 * pooled(c));
         let dense = 2 * (self.hidden.outputs + self.last.outputs);
-        (convs.sum::<usize>() + dense) as u64
-    }
-
-    fn backward_flops(&self) -> u64 {
-        2 * self.flops() - self.convs[0].flops()
+        Costs {
+            forward,
+            backward: 2 * forward - self.convs[0].flops(),
+            activations: (kept.sum::<usize>() + dense) as u64,
+        }
     }
 
     fn augmented(&self) -> Option<[usize; 3]> {
@@ -243,25 +246,34 @@ impl Model for Cnn {
 
     /// The mixture is written down for the filters, which are few and packed anyway; the
     /// dense layers, with nearly all parameters, make it as they go.
-    fn descend_mixed(
+    fn forward_mixed(
         &self,
         alpha: f32,
-        v: &mut [f32],
+        v: &[f32],
         w: &[f32],
-        rate: f32,
         batch: &Batch<'_>,
         ws: &mut Workspace,
-    ) -> f64 {
+    ) {
         let mut filters = std::mem::take(&mut ws.point);
         let range = 0..self.convs[1].range().end;
         filters.resize(range.len(), 0.0);
         mix(&mut filters, alpha, &v[range.clone()], &w[range]);
         self.pass(Point::Mixture { alpha, v, w }, &filters, batch, ws);
-        let loss = self.differentiate(batch, ws);
-        let (place, step) = (Place::Mixed(alpha, w), self.step(rate));
-        self.back(place, Some(&filters), v, step, batch, ws);
         ws.point = filters;
-        loss
+    }
+
+    fn backward_mixed(
+        &self,
+        alpha: f32,
+        v: &mut [f32],
+        w: &[f32],
+        step: Step,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) {
+        let filters = std::mem::take(&mut ws.point);
+        self.back(Place::Mixed(alpha, w), Some(&filters), v, step, batch, ws);
+        ws.point = filters;
     }
 }
 

@@ -10,7 +10,7 @@ pub fn require_fit(schema: &Schema, model: &dyn Model) -> Result<()> {
     if width == 0 {
         return Err(Error::data("the data has no features"));
     }
-    if let Some(inputs) = model.inputs()
+    if let Some(inputs) = model.network().inputs()
         && inputs != width
     {
         return Err(Error::data(format!(

@@ -7,9 +7,13 @@ use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::sparse::WIDE;
 use super::kernels::{Dense, relu, relu_backward, scale};
-use super::{Evaluation, Extras, Layout, Loss, Model, Step, Workspace};
+use super::{
+    Costs, Evaluation, ExampleNorms, Extras, JointPasses, Layout, Loss, Model, Network, Step,
+    Workspace,
+};
 use crate::data::Batch;
-use crate::params::norm_squared;
+use crate::params::{Params, norm_squared};
+use crate::rng::Stream;
 use crate::settings::{Kind, Section};
 
 pub(super) const LINEAR: ModelKind = Kind {
@@ -146,12 +150,31 @@ pub(super) fn norm(layout: &mut Layout, layer: &str, over: Over, width: usize) -
 }
 
 impl Model for Mlp {
+    fn network(&self) -> &dyn Network {
+        self
+    }
+
+    fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    fn l2(&self) -> f32 {
+        self.l2
+    }
+}
+
+impl Network for Mlp {
     fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    fn starts_at_zero(&self) -> bool {
-        self.layers.len() == 1
+    /// One layer learns from w⁰ = 0; hidden layers do not.
+    fn initial(&self, rng: &mut Stream) -> Params {
+        if self.layers.len() == 1 {
+            self.layout.zeros()
+        } else {
+            self.layout.uniform(rng)
+        }
     }
 
     fn inputs(&self) -> Option<usize> {
@@ -162,20 +185,14 @@ impl Model for Mlp {
         self.layers[self.layers.len() - 1].outputs
     }
 
-    fn loss(&self) -> Loss {
-        self.loss
-    }
-
-    fn l2(&self) -> f32 {
-        self.l2
-    }
-
-    fn flops(&self) -> u64 {
-        self.layers.iter().map(Dense::flops).sum()
-    }
-
-    fn backward_flops(&self) -> u64 {
-        2 * self.flops() - self.layers[0].flops()
+    fn costs(&self) -> Costs {
+        let forward = self.layers.iter().map(Dense::flops).sum();
+        Costs {
+            forward,
+            // Nobody needs the derivative by the input.
+            backward: 2 * forward - self.layers[0].flops(),
+            ..Costs::of(&self.layout)
+        }
     }
 
     fn augmented(&self) -> Option<[usize; 3]> {
@@ -201,11 +218,74 @@ impl Model for Mlp {
         self.back(Place::of(at), into, step, batch, ws);
     }
 
-    /// Where a batch is normalized no example has a gradient of its own.
-    fn has_example_norms(&self) -> bool {
-        self.extras.norm != Some(Over::Batch)
+    fn forward_mixed(
+        &self,
+        alpha: f32,
+        v: &[f32],
+        w: &[f32],
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) {
+        self.pass(Point::Mixture { alpha, v, w }, batch, ws);
     }
 
+    fn backward_mixed(
+        &self,
+        alpha: f32,
+        v: &mut [f32],
+        w: &[f32],
+        step: Step,
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) {
+        self.back(Place::Mixed(alpha, w), v, step, batch, ws);
+    }
+
+    /// Where there is a single, narrow layer.
+    #[cfg(target_arch = "x86_64")]
+    fn joint_passes(&self) -> Option<&dyn JointPasses> {
+        let joint = self.layers.len() == 1 && self.layers[0].takes_both();
+        joint.then_some(self as &dyn JointPasses)
+    }
+
+    /// Where a batch is normalized no example has a gradient of its own.
+    fn example_norms(&self) -> Option<&dyn ExampleNorms> {
+        let own = self.extras.norm != Some(Over::Batch);
+        own.then_some(self as &dyn ExampleNorms)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl JointPasses for Mlp {
+    fn forward_both(
+        &self,
+        alpha: f32,
+        v: &[f32],
+        w: &[f32],
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) {
+        ws.input.prepare(batch, false);
+        let outputs = [&mut ws.outputs, &mut ws.mixed_outputs];
+        let input = ws.input.rows(batch);
+        self.layers[0].forward_both(alpha, (v, w), input, batch.len(), outputs);
+    }
+
+    fn backward_both(
+        &self,
+        alpha: f32,
+        both: (&mut [f32], &mut [f32]),
+        (of_v, of_w): (Step, Step),
+        batch: &Batch<'_>,
+        ws: &mut Workspace,
+    ) {
+        let (input, delta) = (ws.input.rows(batch), [&ws.delta[..], &ws.mixed_delta[..]]);
+        let steps = [of_w, of_v];
+        self.layers[0].accumulate_both(alpha, both, steps, input, delta, &mut ws.scratch);
+    }
+}
+
+impl ExampleNorms for Mlp {
     /// An example's gradient by a layer's weights is x·δᵀ, and δ by its biases, so that
     ///
     /// ```text
@@ -213,7 +293,7 @@ impl Model for Mlp {
     /// ```
     ///
     /// and Σ δ²(x̂² + 1) more for the scales and shifts of a normalization.
-    fn example_norms(
+    fn squared_norms(
         &self,
         at: &[f32],
         batch: &Batch<'_>,
@@ -257,56 +337,6 @@ impl Model for Mlp {
                 delta = this;
             }
         }
-    }
-
-    fn descend_mixed(
-        &self,
-        alpha: f32,
-        v: &mut [f32],
-        w: &[f32],
-        rate: f32,
-        batch: &Batch<'_>,
-        ws: &mut Workspace,
-    ) -> f64 {
-        self.pass(Point::Mixture { alpha, v, w }, batch, ws);
-        let loss = self.differentiate(batch, ws);
-        self.back(Place::Mixed(alpha, w), v, self.step(rate), batch, ws);
-        loss
-    }
-
-    /// Where there is a single, narrow layer.
-    #[cfg(target_arch = "x86_64")]
-    fn descend_together(
-        &self,
-        alpha: f32,
-        (v, w): (&mut [f32], &mut [f32]),
-        rates: (f32, f32),
-        batch: &Batch<'_>,
-        ws: &mut Workspace,
-    ) -> Option<(f64, f64)> {
-        let [layer] = &self.layers[..] else {
-            return None;
-        };
-        if !layer.takes_both() {
-            return None;
-        }
-        ws.input.prepare(batch, false);
-        let Workspace {
-            input,
-            outputs,
-            delta,
-            back: [other, other_delta],
-            scratch,
-            ..
-        } = ws;
-        let input = input.rows(batch);
-        layer.forward_both(alpha, (v, w), input, batch.len(), [outputs, other]);
-        let own = self.loss.differentiate(outputs, &batch.targets, delta);
-        let mixed = self.loss.differentiate(other, &batch.targets, other_delta);
-        let steps = [self.step(rates.1), self.step(rates.0)];
-        let delta = [&delta[..], &other_delta[..]];
-        layer.accumulate_both(alpha, (v, w), steps, input, delta, scratch);
-        Some((mixed, own))
     }
 }
 

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Evaluation, Layout, Loss, Model, Step, Workspace};
+use super::{Loss, Model, Network, Workspace};
 use crate::data::{Batch, Labels};
-use crate::metrics::Tally;
-use crate::params::Params;
-use crate::rng::Stream;
 
 /// n/(C·n_c) for every class: n training examples of the federation, C classes, n_c of them of
 /// class c. All weights are 1 where classes are equally common.
@@ -42,14 +39,8 @@ impl std::fmt::Debug for Weighted {
 }
 
 impl Model for Weighted {
-    fn layout(&self) -> &Layout {
-        self.model.layout()
-    }
-    fn inputs(&self) -> Option<usize> {
-        self.model.inputs()
-    }
-    fn outputs(&self) -> usize {
-        self.model.outputs()
+    fn network(&self) -> &dyn Network {
+        self.model.network()
     }
     fn loss(&self) -> Loss {
         self.model.loss()
@@ -57,43 +48,12 @@ impl Model for Weighted {
     fn l2(&self) -> f32 {
         self.model.l2()
     }
-    fn flops(&self) -> u64 {
-        self.model.flops()
-    }
-    fn backward_flops(&self) -> u64 {
-        self.model.backward_flops()
-    }
-    fn starts_at_zero(&self) -> bool {
-        self.model.starts_at_zero()
-    }
-    fn initial(&self, rng: &mut Stream) -> Params {
-        self.model.initial(rng)
-    }
-    fn augmented(&self) -> Option<[usize; 3]> {
-        self.model.augmented()
-    }
-    fn evaluation(&self) -> Evaluation {
-        self.model.evaluation()
-    }
-    fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
-        self.model.forward(at, batch, ws);
-    }
-    fn backward(
-        &self,
-        at: Option<&[f32]>,
-        into: &mut [f32],
-        step: Step,
-        batch: &Batch<'_>,
-        ws: &mut Workspace,
-    ) {
-        self.model.backward(at, into, step, batch, ws);
-    }
     fn differentiate(&self, batch: &Batch<'_>, ws: &mut Workspace) -> f64 {
         let plain = self.model.differentiate(batch, ws);
         let Labels::Classes(y) = batch.targets else {
             return plain;
         };
-        let width = self.outputs();
+        let width = self.network().outputs();
         let mut loss = 0.0;
         let rows = ws.outputs.chunks_exact(width).zip(y);
         for ((z, y), delta) in rows.zip(ws.delta.chunks_exact_mut(width)) {
@@ -104,16 +64,16 @@ impl Model for Weighted {
         }
         loss / y.len() as f64
     }
-    fn tally(&self, batch: &Batch<'_>, outputs: &[f32]) -> Tally {
-        self.model.tally(batch, outputs)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::{Examples, Features, Targets};
+    use crate::model::cnn::{Cnn, Widths};
     use crate::model::mlp::Mlp;
+    use crate::model::{Augment, Costs, Extras};
+    use crate::params::{Params, mix};
 
     #[test]
     fn weights_are_those_of_equal_shares() {
@@ -122,33 +82,103 @@ mod tests {
         assert_eq!(balanced(&[5, 5, 5]), [1.0, 1.0, 1.0]);
     }
 
+    /// The same model with weight 2 for class 1.
+    fn doubled(model: impl Model + 'static) -> Weighted {
+        Weighted {
+            model: Arc::new(model),
+            weights: vec![1.0, 2.0],
+        }
+    }
+
+    /// Numbers that differ, of both signs.
+    fn numbers(count: usize, first: f32) -> Params {
+        (0..count).map(|k| (first + 2.3 * k as f32).sin()).collect()
+    }
+
+    fn examples(width: usize, x: Vec<f32>, y: &[u32]) -> Examples {
+        Examples::new(width, Features::Floats(x), Targets::Classes(y.to_vec()))
+    }
+
     /// An example of weight 2 counts as two of weight 1: Σ over {a, b, b} is 3/2 of the mean
     /// over {a, b} with weights 1 and 2.
     #[test]
     fn a_weight_of_two_is_the_example_twice() {
-        let unpenalized = Mlp::new(2, &[3], 2, Loss::Softmax, 0.0);
-        let at: Params = (0..unpenalized.layout().len())
-            .map(|k| 0.1 * (k as f32 - 6.0))
-            .collect();
-        let rows = |which: &[usize]| {
-            let x = [[0.5, -1.0], [1.5, 0.25]];
-            let x: Vec<f32> = which.iter().flat_map(|k| x[*k]).collect();
-            let y = which.iter().map(|k| *k as u32).collect();
-            Examples::new(2, Features::Floats(x), Targets::Classes(y))
-        };
-        let weighted = Weighted {
-            model: Arc::new(Mlp::new(2, &[3], 2, Loss::Softmax, 0.0)),
-            weights: vec![1.0, 2.0],
-        };
+        let network = Mlp::new(2, &[3], 2, Loss::Softmax, 0.0);
+        let plain: &dyn Model = &network;
+        let weighted: &dyn Model = &doubled(network.clone());
+        let at = numbers(plain.layout().len(), 0.5);
+        let (a, b) = ([0.5, -1.0], [1.5, 0.25]);
         let mut grads = [at.clone(), at.clone()];
         let mut ws = Workspace::default();
-        let twice = rows(&[0, 1, 1]);
-        let a = unpenalized.gradient(&at, &twice.all(), &mut ws, &mut grads[0]);
-        let once = rows(&[0, 1]);
-        let b = weighted.gradient(&at, &once.all(), &mut ws, &mut grads[1]);
-        assert!((1.5 * a - b).abs() < 1e-6, "{a} {b}");
+        let twice = examples(2, [a, b, b].concat(), &[0, 1, 1]);
+        let of_plain = plain.gradient(&at, &twice.all(), &mut ws, &mut grads[0]);
+        let once = examples(2, [a, b].concat(), &[0, 1]);
+        let of_weighted = weighted.gradient(&at, &once.all(), &mut ws, &mut grads[1]);
+        assert!((1.5 * of_plain - of_weighted).abs() < 1e-6);
         for (a, b) in grads[0].iter().zip(&grads[1]) {
             assert!((1.5 * a - b).abs() < 1e-6, "{a} {b}");
+        }
+    }
+
+    /// A CNN says by itself what it keeps of a batch: its biases do not tell.
+    #[test]
+    fn a_weighted_cnn_is_estimated_and_scored_as_the_plain_one() {
+        let widths = Widths {
+            channels: [2, 3],
+            kernel: 3,
+            dense: 4,
+        };
+        let extras = Extras {
+            scored_in: Some(16),
+            augment: Augment::All,
+            ..Extras::NONE
+        };
+        let plain = Cnn::new(&[1, 10, 10], widths, 2, Loss::Softmax, 0.0, extras).unwrap();
+        let weighted = doubled(plain.clone());
+        let network = weighted.network();
+        assert_eq!(network.costs(), plain.costs());
+        assert_ne!(
+            network.costs().activations,
+            Costs::of(plain.layout()).activations
+        );
+        assert_eq!(network.evaluation(), plain.evaluation());
+        assert_eq!(network.augmented(), plain.augmented());
+        assert_eq!(network.inputs(), plain.inputs());
+    }
+
+    /// Both gradients of a step in one pass, a mixture that is not written down, and the norms of
+    /// single examples: all of them are those of the weighted loss.
+    #[test]
+    fn the_networks_shortcuts_have_the_weighted_loss() {
+        let x = numbers(5 * 7, 0.25);
+        let examples = examples(5, x, &[0, 1, 1, 0, 1, 0, 1]);
+        let batch = examples.all();
+        let ws = &mut Workspace::default();
+        for hidden in [&[][..], &[4]] {
+            let weighted: &dyn Model = &doubled(Mlp::new(5, hidden, 2, Loss::Softmax, 0.1));
+            let len = weighted.layout().len();
+            let (v, w) = (numbers(len, 0.0), numbers(len, 1.0));
+            let mut v_bar = v.clone();
+            mix(&mut v_bar, 0.3, &v, &w);
+
+            let (mut written, mut of_w) = (v.clone(), w.clone());
+            let mixed = weighted.descend(Some(&v_bar), &mut written, 0.1, &batch, ws);
+            let own = weighted.descend(None, &mut of_w, 0.2, &batch, ws);
+            let (mut both_v, mut both_w) = (v.clone(), w.clone());
+            let both = (&mut both_v[..], &mut both_w[..]);
+            let losses = weighted.descend_both(0.3, both, (0.1, 0.2), &batch, ws);
+            assert_eq!(losses, (mixed, own));
+            assert_eq!((both_v, both_w), (written, of_w));
+
+            let unpenalized = Mlp::new(5, hidden, 2, Loss::Softmax, 0.0);
+            let unpenalized: &dyn Model = &doubled(unpenalized);
+            let norms = unpenalized.network().example_norms().unwrap();
+            let one = examples.batch(1, 1);
+            let (mut grad, mut squares) = (w.clone(), Vec::new());
+            unpenalized.gradient(&w, &one, ws, &mut grad);
+            norms.squared_norms(&w, &one, ws, &mut squares);
+            let square: f64 = grad.iter().map(|g| f64::from(*g).powi(2)).sum();
+            assert!((squares[0] / square - 1.0).abs() < 1e-4);
         }
     }
 }

@@ -205,7 +205,7 @@ impl RunBuilder {
         self.set("delivery.keep", keep)
     }
 
-    /// w⁰. Default: the model's own ([`Model::initial`]).
+    /// w⁰. Default: the model's own ([`Network::initial`](crate::model::Network::initial)).
     pub fn initial(mut self, params: Params) -> Self {
         self.initial = Some(params);
         self
@@ -263,7 +263,9 @@ impl RunBuilder {
         }
         self.require_sense(&plan)?;
         let mut rng = stream(plan.seed, Purpose::Init, 0, 0);
-        let w0 = self.initial.unwrap_or_else(|| self.model.initial(&mut rng));
+        let w0 = self
+            .initial
+            .unwrap_or_else(|| self.model.network().initial(&mut rng));
         let mut spec = plan.resolved.clone();
         describe(&mut spec, "data", [("clients", self.dataset.clients())]);
         describe(&mut spec, "model", [("parameters", w0.len())]);
@@ -298,7 +300,7 @@ impl RunBuilder {
             setup,
             start: self.algorithm.start,
             choosing: self.algorithm.choosing,
-            mixes_outputs: self.algorithm.properties.mixes_outputs,
+            personal_form: self.algorithm.properties.personal,
             spec,
             checkpoint_every: plan.checkpoint_every,
             directory: self.directory,

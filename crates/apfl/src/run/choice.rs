@@ -101,7 +101,7 @@ impl Run {
             setup,
             start: self.start.clone(),
             choosing: self.choosing.clone(),
-            mixes_outputs: self.mixes_outputs,
+            personal_form: self.personal_form,
             spec: spec_of(&self.spec, pass),
             checkpoint_every: self.checkpoint_every,
             directory,

@@ -9,6 +9,7 @@ use crate::clients::{ClientModels, Delivered, Keep, ModelFiles};
 use crate::engine::remote::Kept;
 use crate::error::{Error, Result};
 use crate::metrics::{Assessment, ByModel, Gain, Gathered, Scoring, Spread};
+use crate::site::ModelForm;
 use crate::store::run_dir::{
     Baseline, ChosenRecord, ClientRecord, Counts, HeldOutRecord, Part, Prior, RunDir, Summary,
     TotalGain,
@@ -95,18 +96,15 @@ pub(super) fn deliver(
         }
     };
 
+    let personal_form = training.personal_form();
     let finished = match output {
         Output::Directory(ref directory) => {
             let layout = setup.world.model.layout();
             directory.write_shared(layout, &training.output())?;
-            let personal = match training.mixes_outputs() {
-                true => layout.mixture(),
-                false => layout.clone(),
-            };
             let here = setup.keep_models && setup.engine.shares_models();
-            let layouts = here.then_some((&personal, layout));
+            let models = here.then_some((layout, personal_form));
             let alone = training.choosing().is_some_and(Choosing::has_alone);
-            let mut files = directory.delivery(&names, layouts, alone)?;
+            let mut files = directory.delivery(&names, models, alone)?;
             let (mut lines, keep) = files.parts();
             let keep = kept(training, keep);
             let mut reached = BTreeSet::new();
@@ -122,7 +120,7 @@ pub(super) fn deliver(
             files.commit()?;
             let summary = sums.summary(training, &skipped, output.seconds())?;
             directory.write_summary(&summary)?;
-            Finished::in_directory(summary, directory.path(), &setup, training.mixes_outputs())
+            Finished::in_directory(summary, directory.path(), &setup, personal_form)
         }
         Output::Memory(rounds) => {
             let keep = match setup.keep_models {
@@ -145,7 +143,14 @@ pub(super) fn deliver(
             let seconds = rounds.iter().map(|r| r.seconds).sum();
             let summary = sums.summary(training, &skipped, seconds)?;
             let shared = training.output();
-            Finished::in_memory(summary, &setup, shared, rounds, (clients, models))
+            Finished::in_memory(
+                summary,
+                &setup,
+                personal_form,
+                shared,
+                rounds,
+                (clients, models),
+            )
         }
     };
     Ok(finished)
@@ -328,22 +333,18 @@ pub(crate) fn write_site(
     program: &Program,
     kept: &Kept,
     (rounds, memory): (u64, String),
-    mixes_outputs: bool,
+    personal_form: ModelForm,
 ) -> Result<()> {
     let (delivered, shared) = kept;
     let (schema, layout) = (setup.world.dataset.schema(), setup.world.model.layout());
     let environment = environment::of(setup, program);
     let directory = RunDir::create(path, spec, &[], schema, &environment)?;
     directory.write_shared(layout, shared)?;
-    let personal = match mixes_outputs {
-        true => layout.mixture(),
-        false => layout.clone(),
-    };
     let models = delivered.models.as_ref();
     let alone = models.is_some_and(|models| models.alone.is_some());
     let names = std::slice::from_ref(&delivered.name);
-    let layouts = models.map(|_| (&personal, layout));
-    let mut files = directory.delivery(names, layouts, alone)?;
+    let forms = models.map(|_| (layout, personal_form));
+    let mut files = directory.delivery(names, forms, alone)?;
     let (mut lines, keep) = files.parts();
     if let (Keep::InFiles(places), Some(models)) = (keep, models) {
         let files = ModelFiles::open(&places)?;

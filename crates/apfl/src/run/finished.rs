@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::params::Params;
 use crate::predict::{TrainedModel, WhichModel};
+use crate::site::ModelForm;
 use crate::store::run_dir::{
     ClientRecord, HeldOutRecord, Summary, read_clients, read_held_out, read_model, read_rounds,
 };
@@ -22,15 +23,14 @@ pub struct Finished {
     pub summary: Summary,
     model: Arc<dyn Model>,
     schema: Schema,
+    /// The form of the models that clients serve.
+    personal_form: ModelForm,
     left: Left,
 }
 
 /// Where its clients' scores and models are.
 enum Left {
-    Directory {
-        path: PathBuf,
-        mixes_outputs: bool,
-    },
+    Directory(PathBuf),
     Memory {
         shared: Params,
         rounds: Vec<RoundRecord>,
@@ -41,11 +41,12 @@ enum Left {
 }
 
 impl Finished {
-    fn new(summary: Summary, setup: &Setup, left: Left) -> Self {
+    fn new(summary: Summary, setup: &Setup, personal_form: ModelForm, left: Left) -> Self {
         Self {
             summary,
             model: setup.world.model.clone(),
             schema: setup.world.dataset.schema().clone(),
+            personal_form,
             left,
         }
     }
@@ -54,18 +55,15 @@ impl Finished {
         summary: Summary,
         path: &Path,
         setup: &Setup,
-        mixes_outputs: bool,
+        personal_form: ModelForm,
     ) -> Self {
-        let left = Left::Directory {
-            path: path.into(),
-            mixes_outputs,
-        };
-        Self::new(summary, setup, left)
+        Self::new(summary, setup, personal_form, Left::Directory(path.into()))
     }
 
     pub(super) fn in_memory(
         summary: Summary,
         setup: &Setup,
+        personal_form: ModelForm,
         shared: Params,
         rounds: Vec<RoundRecord>,
         (clients, models): (Vec<ClientRecord>, BTreeMap<String, ClientModels>),
@@ -80,13 +78,13 @@ impl Finished {
             clients,
             models,
         };
-        Self::new(summary, setup, left)
+        Self::new(summary, setup, personal_form, left)
     }
 
     /// The run directory, where it has one.
     pub fn directory(&self) -> Option<&Path> {
         match &self.left {
-            Left::Directory { path, .. } => Some(path),
+            Left::Directory(path) => Some(path),
             Left::Memory { .. } => None,
         }
     }
@@ -99,7 +97,7 @@ impl Finished {
     /// Every round, with its scores.
     pub fn rounds(&self) -> Result<Vec<RoundRecord>> {
         match &self.left {
-            Left::Directory { path, .. } => read_rounds(path),
+            Left::Directory(path) => read_rounds(path),
             Left::Memory { rounds, .. } => Ok(rounds.clone()),
         }
     }
@@ -107,7 +105,7 @@ impl Finished {
     /// Every client that delivery reached, with its scores.
     pub fn clients(&self) -> Result<Vec<ClientRecord>> {
         match &self.left {
-            Left::Directory { path, .. } => read_clients(path),
+            Left::Directory(path) => read_clients(path),
             Left::Memory { clients, .. } => Ok(clients.clone()),
         }
     }
@@ -116,7 +114,7 @@ impl Finished {
     pub(super) fn held_out(&self, setup: &Setup) -> Result<BTreeMap<usize, HeldOut>> {
         let path = match &self.left {
             Left::Memory { held_out, .. } => return Ok(held_out.clone()),
-            Left::Directory { path, .. } => path,
+            Left::Directory(path) => path,
         };
         let dataset = &setup.world.dataset;
         let clients = 0..dataset.clients();
@@ -152,15 +150,13 @@ impl Finished {
                 "client '{client}': the run has kept no model of a client of that name"
             ))
         };
+        let form = which.form(self.personal_form);
         let params = match &self.left {
-            Left::Directory {
-                path,
-                mixes_outputs,
-            } => {
+            Left::Directory(path) => {
                 if !client.is_empty() && !self.clients()?.iter().any(|c| c.client == client) {
                     return Err(absent());
                 }
-                read_model(path, self.model.layout(), *mixes_outputs, which, client)?
+                read_model(path, &form.layout(self.model.layout()), which, client)?
             }
             Left::Memory { shared, models, .. } => {
                 let of = |pick: fn(&ClientModels) -> &Params| {
@@ -178,7 +174,7 @@ impl Finished {
                 }
             }
         };
-        TrainedModel::new(self.model.clone(), params, self.schema.clone())
+        TrainedModel::in_form(form, self.model.clone(), params, self.schema.clone())
     }
 }
 

@@ -35,6 +35,7 @@ use std::sync::Arc;
 use crate::algorithm::Algorithm;
 use crate::choice::Choosing;
 use crate::error::{Error, Result};
+use crate::site::ModelForm;
 use crate::spec::{Plan, differences, prolonged};
 use crate::store::checkpoint::Checkpoints;
 use crate::store::lock::DirectoryLock;
@@ -64,7 +65,8 @@ pub struct Run {
     start: Start,
     /// How it chooses among mixings, where it does.
     choosing: Option<Choosing>,
-    mixes_outputs: bool,
+    /// The form of the models that clients serve.
+    personal_form: ModelForm,
     spec: toml::Table,
     checkpoint_every: u64,
     directory: Option<PathBuf>,
@@ -124,7 +126,7 @@ impl Run {
         let algorithm = plan.algorithm.clone();
         Self {
             setup,
-            mixes_outputs: algorithm.mixes_outputs(),
+            personal_form: algorithm.properties().personal,
             choosing: algorithm.choosing().cloned(),
             start: Arc::new(move |setup| Training::new(setup, &algorithm)),
             spec: plan.resolved.clone(),
@@ -221,8 +223,7 @@ impl Run {
         if let Some(summary) = begun.summary
             && longer.is_none()
         {
-            let mixes = self.mixes_outputs;
-            let finished = Finished::in_directory(summary, &path, &self.setup, mixes);
+            let finished = Finished::in_directory(summary, &path, &self.setup, self.personal_form);
             return Ok(Ended::Finished(Box::new(finished)));
         }
         environment::fits(begun.environment.as_ref(), &environment, &path)?;

@@ -43,14 +43,14 @@ impl Scratch {
         if rows == 0 {
             return outputs;
         }
-        let Evaluation { batch, augmented } = model.evaluation();
+        let Evaluation { batch, augmented } = model.network().evaluation();
         let size = batch.unwrap_or(EVALUATION_ROWS);
         let mut order: Vec<u32> = (0..rows as u32).collect();
         let of = address(examples);
         if batch.is_some() {
             order.shuffle(&mut stream(of, Purpose::Evaluation, 0, rows as u64));
         }
-        let shape = model.augmented().filter(|_| augmented);
+        let shape = model.network().augmented().filter(|_| augmented);
         let changes = stream(of, Purpose::Evaluation, 1, rows as u64);
         let mut changes = shape.map(|shape| Augmentation::new(shape, changes));
         for rows in order.chunks(size) {
@@ -74,7 +74,7 @@ impl Scratch {
         examples: &Examples,
         mut see: impl FnMut(usize, &[f32]),
     ) {
-        if !model.evaluation().is_plain() {
+        if !model.network().evaluation().is_plain() {
             return see(0, &self.outputs(model, predictor, examples));
         }
         for start in (0..examples.len()).step_by(EVALUATION_ROWS) {

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field};
 use crate::params::{Params, bytes_of};
 use crate::privacy::{Ledger, Level, Spent};
+use crate::site::ModelForm;
 use crate::store::archive::{ArchiveDirectory, Written};
 
 mod aggregator;
@@ -360,9 +361,9 @@ impl Training {
         self.server.output()
     }
 
-    /// Whether personal models are mixtures of two models' outputs.
-    pub fn mixes_outputs(&self) -> bool {
-        self.server.mixes_outputs()
+    /// Returns the form of the models that clients serve.
+    pub fn personal_form(&self) -> ModelForm {
+        self.server.personal_form()
     }
 
     /// A hash of the shared model, of what the server remembers and of every client's

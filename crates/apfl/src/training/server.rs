@@ -14,6 +14,7 @@ use crate::engine::{Each, Engine};
 use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field, Pack};
 use crate::params::Params;
+use crate::site::ModelForm;
 
 /// A request whose broadcast and shared model the server fills in.
 pub(super) type Asked = Request<(), ()>;
@@ -68,8 +69,8 @@ pub(super) trait Server: Send {
     /// Returns how the algorithm chooses among several mixings, where it does.
     fn choosing(&self) -> Option<&Choosing>;
 
-    /// Returns whether personal models are mixtures of two models' outputs.
-    fn mixes_outputs(&self) -> bool;
+    /// Returns the form of the models that clients serve.
+    fn personal_form(&self) -> ModelForm;
 }
 
 /// The server of an algorithm `A` on an engine `E`.
@@ -231,7 +232,7 @@ impl<A: Algorithm, E: Engine<A>> Server for ServerOf<A, E> {
         extensions::choosing(&*self.algorithm)
     }
 
-    fn mixes_outputs(&self) -> bool {
-        self.algorithm.properties().mixes_outputs
+    fn personal_form(&self) -> ModelForm {
+        self.algorithm.properties().personal
     }
 }

@@ -84,7 +84,7 @@ fn slow_hidden(
 
 /// The mean softmax loss of `at`, and the distance to the nearest kink.
 fn slow_mlp(
-    model: &Mlp,
+    model: &dyn Model,
     hidden: usize,
     extras: &Extras,
     at: &[f64],
@@ -157,10 +157,10 @@ fn numbers(count: usize, rng: &mut Stream) -> Vec<f32> {
 fn gradients_of_the_mlp_are_central_differences() {
     for (case, extras) in all_extras().into_iter().enumerate() {
         for (widths, rows) in [(&[9usize, 5][..], 7usize), (&[33], 4), (&[], 3)] {
-            let model = Mlp::with(6, widths, 4, Loss::Softmax, 0.0, extras);
+            let model: &dyn Model = &Mlp::with(6, widths, 4, Loss::Softmax, 0.0, extras);
             let mut rng = stream(5, Purpose::Theory, case as u64, widths.len() as u64);
             let slow_at = |at: &[f64], x: &[f32], y: &[u32]| {
-                slow_mlp(&model, widths.len(), &extras, at, (x, y), MASK)
+                slow_mlp(model, widths.len(), &extras, at, (x, y), MASK)
             };
             // Draw until nothing is so near a kink that a difference crosses it.
             let (at, x, y, loss) = loop {
@@ -183,7 +183,7 @@ fn gradients_of_the_mlp_are_central_differences() {
             let found = model.gradient(&at, &batch, &mut ws, &mut grad);
             let what = format!("{extras:?} {widths:?}");
             assert!((found - loss).abs() < 2e-5, "{what}: {found} {loss}");
-            compare(&model, &at, &grad, |at| slow_at(at, &x, &y).0, &what);
+            compare(model, &at, &grad, |at| slow_at(at, &x, &y).0, &what);
         }
     }
 }
@@ -197,7 +197,7 @@ fn gradients_of_the_cnn_are_central_differences() {
         dense: 9,
     };
     for (case, extras) in all_extras().into_iter().enumerate() {
-        let model = Cnn::new(&shape, widths, 4, Loss::Softmax, 0.0, extras).unwrap();
+        let model: &dyn Model = &Cnn::new(&shape, widths, 4, Loss::Softmax, 0.0, extras).unwrap();
         let mut rng = stream(6, Purpose::Theory, case as u64, 0);
         let tensors = &model.layout().tensors;
         let slow = |at: &[f64], x: &[f32], y: &[u32]| {
@@ -247,7 +247,7 @@ fn gradients_of_the_cnn_are_central_differences() {
         let found = model.gradient(&at, &batch, &mut ws, &mut grad);
         assert!((found - loss).abs() < 2e-5, "{extras:?}: {found} {loss}");
         let what = format!("{extras:?}");
-        compare(&model, &at, &grad, |at| slow(at, &x, &y).0, &what);
+        compare(model, &at, &grad, |at| slow(at, &x, &y).0, &what);
     }
 }
 
@@ -255,7 +255,7 @@ fn gradients_of_the_cnn_are_central_differences() {
 #[test]
 fn a_mixture_gives_the_bits_of_its_numbers() {
     for extras in all_extras() {
-        let model = Mlp::with(6, &[9, 5], 4, Loss::Softmax, 0.01, extras);
+        let model: &dyn Model = &Mlp::with(6, &[9, 5], 4, Loss::Softmax, 0.01, extras);
         let mut rng = stream(7, Purpose::Theory, 0, 0);
         let (v, w) = (
             numbers(model.layout().len(), &mut rng),
@@ -306,11 +306,12 @@ fn dropout_keeps_the_mean_and_evaluation_drops_nothing() {
 #[test]
 fn norms_of_examples_gradients_are_those_of_explicit_ones() {
     for extras in all_extras() {
-        let model = Mlp::with(6, &[9, 5], 4, Loss::Softmax, 0.0, extras);
-        assert_eq!(model.has_example_norms(), extras.norm != Some(Over::Batch));
-        if extras.norm == Some(Over::Batch) {
+        let model: &dyn Model = &Mlp::with(6, &[9, 5], 4, Loss::Softmax, 0.0, extras);
+        let norms = model.network().example_norms();
+        assert_eq!(norms.is_some(), extras.norm != Some(Over::Batch));
+        let Some(norms) = norms else {
             continue;
-        }
+        };
         let mut rng = stream(8, Purpose::Theory, 0, 0);
         let at = numbers(model.layout().len(), &mut rng);
         let features = Features::Floats(numbers(6, &mut rng));
@@ -326,7 +327,7 @@ fn norms_of_examples_gradients_are_those_of_explicit_ones() {
         let mut squares = Vec::new();
         model.forward(&at, &batch, ws);
         model.differentiate(&batch, ws);
-        model.example_norms(&at, &batch, ws, &mut squares);
+        norms.squared_norms(&at, &batch, ws, &mut squares);
         assert!((squares[0] / square - 1.0).abs() < 1e-4, "{extras:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use apfl::data::{Examples, Features, Targets};
 use apfl::model::mlp::Mlp;
-use apfl::model::{Extras, Loss, Model, Over, Workspace};
+use apfl::model::{Extras, Loss, Network, Over, Workspace};
 use apfl::rng::{Purpose, stream};
 use apfl::site::{Predictor, Scratch};
 use apfl::spec::{Resources, Spec};

@@ -7,7 +7,7 @@ use crate::small::{Hand, Small, classes, full, gap, quadratics, schema, shard};
 use apfl::algorithm::l2gd::{self, L2gd};
 use apfl::algorithm::{Algorithm, HypCluster, LocalOnly, Mapper};
 use apfl::data::{Targets, Task};
-use apfl::model::{Loss, Model, mlp::Mlp};
+use apfl::model::{Loss, Network, mlp::Mlp};
 use apfl::rng::{Purpose, stream};
 use apfl::site::{Scratch, Site};
 use rand::RngExt;

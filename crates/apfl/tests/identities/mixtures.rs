@@ -71,13 +71,13 @@ fn i06_mixing_parameters_is_mixing_outputs_for_linear_models_alone() {
 /// side is differenced; parameters enter it only through `MixedOutputs`.
 #[test]
 fn i06_for_linear_models_both_mixtures_have_the_same_slopes() {
-    let model = Mlp::logistic(4, 3, 0.0);
-    let (examples, v, w) = examples_and_points(&model, 4);
+    let model: &dyn Model = &Mlp::logistic(4, 3, 0.0);
+    let (examples, v, w) = examples_and_points(model, 4);
     let batch = examples.all();
     let loss = |alpha: f32, v: &[f32]| {
         let ws = &mut Workspace::default();
         let outputs = Predictor::MixedOutputs { alpha, v, w: &w };
-        let outputs = outputs.outputs(&model, &batch, ws).to_vec();
+        let outputs = outputs.outputs(model, &batch, ws).to_vec();
         model.tally(&batch, &outputs).loss / 30.0
     };
     let alpha = 0.375; // with h = 1/64, α ± h are exact

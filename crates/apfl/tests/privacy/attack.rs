@@ -6,7 +6,7 @@ use apfl::model::mlp::Mlp;
 use apfl::rng::{Purpose, stream};
 use apfl::spec::{Resources, Spec};
 use apfl::training::Training;
-use apfl::{Examples, InMemory, Loss, Model};
+use apfl::{Examples, InMemory, Loss, Model, Network};
 use rand::RngExt;
 
 const ROWS: usize = 120;

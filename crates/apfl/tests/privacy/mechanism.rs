@@ -64,7 +64,7 @@ fn examples(n: usize, width: usize, classes: u32) -> Examples {
 }
 
 /// The gradient of every example by itself, written down.
-fn explicit(model: &Mlp, at: &[f32], examples: &Examples) -> Vec<Vec<f32>> {
+fn explicit(model: &dyn Model, at: &[f32], examples: &Examples) -> Vec<Vec<f32>> {
     let mut ws = Workspace::default();
     (0..examples.len())
         .map(|k| {
@@ -82,7 +82,7 @@ fn length(x: &[f32]) -> f64 {
 #[test]
 fn norms_by_layers_are_those_of_explicit_gradients() {
     for hidden in [&[][..], &[8], &[20, 5]] {
-        let model = Mlp::new(6, hidden, 4, Loss::Softmax, 0.0);
+        let model: &dyn Model = &Mlp::new(6, hidden, 4, Loss::Softmax, 0.0);
         let at = model.layout().uniform(&mut stream(1, Purpose::Init, 0, 0));
         let examples = examples(13, 6, 4);
         let mut ws = Workspace::default();
@@ -90,8 +90,9 @@ fn norms_by_layers_are_those_of_explicit_gradients() {
         model.forward(&at, &batch, &mut ws);
         model.differentiate(&batch, &mut ws);
         let mut squares = Vec::new();
-        model.example_norms(&at, &batch, &mut ws, &mut squares);
-        let gradients = explicit(&model, &at, &examples);
+        let norms = model.network().example_norms().unwrap();
+        norms.squared_norms(&at, &batch, &mut ws, &mut squares);
+        let gradients = explicit(model, &at, &examples);
         assert_eq!(squares.len(), gradients.len());
         for (square, gradient) in squares.iter().zip(&gradients) {
             let own = 13.0 * square.sqrt(); // δ is that of the mean
@@ -123,7 +124,7 @@ fn noise_stream() -> Stream {
 fn a_private_step_clips_every_example_by_itself() {
     let l2 = 0.1;
     let plain = Mlp::new(6, &[8], 4, Loss::Softmax, 0.0);
-    let model = Mlp::new(6, &[8], 4, Loss::Softmax, l2);
+    let model: &dyn Model = &Mlp::new(6, &[8], 4, Loss::Softmax, l2);
     let at = model.layout().uniform(&mut stream(1, Purpose::Init, 0, 0));
     let examples = examples(11, 6, 4);
     let gradients = explicit(&plain, &at, &examples);
@@ -137,7 +138,7 @@ fn a_private_step_clips_every_example_by_itself() {
         noise_seed: NoiseSeed::Seed,
     };
     let rng = stream(1, Purpose::Batches, 1, 0);
-    let mut site = Site::new(&model, &examples, pace(None), 1, rng, &mut scratch)
+    let mut site = Site::new(model, &examples, pace(None), 1, rng, &mut scratch)
         .privately(Some(how), noise_stream());
     let mut x = at.clone();
     site.next_batch();
@@ -156,7 +157,7 @@ fn a_private_step_clips_every_example_by_itself() {
 /// η·σ·C/B per coordinate, whatever the sample, which is of any size and of size B on average.
 #[test]
 fn private_steps_draw_poisson_samples_and_add_their_noise() {
-    let model = Mlp::new(100, &[100], 4, Loss::Softmax, 0.0);
+    let model: &dyn Model = &Mlp::new(100, &[100], 4, Loss::Softmax, 0.0);
     let at = model.layout().uniform(&mut stream(1, Purpose::Init, 0, 0));
     let examples = examples(40, 100, 4);
     let stepped = |noise: f64, clip: f64, round: u64| {
@@ -167,7 +168,7 @@ fn private_steps_draw_poisson_samples_and_add_their_noise() {
             noise_seed: NoiseSeed::Seed,
         };
         let rng = stream(1, Purpose::Batches, round, 0);
-        let mut site = Site::new(&model, &examples, pace(Some(10)), 1, rng, &mut scratch)
+        let mut site = Site::new(model, &examples, pace(Some(10)), 1, rng, &mut scratch)
             .privately(Some(how), noise_stream());
         let mut x = at.clone();
         site.next_batch();

@@ -3,7 +3,7 @@
 
 use super::{Problem, Round, plus};
 use apfl::algorithm::{Algorithm, HypCluster, L2gd};
-use apfl::model::{Loss, Model, mlp::Mlp};
+use apfl::model::{Loss, Network, mlp::Mlp};
 
 /// The seed that a spec has where it does not say.
 const SEED: u64 = 1;

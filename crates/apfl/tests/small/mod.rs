@@ -8,7 +8,7 @@ use apfl::algorithm::{AfterRound, Algorithm, Sender};
 use apfl::clients::{MemoryHome, World};
 use apfl::data::{Examples, Features, InMemory, Normalization, Schema, Shard, Targets, Task};
 use apfl::model::mlp::Mlp;
-use apfl::model::{Loss, Model};
+use apfl::model::{Loss, Network};
 use apfl::rng::{Purpose, stream};
 use apfl::schedule::{Per, Schedule};
 use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};

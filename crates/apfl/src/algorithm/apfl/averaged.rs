@@ -15,7 +15,7 @@ use crate::algorithm::extensions::{Extensions, FinalModels};
 use crate::algorithm::{AfterRound, Algorithm, Models, Properties, Sender};
 use crate::pack::ModelOnly;
 use crate::params::{Mean, Params};
-use crate::site::Site;
+use crate::site::{ModelForm, Site};
 
 /// APFL with a fixed α that ends with ŵ and v̂ᵢ.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -179,7 +179,7 @@ impl Algorithm for Averaged {
         let fixed = matches!(self.apfl.mixing, super::Mixing::Fixed(_));
         let problem = "averaged outputs need a fixed α that mixes parameters";
         Properties {
-            problem: match fixed && !inner.mixes_outputs {
+            problem: match fixed && inner.personal == ModelForm::Parameters {
                 true => inner.problem,
                 false => Some(problem.into()),
             },

@@ -21,7 +21,7 @@ use super::properties::out_of_range;
 use super::{AfterRound, Agnostic, Models, OneModel, Properties};
 use crate::choice::Choosing;
 use crate::params::{Params, axpy, dot_difference, mix};
-use crate::site::{Predictor, Site};
+use crate::site::{ModelForm, Predictor, Site};
 
 /// The mixing weight αᵢ of every client.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -211,7 +211,10 @@ impl Options {
     fn properties(&self) -> Properties {
         Properties {
             models: ["w", "wᵢ after the local steps", "αᵢvᵢ + (1−αᵢ)wᵢ"],
-            mixes_outputs: self.mix == Mix::Logits,
+            personal: match self.mix {
+                Mix::Parameters => ModelForm::Parameters,
+                Mix::Logits => ModelForm::MixedOutputs,
+            },
             gradients: 2,
             momentum: *self == Options::PAPER,
             usual_decay: match self.preset {

@@ -135,9 +135,10 @@ impl FinishedRun {
         if which != WhichModel::Shared {
             self.require_client(client)?;
         }
-        let mixes = self.plan.algorithm.mixes_outputs();
-        let params = read_model(&self.path, model.layout(), mixes, which, client)?;
-        TrainedModel::new(model, params, self.schema.clone())
+        let personal = self.plan.algorithm.properties().personal;
+        let form = which.form(personal);
+        let params = read_model(&self.path, &form.layout(model.layout()), which, client)?;
+        TrainedModel::in_form(form, model, params, self.schema.clone())
     }
 
     /// Its final numbers.
@@ -196,12 +197,10 @@ fn planned(run: &Path, spec: &Spec) -> Result<Plan> {
     }
 }
 
-/// The parameters of a model of a finished run, as `layout` has them; where personal models
-/// mix outputs, theirs are as [`Layout::mixture`] has them.
+/// Reads a model of a finished run, whose tensors are those of `layout`.
 pub(crate) fn read_model(
     run: &Path,
     layout: &Layout,
-    mixes_outputs: bool,
     which: WhichModel,
     client: &str,
 ) -> Result<Params> {
@@ -224,11 +223,7 @@ pub(crate) fn read_model(
             ),
         ));
     }
-    let mixed = mixes_outputs && which == WhichModel::Personal;
-    match mixed {
-        true => tensors::read_one(&file, &layout.mixture(), client),
-        false => tensors::read_one(&file, layout, client),
-    }
+    tensors::read_one(&file, layout, client)
 }
 
 /// The lines of a run directory's `rounds.jsonl`.

@@ -12,6 +12,7 @@ use crate::data::Schema;
 use crate::error::{Error, Result, at};
 use crate::model::Layout;
 use crate::predict::WhichModel;
+use crate::site::ModelForm;
 use crate::store::atomic::{AtomicFile, is_temporary, write_atomically};
 use crate::store::lock::LOCK;
 use crate::store::private::create_directory;
@@ -192,25 +193,25 @@ impl RunDir {
     }
 
     /// Begins the files of delivery, for clients of those names: `clients.jsonl`, and models
-    /// of these layouts (of personal models, and of the others) where they are kept; `alone`:
-    /// with what they trained alone.
+    /// where they are kept, of a network with that layout and of that form as far as they are
+    /// personal; `alone`: with what they trained alone.
     pub fn delivery(
         &self,
         names: &[String],
-        layouts: Option<(&Layout, &Layout)>,
+        models: Option<(&Layout, ModelForm)>,
         alone: bool,
     ) -> Result<DeliveryFiles> {
-        let models = self.path.join("models");
-        let file = |which: WhichModel, layout| {
-            ModelsFile::create(&models.join(which.file()), layout, names)
-        };
-        let models = match layouts.filter(|_| !names.is_empty()) {
+        let models = match models.filter(|_| !names.is_empty()) {
             None => None,
-            Some((personal, own)) => {
-                let personal = file(WhichModel::Personal, personal)?;
-                let localized = file(WhichModel::Localized, own)?;
-                let local = file(WhichModel::Local, own)?;
-                let alone = alone.then(|| file(WhichModel::Alone, own)).transpose()?;
+            Some((network, personal)) => {
+                let file = |which: WhichModel| {
+                    let path = self.path.join("models").join(which.file());
+                    ModelsFile::create(&path, &which.form(personal).layout(network), names)
+                };
+                let personal = file(WhichModel::Personal)?;
+                let localized = file(WhichModel::Localized)?;
+                let local = file(WhichModel::Local)?;
+                let alone = alone.then(|| file(WhichModel::Alone)).transpose()?;
                 let mut files = vec![personal.file, localized.file, local.file];
                 let alone = alone.map(|alone| {
                     files.push(alone.file);

@@ -9,7 +9,7 @@ use crate::data::synthetic::Synthetic;
 use crate::error::Result;
 use crate::model::Loss;
 use crate::model::mlp::Mlp;
-use crate::model::{Model, Workspace};
+use crate::model::{Network, Workspace};
 use crate::params::{Mean, Params, mix};
 use crate::rng::{Purpose, stream};
 use crate::theory::federation::Federation;
