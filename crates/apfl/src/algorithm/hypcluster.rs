@@ -27,7 +27,7 @@ pub struct HypCluster {
     offsets: Vec<f32>,
 }
 
-/// The models of all clusters: what the server remembers.
+/// State of the server: the models of all clusters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// w₁ … w_k, one after the other.
@@ -38,7 +38,7 @@ pub struct Server {
 
 pack!(Server { models, updates });
 
-/// What travels down: w₁ … w_k.
+/// What a client receives: w₁ … w_k.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sent {
     /// One after the other.
@@ -47,7 +47,7 @@ pub struct Sent {
 
 pack!(Sent { models });
 
-/// What a client remembers.
+/// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     /// j, its cluster, from 0.
@@ -56,7 +56,7 @@ pub struct Memory {
 
 pack!(Memory { cluster });
 
-/// What travels back.
+/// What a client sends back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// w_j after the local steps.

@@ -28,7 +28,7 @@ pub struct L2gd {
     seed: u64,
 }
 
-/// x̄ and how far the run is: what the server remembers, and what travels down.
+/// State of the server, which clients receive too: x̄ and how far the run is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// x̄

@@ -73,7 +73,7 @@ impl<S> Partly<S> {
     }
 }
 
-/// What the server remembers; and what travels down, where `model` is the shared layers alone, or
+/// State of the server; and what clients receive, where `model` is the shared layers alone, or
 /// all, while or after they all were shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
@@ -96,7 +96,7 @@ pub struct Private {
 
 crate::pack!(Private { layers, own });
 
-/// What travels back: the shared layers of a client's model. The others do not.
+/// What a client sends back: the shared layers of its model alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     whole: Params,

@@ -25,7 +25,7 @@ pub struct Mapper {
     pub aside: f64,
 }
 
-/// What a client remembers.
+/// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     /// vᵢ, the local model.

@@ -1,8 +1,8 @@
 //! Federated algorithms: a few pure functions over values each.
 //!
-//! An algorithm says what the server and a client remember, what travels between them,
-//! and what happens in a round. Where clients live, in which order they are processed
-//! and how often they are scored is not its business.
+//! An algorithm says what the server and a client keep between rounds, what they send each
+//! other, and what happens in a round. Where clients live, in which order they are processed and
+//! how often they are scored is not its business.
 
 use crate::model::Layout;
 use crate::pack::Pack;

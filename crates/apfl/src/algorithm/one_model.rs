@@ -1,5 +1,5 @@
-//! Algorithms whose server is one model: it travels as it is, and becomes the mean of what
-//! comes back.
+//! Algorithms whose server is one model: clients receive it as it is, and it becomes the mean of
+//! their models.
 
 use super::{AfterRound, Algorithm, Extensions, Models, Properties, Sender};
 use crate::model::Layout;

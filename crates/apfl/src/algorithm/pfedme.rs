@@ -47,7 +47,7 @@ pub struct PFedMe {
     pub server: f32,
 }
 
-/// θᵢ: what a client remembers, in a buffer of its own.
+/// State that a client keeps between rounds: θᵢ, in a buffer of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     /// θᵢ, the personal model.

@@ -37,7 +37,7 @@ pub struct Controlled {
 
 pack!(Controlled { model, control like model });
 
-/// What the server remembers.
+/// State of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// x and c.
@@ -48,7 +48,7 @@ pub struct Server {
 
 pack!(Server { sent, clients });
 
-/// cᵢ: what a client remembers.
+/// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     /// cᵢ

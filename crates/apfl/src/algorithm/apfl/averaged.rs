@@ -26,7 +26,7 @@ pub struct Averaged {
     pub shift: Option<f64>,
 }
 
-/// What the server remembers.
+/// State of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// w
@@ -39,7 +39,7 @@ pub struct Server {
 
 crate::pack!(Server { shared, sum like shared.model, weight });
 
-/// What a client remembers.
+/// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sums {
     /// vᵢ and αᵢ
@@ -52,7 +52,7 @@ pub struct Sums {
 
 crate::pack!(Sums { memory, sum like memory.v, seen });
 
-/// What travels back.
+/// What a client sends back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// wᵢ after the last step.

@@ -27,7 +27,7 @@ pub struct Chosen {
 /// The same for the worst mixture of clients.
 pub type AgnosticChosen = Agnostic<Chosen>;
 
-/// What client i remembers: models, and no choice.
+/// State that client i keeps between rounds: models, and no choice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// vᵢ of the α it chose: in the last pass.

@@ -45,7 +45,7 @@ pub struct Apfl {
 /// APFL for the worst mixture of clients.
 pub type AgnosticApfl = Agnostic<Apfl>;
 
-/// What client i remembers: vᵢ and αᵢ.
+/// State that client i keeps between rounds: vᵢ and αᵢ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     /// vᵢ, the local model.
