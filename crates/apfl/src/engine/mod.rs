@@ -3,8 +3,10 @@
 //! An engine carries requests to clients and hands over their responses in the order of the
 //! clients, so that equal results are true by construction. It does nothing to either.
 
+use std::sync::Arc;
+
 use crate::algorithm::Algorithm;
-use crate::clients::{Request, Response, World};
+use crate::clients::{MemoryHome, Request, Response, World};
 use crate::error::Result;
 
 mod line;
@@ -49,21 +51,43 @@ impl EngineKind {
         }
     }
 
+    /// Starts the engine: all clients of a world, with that many threads in each process (0: one
+    /// per core), and client states where `home` says.
+    ///
+    /// # Errors
+    /// Threads, ranks or files that cannot be had.
+    pub fn start<A: Algorithm>(
+        self,
+        world: World,
+        algorithm: Arc<A>,
+        threads: usize,
+        home: &MemoryHome,
+    ) -> Result<Box<dyn Engine<A>>> {
+        Ok(match self {
+            EngineKind::Threads => Box::new(Threads::new(world, algorithm, threads, home)?),
+            #[cfg(feature = "mpi")]
+            EngineKind::Mpi(cluster) => {
+                Box::new(Mpi::new(cluster, world, algorithm, threads, home)?)
+            }
+            EngineKind::Remote(sites) => Box::new(Remote::new(sites, world, algorithm)),
+        })
+    }
+
     /// What every client is given, without the data of clients that live elsewhere.
     pub fn own(&self, world: World) -> Result<World> {
         match self {
-            EngineKind::Threads | EngineKind::Remote(_) => Ok(world),
             #[cfg(feature = "mpi")]
             EngineKind::Mpi(cluster) => world.on(*cluster),
+            _ => Ok(world),
         }
     }
 
     /// On how many processes, where they may be several.
     pub fn ranks(&self) -> Option<usize> {
         match self {
-            EngineKind::Threads | EngineKind::Remote(_) => None,
             #[cfg(feature = "mpi")]
             EngineKind::Mpi(cluster) => Some(cluster.ranks),
+            _ => None,
         }
     }
 

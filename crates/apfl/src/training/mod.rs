@@ -11,10 +11,7 @@ use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
 use crate::choice::{Choices, Choosing, HeldOut};
 use crate::clients::{Clients, Request, Response};
 use crate::digest::{digest_of_pieces, hex};
-#[cfg(feature = "mpi")]
-use crate::engine::Mpi;
 use crate::engine::remote::{ClientRequest, Handled, Kept, Place, handle};
-use crate::engine::{Engine, EngineKind, Remote, Threads};
 use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field};
 use crate::params::{Params, bytes_of};
@@ -84,8 +81,10 @@ impl Training {
     /// or choices that were made are sent to the clients.
     pub(crate) fn of<A: Algorithm>(setup: Setup, algorithm: Arc<A>) -> Result<Self> {
         let (world, algorithm) = setup.world.clone().for_pass(algorithm);
+        let (engine, threads, home) = (setup.engine.clone(), setup.threads, &setup.home);
+        let engine = engine.start(world.clone(), algorithm.clone(), threads, home)?;
         let setup = Arc::new(Setup { world, ..setup });
-        let server = server_of(&setup, algorithm)?;
+        let server = Box::new(ServerOf::new(setup.clone(), algorithm, engine)?);
         let clients = setup.world.dataset.clients();
         let mut training = Self {
             server,
@@ -391,30 +390,6 @@ impl Training {
     /// What the run is.
     pub fn setup(&self) -> &Setup {
         &self.setup
-    }
-}
-
-/// The server of an algorithm on the engine of a setup.
-fn server_of<A: Algorithm>(setup: &Arc<Setup>, algorithm: Arc<A>) -> Result<Box<dyn Server>> {
-    fn on<A: Algorithm>(
-        engine: impl Engine<A> + 'static,
-        setup: &Arc<Setup>,
-        algorithm: Arc<A>,
-    ) -> Result<Box<dyn Server>> {
-        Ok(Box::new(ServerOf::new(setup.clone(), algorithm, engine)?))
-    }
-    let (world, own) = (setup.world.clone(), algorithm.clone());
-    match setup.engine.clone() {
-        EngineKind::Threads => {
-            let engine = Threads::new(world, own, setup.threads, &setup.home)?;
-            on(engine, setup, algorithm)
-        }
-        #[cfg(feature = "mpi")]
-        EngineKind::Mpi(cluster) => {
-            let engine = Mpi::new(cluster, world, own, setup.threads, &setup.home)?;
-            on(engine, setup, algorithm)
-        }
-        EngineKind::Remote(sites) => on(Remote::new(sites, world, own), setup, algorithm),
     }
 }
 

@@ -73,11 +73,11 @@ pub(super) trait Server: Send {
     fn personal_form(&self) -> ModelForm;
 }
 
-/// The server of an algorithm `A` on an engine `E`.
-pub(super) struct ServerOf<A: Algorithm, E> {
+/// The server of an algorithm.
+pub(super) struct ServerOf<A: Algorithm> {
     setup: Arc<Setup>,
     algorithm: Arc<A>,
-    engine: E,
+    engine: Box<dyn Engine<A>>,
     state: A::Server,
     /// The state of the server's optimizer, where there is one.
     moments: Option<Moments>,
@@ -86,8 +86,12 @@ pub(super) struct ServerOf<A: Algorithm, E> {
     traffic: Traffic,
 }
 
-impl<A: Algorithm, E: Engine<A>> ServerOf<A, E> {
-    pub(super) fn new(setup: Arc<Setup>, algorithm: Arc<A>, engine: E) -> Result<Self> {
+impl<A: Algorithm> ServerOf<A> {
+    pub(super) fn new(
+        setup: Arc<Setup>,
+        algorithm: Arc<A>,
+        engine: Box<dyn Engine<A>>,
+    ) -> Result<Self> {
         let mut state = algorithm.start(&setup.world.w0, setup.world.dataset.clients());
         let moments = setup.server.start(aggregated(&*algorithm, &state).len());
         if moments.is_some() && aggregated_mut(&*algorithm, &mut state).is_none() {
@@ -130,7 +134,7 @@ fn without_update<U>(response: Response<U>) -> Response<()> {
     stripped.expect("dropping does not fail")
 }
 
-impl<A: Algorithm, E: Engine<A>> Server for ServerOf<A, E> {
+impl<A: Algorithm> Server for ServerOf<A> {
     fn exchange(
         &mut self,
         asked: &Asked,
