@@ -72,7 +72,7 @@
 //! | [`join`] | a client that was never in training |
 //! | [`choice`] [`advise`] | which model a client serves, chosen on held-out rows; whether joining is worth it |
 //! | [`theory`] | ζᵢ, Δᵢ, σ², L, μ, κ, αᵢ*, the bound: measured on a run |
-//! | [`params`] [`pack`] [`rng`] [`schedule`] [`metrics`] | vectors, named arrays, addressed randomness, η_t, scores |
+//! | [`params`] [`mod@pack`] [`rng`] [`schedule`] [`metrics`] | vectors, named arrays, addressed randomness, η_t, scores |
 
 pub mod advise;
 pub mod aggregation;
