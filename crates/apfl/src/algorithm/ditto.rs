@@ -4,14 +4,10 @@
 use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties};
 use crate::pack::{Arrays, ModelOnly, Pack, PackError, View};
 use crate::params::Params;
-use crate::settings::Kind;
+use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
 use crate::site::{Predictor, Sgd, Site};
 
 /// Ditto's settings. *Shared* and *localized* are FedAvg's, *personal* is vᵢ.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `proximal` | λ of (λ/2)‖v − w‖² | 1 | 0 to 1e6 |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ditto {
     /// λ
@@ -36,19 +32,23 @@ impl Pack for Memory {
     }
 }
 
+const PROXIMAL: Setting<Number> = Setting::number("proximal", 1.0, at_least(0.0).to(1e6))
+    .symbol("λ")
+    .help("the pull of v to the model that was received, (λ/2)‖v − w‖² (0: local)");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "ditto",
     about: "beside FedAvg, a model of one's own held near the shared one (Li et al., 2021)",
-    keys: &[(
-        "proximal = 1.0",
-        "λ, the pull of v to the model that was received: 0 (local) to 1e6",
-    )],
+    settings: &[&PROXIMAL],
     examples: &["{ kind = 'ditto' }"],
-    read: |s| {
-        let proximal = s.float("proximal", 1.0, 0.0..=1e6, "0 to 1e6") as f32;
-        AlgorithmSpec::Ditto(Ditto { proximal })
-    },
+    value: |s| AlgorithmSpec::Ditto(s.filled(Ditto { proximal: 0.0 })),
 };
+
+impl Settings for Ditto {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&PROXIMAL, &mut self.proximal);
+    }
+}
 
 impl Algorithm for Ditto {
     one_model!();
@@ -86,11 +86,6 @@ impl Algorithm for Ditto {
 
     fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
         &local.v
-    }
-
-    fn problem(&self) -> Option<String> {
-        let right = (0.0..=1e6).contains(&self.proximal);
-        (!right).then(|| format!("λ is {}, allowed is 0 to 1e6", self.proximal))
     }
 
     fn properties(&self) -> Properties {

@@ -2,33 +2,33 @@
 
 use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties};
 use crate::pack::ModelOnly;
-use crate::settings::Kind;
+use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
 use crate::site::{Predictor, Sgd, Site};
 
 /// FedProx's settings. The three models are FedAvg's.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `proximal` | μ of (μ/2)‖y − w‖² | 0.01 | 0 to 1e6 |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FedProx {
     /// μ
     pub proximal: f32,
 }
 
+const PROXIMAL: Setting<Number> = Setting::number("proximal", 0.01, at_least(0.0).to(1e6))
+    .symbol("μ")
+    .help("the pull to the model that was received, (μ/2)‖y − w‖² (0: FedAvg)");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "fedprox",
     about: "FedAvg, held near the model that was received (Li et al., 2018)",
-    keys: &[(
-        "proximal = 0.01",
-        "μ, the pull to the model that was received: 0 (FedAvg) to 1e6",
-    )],
+    settings: &[&PROXIMAL],
     examples: &["{ kind = 'fedprox', proximal = 0.5 }"],
-    read: |s| {
-        let proximal = s.float("proximal", 0.01, 0.0..=1e6, "0 to 1e6") as f32;
-        AlgorithmSpec::FedProx(FedProx { proximal })
-    },
+    value: |s| AlgorithmSpec::FedProx(s.filled(FedProx { proximal: 0.0 })),
 };
+
+impl Settings for FedProx {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&PROXIMAL, &mut self.proximal);
+    }
+}
 
 impl Algorithm for FedProx {
     one_model!();
@@ -53,11 +53,6 @@ impl Algorithm for FedProx {
 
     fn personal<'a>(&self, _: &'a (), update: &'a ModelOnly, _: &mut Site<'_>) -> Predictor<'a> {
         Predictor::At(&update.model)
-    }
-
-    fn problem(&self) -> Option<String> {
-        let right = (0.0..=1e6).contains(&self.proximal);
-        (!right).then(|| format!("μ is {}, allowed is 0 to 1e6", self.proximal))
     }
 
     fn properties(&self) -> Properties {

@@ -2,7 +2,7 @@
 
 use super::{Algorithm, AlgorithmKind, AlgorithmSpec, Properties, Sender};
 use crate::pack::ModelOnly;
-use crate::settings::Kind;
+use crate::settings::{Kind, Section, Settings};
 use crate::site::{Predictor, Sgd, Site};
 
 /// Local SGD without communication.
@@ -16,10 +16,14 @@ pub struct LocalOnly;
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "local",
     about: "every client alone: nothing is sent",
-    keys: &[],
+    settings: &[],
     examples: &["{ kind = 'local' }"],
-    read: |_| AlgorithmSpec::Local(LocalOnly),
+    value: |_| AlgorithmSpec::Local(LocalOnly),
 };
+
+impl Settings for LocalOnly {
+    fn settings(&mut self, _: &mut Section<'_>) {}
+}
 
 impl Algorithm for LocalOnly {
     type Server = ModelOnly;

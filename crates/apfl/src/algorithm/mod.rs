@@ -20,6 +20,8 @@ mod one_model;
 mod registry;
 
 pub use agnostic::Agnostic;
+#[doc(hidden)] // for plans
+pub use registry::OwnAlgorithm;
 pub use registry::{AlgorithmKind, AlgorithmVisitor, every_algorithm};
 
 // Every algorithm there is: the file with its `KIND`, and the types in it that a spec may

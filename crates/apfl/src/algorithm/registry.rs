@@ -2,16 +2,16 @@
 
 use super::{Algorithm, AlgorithmSpec, Apfl, Properties};
 use crate::choice::Choosing;
-use crate::settings::{Kind, Section};
+use crate::settings::{Kind, Section, Settings};
 
-/// One kind of algorithm: what reads `[algorithm]`, and what is shown.
+/// One kind of algorithm: what reads the rest of `[algorithm]`, and what is shown.
 pub type AlgorithmKind = Kind<fn(&mut Section<'_>) -> AlgorithmSpec>;
 
 /// Something to be done with an algorithm of any type.
 pub trait AlgorithmVisitor {
     /// What comes of it.
     type Out;
-    /// Does it.
+    /// Visits the algorithm.
     fn visit<A: Algorithm + Clone>(self, algorithm: A) -> Self::Out;
 }
 
@@ -31,28 +31,88 @@ macro_rules! algorithms {
                 #[doc = concat!("[`", stringify!($type), "`] of [`", stringify!($module), "`].")]
                 $variant($type),
             )+)+
+            /// What a plan knows of an algorithm of the caller's own.
+            #[doc(hidden)]
+            Own(OwnAlgorithm),
         }
 
         $crate::settings::registry! {
-            AlgorithmSpec, AlgorithmKind: $($($variant)|+ = $module::KIND),+
+            AlgorithmSpec, AlgorithmKind: $($($variant)|+ = $module::KIND),+; Own
         }
 
         impl AlgorithmSpec {
-            /// Does something with the algorithm itself.
+            /// Visits the algorithm itself.
             pub fn accept<T: AlgorithmVisitor>(self, visitor: T) -> T::Out {
                 match self {
                     $($(AlgorithmSpec::$variant(algorithm) => visitor.visit(algorithm),)+)+
+                    AlgorithmSpec::Own(own) => unreachable!("whoever brought {own:?} runs it"),
+                }
+            }
+
+            /// Returns a listed algorithm as its variant, and what a plan must know of any
+            /// other.
+            pub(crate) fn of<A: Algorithm>(algorithm: &A) -> Self {
+                let any: &dyn std::any::Any = algorithm;
+                $($(if let Some(listed) = any.downcast_ref::<$type>() {
+                    return AlgorithmSpec::$variant(listed.clone());
+                })+)+
+                AlgorithmSpec::Own(OwnAlgorithm::of(algorithm))
+            }
+        }
+
+        impl $crate::settings::Settings for AlgorithmSpec {
+            /// Binds `[algorithm]`.
+            fn settings(&mut self, s: &mut $crate::settings::Section<'_>) {
+                if s.reads() {
+                    *self = AlgorithmSpec::read(s);
+                    return;
+                }
+                s.resolve("kind", self.kind());
+                match self {
+                    $($(AlgorithmSpec::$variant(algorithm) => algorithm.settings(s),)+)+
+                    AlgorithmSpec::Own(own) => own.settings(s),
                 }
             }
         }
     };
 }
 
+/// What a plan knows of an algorithm of the caller's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnAlgorithm {
+    /// Its settings, in words.
+    words: String,
+    problem: Option<String>,
+    properties: Properties,
+    choosing: Option<Choosing>,
+    mixes_outputs: bool,
+}
+
+impl OwnAlgorithm {
+    pub(super) fn of<A: Algorithm>(algorithm: &A) -> Self {
+        Self {
+            words: format!("{algorithm:?}"),
+            problem: algorithm.problem(),
+            properties: algorithm.properties(),
+            choosing: algorithm.choosing().cloned(),
+            mixes_outputs: algorithm.mixes_outputs(),
+        }
+    }
+}
+
+impl Settings for OwnAlgorithm {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.resolve("settings", self.words.as_str());
+        if let Some(problem) = &self.problem {
+            s.problem("settings", format!("found {}, but {problem}", self.words));
+        }
+    }
+}
+
 impl AlgorithmSpec {
-    /// Reads `[algorithm]`.
-    pub fn read(s: &mut Section<'_>) -> Self {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
         let kind = s.pick("kind", Self::KINDS);
-        (kind.read)(s)
+        (kind.value)(s)
     }
 
     /// APFL's settings, where it is APFL in any form.
@@ -70,6 +130,7 @@ impl AlgorithmSpec {
         match self {
             AlgorithmSpec::Chosen(chosen) => Some(&chosen.choosing),
             AlgorithmSpec::AgnosticChosen(agnostic) => Some(&agnostic.inner.choosing),
+            AlgorithmSpec::Own(own) => own.choosing.as_ref(),
             _ => None,
         }
     }
@@ -112,7 +173,10 @@ impl AlgorithmSpec {
                 )
             }
         }
-        self.clone().accept(Ask)
+        match self {
+            AlgorithmSpec::Own(own) => (own.properties, own.mixes_outputs, String::new()),
+            listed => listed.clone().accept(Ask),
+        }
     }
 }
 

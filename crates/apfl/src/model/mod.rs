@@ -3,6 +3,8 @@
 //! A model implements two passes, [`Model::forward`] and [`Model::backward`]. What
 //! algorithms use, [`Model::gradient`] and [`Model::descend`], follows from them.
 
+use std::sync::Arc;
+
 use rand::RngExt;
 
 use crate::data::Batch;
@@ -21,6 +23,7 @@ pub mod mlp;
 pub mod weighted;
 
 pub use architecture::{Architecture, ModelKind, Shape, ShapeReader};
+pub(crate) use extras::AUGMENT;
 pub use extras::{Augment, Evaluation, Extras};
 pub use fit::require_fit;
 pub use kernels::lines::CacheLines;
@@ -222,6 +225,12 @@ pub trait Model: Send + Sync {
     /// How its scores are taken.
     fn evaluation(&self) -> Evaluation {
         Evaluation::default()
+    }
+
+    /// Returns the same model scored in batches of so many shuffled rows, where it does not say
+    /// itself how it is scored.
+    fn scored_in(&self, _rows: usize) -> Option<Arc<dyn Model>> {
+        None
     }
 
     /// Fills `ws.outputs`, and keeps in `ws` what the backward pass needs.

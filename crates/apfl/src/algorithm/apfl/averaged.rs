@@ -249,14 +249,6 @@ impl Algorithm for Averaged {
         Some(local.memory.alpha)
     }
 
-    fn problem(&self) -> Option<String> {
-        let fixed = matches!(self.apfl.mixing, super::Mixing::Fixed(_));
-        if !fixed || self.apfl.mixes_outputs() {
-            return Some("averaged outputs need a fixed α that mixes parameters".into());
-        }
-        self.apfl.problem()
-    }
-
     fn properties(&self) -> Properties {
         Properties {
             beyond_rules: Some(

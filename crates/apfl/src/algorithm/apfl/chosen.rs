@@ -4,7 +4,7 @@
 //! every a ∈ A above 0, each moved exactly as `mixing = { fixed = a }` moves it on the same
 //! batches. a = 0 is the localized model, a = 1 training alone. [`crate::choice`] has the rule.
 
-use super::options::{Mix, Preset};
+use super::options::Mix;
 use super::{Algorithm, Apfl, Options, Properties, Sender, momentum, variant};
 use crate::algorithm::Agnostic;
 use crate::choice::{Candidate, Choosing, Pass};
@@ -305,22 +305,6 @@ impl Algorithm for Chosen {
 
     fn own<'a>(&self, local: &'a Memory, update: &'a ModelOnly) -> &'a [f32] {
         local.own.as_ref().unwrap_or(&update.model)
-    }
-
-    fn problem(&self) -> Option<String> {
-        let learns = Options {
-            mix: self.options.mix,
-            order: self.options.order,
-            v_rate: self.options.v_rate,
-            l2_on_v: self.options.l2_on_v,
-            projection: self.options.projection,
-            v_dropout: self.options.v_dropout,
-            ..Options::PAPER
-        };
-        if self.options.preset != Preset::None || learns != self.options {
-            return Some("a chosen α is not learned: presets and alpha_… do not apply".into());
-        }
-        self.choosing.problem()
     }
 
     fn properties(&self) -> Properties {

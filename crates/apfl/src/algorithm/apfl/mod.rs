@@ -7,6 +7,7 @@
 pub mod averaged;
 pub mod chosen;
 mod kind;
+pub(crate) mod mixing;
 mod momentum;
 pub mod options;
 mod variant;
@@ -238,12 +239,6 @@ impl Algorithm for Apfl {
 
     fn own<'a>(&self, local: &'a Memory, _: &'a ModelOnly) -> &'a [f32] {
         &local.v
-    }
-
-    fn problem(&self) -> Option<String> {
-        let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = self.mixing;
-        let right = (0.0..=1.0).contains(&alpha);
-        (!right).then(|| format!("α is {alpha}, allowed is 0 to 1"))
     }
 
     fn properties(&self) -> Properties {
