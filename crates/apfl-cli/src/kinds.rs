@@ -1,8 +1,9 @@
-//! The kinds a spec may name, as a person sees them: in the template and in the help.
+//! The settings and kinds that a spec may have, as a person sees them: in the template and in
+//! the help.
 
 use apfl::algorithm::AlgorithmSpec;
-use apfl::settings::Kind;
-use apfl::spec::{Registry, registries};
+use apfl::settings::{Declaration, Description, Kind};
+use apfl::spec::{Registry, registries, tables};
 
 /// A line of the template with its comment.
 fn line(setting: &str, comment: &str) -> String {
@@ -11,6 +12,24 @@ fn line(setting: &str, comment: &str) -> String {
         (_, ..26) => format!("{setting:<26}# {comment}\n"),
         _ => format!("{setting}   # {comment}\n"),
     }
+}
+
+fn is_commented(setting: &Description) -> bool {
+    setting.seldom || !setting.with.is_empty()
+}
+
+/// A setting's line, commented out where most specs are better without it.
+fn setting_line(setting: &Description) -> String {
+    let shown = setting.line();
+    if is_commented(setting) {
+        line(&format!("# {shown}"), &setting.comment())
+    } else {
+        line(&shown, &setting.comment())
+    }
+}
+
+fn described(settings: &[&dyn Declaration]) -> Vec<Description> {
+    settings.iter().map(|setting| setting.describe()).collect()
 }
 
 fn names(kinds: &[Kind<()>]) -> String {
@@ -27,29 +46,22 @@ fn inline(registry: &Registry) -> Option<&'static str> {
 fn chosen(registry: &Registry) -> String {
     let kind = &registry.kinds[0];
     let key = inline(registry).unwrap_or(registry.key);
-    let mut text = line(
-        &format!("{key} = \"{}\"", kind.name),
-        &names(&registry.kinds),
-    );
-    for (setting, meaning) in kind.keys {
-        text += &line(setting, meaning);
-    }
-    text
+    let first = format!("{key} = \"{}\"", kind.name);
+    let settings = described(kind.settings);
+    let settings: String = settings.iter().map(setting_line).collect();
+    line(&first, &names(&registry.kinds)) + &settings
 }
 
 /// A kind and its settings, commented out.
 fn commented(registry: &Registry, kind: &Kind<()>) -> String {
-    let settings = kind
-        .keys
-        .iter()
-        .map(|(setting, meaning)| (setting.trim_start_matches("# "), meaning));
+    let settings = described(kind.settings);
     if let Some(key) = inline(registry) {
-        let inner = settings.clone().map(|(setting, _)| format!(", {setting}"));
+        let inner = settings
+            .iter()
+            .map(|setting| format!(", {}", setting.line()));
         let inner: String = inner.collect();
-        let meant = settings.map(|(setting, meaning)| {
-            let name = setting.split(" = ").next().unwrap_or_default();
-            format!("; {name}: {meaning}")
-        });
+        let meant = settings.iter();
+        let meant = meant.map(|setting| format!("; {}: {}", setting.key, setting.comment()));
         return format!(
             "# {key} = {{ kind = \"{}\"{inner} }}\n#   {}{}\n",
             kind.name,
@@ -57,33 +69,51 @@ fn commented(registry: &Registry, kind: &Kind<()>) -> String {
             meant.collect::<String>()
         );
     }
-    let mut text = line(
-        &format!("# {} = \"{}\"", registry.key, kind.name),
-        kind.about,
-    );
-    for (setting, meaning) in settings {
-        text += &line(&format!("# {setting}"), meaning);
-    }
-    text
+    let first = format!("# {} = \"{}\"", registry.key, kind.name);
+    settings
+        .iter()
+        .fold(line(&first, kind.about), |text, setting| {
+            text + &line(&format!("# {}", setting.line()), &setting.comment())
+        })
 }
 
-/// What stands for a placeholder of the template: `chosen algorithm`, `others algorithm`
-/// or `all data.partition`.
-pub fn written(placeholder: &str) -> String {
-    let (what, table) = placeholder.split_once(' ').expect("two words");
+/// The settings that every kind of a table has, but for tables that have a registry.
+fn keys(table: &str, shown: impl Fn(&Description) -> bool) -> String {
     let registries = registries();
-    let registry = registries.iter().find(|registry| registry.table == table);
-    let registry = registry.unwrap_or_else(|| panic!("no registry of {table}"));
-    let some = match what {
-        "chosen" => return chosen(registry),
-        "others" => &registry.kinds[1..],
-        "all" => &registry.kinds[..],
-        _ => panic!("no placeholder '{what}'"),
+    let of_kinds = |setting: &Description| {
+        let path = format!("{table}.{}", setting.key);
+        registries.iter().any(|registry| registry.table == path)
     };
-    let blocks: Vec<String> = some.iter().map(|kind| commented(registry, kind)).collect();
-    // Whole tables stand apart; what is one key of a table stands together.
-    let apart = registry.key == "kind" && inline(registry).is_none();
-    blocks.join(if apart { "\n" } else { "" })
+    let tables = tables();
+    let table = tables.iter().find(|there| there.path == table);
+    let settings = described(&table.expect("a table of a spec").settings);
+    let shown = settings.iter().filter(|s| !of_kinds(s) && shown(s));
+    shown.map(setting_line).collect()
+}
+
+/// What stands for a placeholder of the template: `keys training` (or only the `usual` or the
+/// `seldom` ones), `chosen algorithm`, `others algorithm` or `all data.partition`.
+pub fn written(placeholder: &str) -> String {
+    let (what, table) = placeholder.split_once(' ').unwrap_or((placeholder, ""));
+    let registry = || {
+        let found = registries().into_iter().find(|there| there.table == table);
+        found.unwrap_or_else(|| panic!("no registry of {table}"))
+    };
+    let blocks = |registry: &Registry, kinds: &[Kind<()>]| {
+        let blocks: Vec<String> = kinds.iter().map(|kind| commented(registry, kind)).collect();
+        // Whole tables stand apart; what is one key of a table stands together.
+        let apart = registry.key == "kind" && inline(registry).is_none();
+        blocks.join(if apart { "\n" } else { "" })
+    };
+    match what {
+        "keys" => keys(table, |_| true),
+        "usual" => keys(table, |setting| !is_commented(setting)),
+        "seldom" => keys(table, is_commented),
+        "chosen" => chosen(&registry()),
+        "others" => blocks(&registry(), &registry().kinds[1..]),
+        "all" => blocks(&registry(), &registry().kinds),
+        _ => panic!("no placeholder '{what}'"),
+    }
 }
 
 /// What the shared, the localized and the personal model are: algorithms whose are the same
@@ -112,9 +142,9 @@ pub fn help() -> String {
         let settings = WITH_SETTINGS.contains(&registry.table);
         for kind in &registry.kinds {
             text += &format!("    {:<17} {}\n", kind.name, kind.about);
-            for (setting, meaning) in kind.keys.iter().filter(|_| settings) {
-                let setting = setting.trim_start_matches("# ");
-                text += &format!("      {}\n", line(setting, meaning).trim_end());
+            for setting in described(kind.settings).iter().filter(|_| settings) {
+                let shown = line(&setting.line(), &setting.comment());
+                text += &format!("      {}\n", shown.trim_end());
             }
         }
     }

@@ -263,7 +263,7 @@ fn wrong_requests_end_with_2_and_list_every_problem() {
     for part in [
         "4 problems",
         "training.ruonds: unknown key; did you mean \"rounds\"?",
-        "federation.participation: found 1.5, allowed is more than 0, at most 1",
+        "federation.participation: found 1.5, allowed is above 0, at most 1",
         "training.local_steps: found 0, allowed is at least 1",
         "algorithm.mixing: found { fixed = 2 }",
     ] {

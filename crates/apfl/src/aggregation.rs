@@ -16,15 +16,9 @@ pub use optimizer::ServerOptimizer;
 use crate::error::{Error, Result};
 use crate::pack::{Array, Arrays, Pack};
 use crate::params::{Params, distance_squared};
-use crate::settings::{Kind, Section, registry};
+use crate::settings::{Kind, Number, Section, Setting, Settings, at_least, registry};
 
 /// A rule, as `federation.aggregation` has it.
-///
-/// | key | what | default | allowed |
-/// |---|---|---|---|
-/// | `aggregation` | the rule | `"mean"` | `"mean"`, `"median"`, `"trimmed-mean"`, `"krum"`, `"geometric-median"` |
-/// | `trim` | trimmed mean: the share cut off at each end | 0.2 | 0 to below 0.5 |
-/// | `byzantine` | Krum: the share of the cohort taken to be bad | 0.2 | 0 to below 0.5 |
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Aggregation {
@@ -47,8 +41,8 @@ pub enum Aggregation {
     GeometricMedian,
 }
 
-/// One rule: what reads its own keys of `[federation]`, and what is shown.
-pub type Rule = Kind<fn(&mut Section<'_>) -> Aggregation>;
+/// One rule: with blank settings, and what is shown.
+pub type Rule = Kind<Aggregation>;
 
 registry! {
     Aggregation, Rule:
@@ -62,55 +56,60 @@ registry! {
 const MEAN: Rule = Kind {
     name: "mean",
     about: "the algorithm's own weighted mean",
-    keys: &[],
+    settings: &[],
     examples: &["'mean'"],
-    read: |_| Aggregation::Mean,
+    value: Aggregation::Mean,
 };
 
 const MEDIAN: Rule = Kind {
     name: "median",
     about: "the median of every coordinate (Yin et al., 2018)",
-    keys: &[],
+    settings: &[],
     examples: &["'median'"],
-    read: |_| Aggregation::Median,
+    value: Aggregation::Median,
 };
+
+const TRIM: Setting<Number> =
+    Setting::number("trim", 0.2, at_least(0.0).below(0.5)).help("the share cut off at each end");
 
 const TRIMMED_MEAN: Rule = Kind {
     name: "trimmed-mean",
     about: "the mean of every coordinate without its extremes (Yin et al., 2018)",
-    keys: &[(
-        "trim = 0.2",
-        "the share cut off at each end: 0 to below 0.5",
-    )],
+    settings: &[&TRIM],
     examples: &["'trimmed-mean'"],
-    read: |s| Aggregation::TrimmedMean {
-        trim: read_share(s, "trim"),
-    },
+    value: Aggregation::TrimmedMean { trim: 0.0 },
 };
+
+const BYZANTINE: Setting<Number> = Setting::number("byzantine", 0.2, at_least(0.0).below(0.5))
+    .symbol("f/K")
+    .help("the share of the cohort that may be bad, with K ≥ 2f + 3");
 
 const KRUM: Rule = Kind {
     name: "krum",
     about: "the update with the nearest neighbours (Blanchard et al., 2017)",
-    keys: &[(
-        "byzantine = 0.2",
-        "f/K, the share of the cohort that may be bad: 0 to below 0.5; K ≥ 2f + 3",
-    )],
+    settings: &[&BYZANTINE],
     examples: &["'krum'"],
-    read: |s| Aggregation::Krum {
-        byzantine: read_share(s, "byzantine"),
-    },
+    value: Aggregation::Krum { byzantine: 0.0 },
 };
 
 const GEOMETRIC_MEDIAN: Rule = Kind {
     name: "geometric-median",
     about: "the point with the smallest sum of distances (Pillutla et al., 2022)",
-    keys: &[],
+    settings: &[],
     examples: &["'geometric-median'"],
-    read: |_| Aggregation::GeometricMedian,
+    value: Aggregation::GeometricMedian,
 };
 
-fn read_share(s: &mut Section<'_>, key: &str) -> f64 {
-    s.float(key, 0.2, 0.0..0.5, "0 to below 0.5")
+impl Settings for Aggregation {
+    /// Binds its keys of `[federation]`.
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.kind("aggregation", Self::KINDS, self.kind(), self);
+        match self {
+            Aggregation::TrimmedMean { trim } => s.field(&TRIM, trim),
+            Aggregation::Krum { byzantine } => s.field(&BYZANTINE, byzantine),
+            Aggregation::Mean | Aggregation::Median | Aggregation::GeometricMedian => {}
+        }
+    }
 }
 
 /// ⌊share·count⌋, where a product such as 0.29·100 is meant to be whole.
@@ -119,12 +118,6 @@ pub fn share_of(share: f64, count: usize) -> usize {
 }
 
 impl Aggregation {
-    /// Reads its keys of `[federation]`.
-    pub fn read(s: &mut Section<'_>) -> Self {
-        let rule = s.pick("aggregation", Self::KINDS);
-        (rule.read)(s)
-    }
-
     /// An error where a share is none, or a cohort of `k` clients is too small for the rule.
     pub fn check(&self, k: usize) -> Result<()> {
         if let Aggregation::TrimmedMean { trim: share } | Aggregation::Krum { byzantine: share } =

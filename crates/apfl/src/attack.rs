@@ -14,7 +14,7 @@ use crate::data::partition::Dealing;
 use crate::data::{Dataset, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
-use crate::settings::{Kind, Section, registry};
+use crate::settings::{Kind, Number, Section, Setting, above_zero, at_least, registry};
 
 /// What attackers do.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,70 +34,62 @@ pub enum AttackKind {
     LabelFlip,
 }
 
-/// One kind of attack: what reads its own keys of `federation.attack`, and what is shown.
-pub type AttackReader = Kind<fn(&mut Section<'_>) -> AttackKind>;
+/// One kind of attack: with blank settings, and what is shown.
+pub type AttackOption = Kind<Option<AttackKind>>;
 
 registry! {
-    AttackKind, AttackReader:
+    AttackKind, AttackOption:
     SignFlip = SIGN_FLIP,
     Gaussian = GAUSSIAN,
     LabelFlip = LABEL_FLIP,
 }
 
 /// Nobody attacks: what a spec has where it does not say.
-pub const NONE: Kind<()> = Kind {
+const NONE: AttackOption = Kind {
     name: "none",
     about: "nobody attacks",
-    keys: &[],
+    settings: &[],
     examples: &["'none'"],
-    read: (),
+    value: None,
 };
 
-const SHARE: (&str, &str) = ("share = 0.2", "attackers among all clients, below 1");
+/// What `federation.attack.kind` may be.
+pub const ATTACKS: &[AttackOption] = &[NONE, SIGN_FLIP, GAUSSIAN, LABEL_FLIP];
 
-const SIGN_FLIP: AttackReader = Kind {
+const SHARE: Setting<Number> =
+    Setting::number("share", 0.2, at_least(0.0).below(1.0)).help("attackers among all clients");
+
+const SCALE: Setting<Number> = Setting::number("scale", 1.0, above_zero(1e-30).to(1e6))
+    .help("the length of the reversed update");
+
+const DEVIATION: Setting<Number> = Setting::number("deviation", 1.0, above_zero(1e-30).to(1e6))
+    .help("the standard deviation of the noise");
+
+const SIGN_FLIP: AttackOption = Kind {
     name: "sign-flip",
     about: "some send their update reversed",
-    keys: &[SHARE, ("scale = 1.0", "its length, above 0")],
+    settings: &[&SHARE, &SCALE],
     examples: &["{ kind = 'sign-flip', share = 0.3, scale = 4 }"],
-    read: |s| AttackKind::SignFlip {
-        scale: read_size(s, "scale"),
-    },
+    value: Some(AttackKind::SignFlip { scale: 0.0 }),
 };
 
-const GAUSSIAN: AttackReader = Kind {
+const GAUSSIAN: AttackOption = Kind {
     name: "gaussian",
     about: "some send noise",
-    keys: &[SHARE, ("deviation = 1.0", "of the noise, above 0")],
+    settings: &[&SHARE, &DEVIATION],
     examples: &["{ kind = 'gaussian', share = 0.3, deviation = 4 }"],
-    read: |s| AttackKind::Gaussian {
-        deviation: read_size(s, "deviation"),
-    },
+    value: Some(AttackKind::Gaussian { deviation: 0.0 }),
 };
 
-const LABEL_FLIP: AttackReader = Kind {
+const LABEL_FLIP: AttackOption = Kind {
     name: "label-flip",
     about: "some train on labels y ↦ C − 1 − y",
-    keys: &[SHARE],
+    settings: &[&SHARE],
     examples: &["{ kind = 'label-flip', share = 0.3 }"],
-    read: |_| AttackKind::LabelFlip,
+    value: Some(AttackKind::LabelFlip),
 };
 
-fn read_size(s: &mut Section<'_>, key: &str) -> f64 {
-    s.float(key, 1.0, 1e-30..=1e6, "above 0, at most 1e6")
-}
-
-/// `federation.attack`
-///
-/// | kind | key | default | allowed |
-/// |---|---|---|---|
-/// | `"none"` | – | – | – |
-/// | all others | `share`: attackers among all clients | 0.2 | 0 to below 1 |
-/// | `"sign-flip"` | `scale`: the reversed update's length | 1 | above 0, at most 1e6 |
-/// | `"gaussian"` | `deviation`: of the noise | 1 | above 0, at most 1e6 |
-/// | `"label-flip"` | – | – | – |
-///
-/// A word alone, `attack = "sign-flip"`, takes the defaults.
+/// `federation.attack`. A word alone, `attack = "sign-flip"`, takes the defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attack {
     /// What they do.
@@ -107,14 +99,21 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// Reads `[federation.attack]`; `None`: nobody attacks.
-    pub fn read(s: &mut Section<'_>) -> Option<Self> {
-        let named = AttackKind::KINDS.iter().map(|kind| (kind.name, Some(kind)));
-        let named: Vec<_> = [(NONE.name, None)].into_iter().chain(named).collect();
-        let kind = s.choice("kind", NONE.name, &named)?;
-        let kind = (kind.read)(s);
-        let share = s.float("share", 0.2, 0.0..1.0, "0 to below 1");
-        Some(Self { kind, share })
+    /// Binds `[federation.attack]`; `None`: nobody attacks.
+    pub fn settings(attack: &mut Option<Self>, s: &mut Section<'_>) {
+        let mut kind = attack.map(|attack| attack.kind);
+        let name = attack.map_or(NONE.name, |attack| attack.kind());
+        s.kind("kind", ATTACKS, name, &mut kind);
+        let mut share = attack.map_or(0.0, |attack| attack.share);
+        *attack = kind.map(|mut kind| {
+            match &mut kind {
+                AttackKind::SignFlip { scale } => s.field(&SCALE, scale),
+                AttackKind::Gaussian { deviation } => s.field(&DEVIATION, deviation),
+                AttackKind::LabelFlip => {}
+            }
+            s.field(&SHARE, &mut share);
+            Self { kind, share }
+        });
     }
 
     /// Its kind, as a spec writes it.

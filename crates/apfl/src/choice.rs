@@ -59,15 +59,6 @@ pub enum Pass {
 }
 
 /// How a choice is made.
-///
-/// | key of `mixing` | default | allowed |
-/// |---|---|---|
-/// | `chosen` | – | A: 1 to 32 different numbers from 0 to 1 |
-/// | `folds` | 5 | 1 to 100 passes with rows held out |
-/// | `prior` | 50 | κ in examples, 0 to 1e15 |
-/// | `aside` | 0.2 | above 0, at most 0.9: the share held out, with `folds = 1` only |
-/// | `refit` | true | false (with `folds = 1` only): deliver the one pass's own models |
-/// | `pass` | – | 1 to `folds`: this pass alone; what `choice/1` … of a run directory are |
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choosing {
     /// A, ascending.
@@ -128,27 +119,6 @@ impl Choosing {
     /// Whether 1 is a candidate, so that every client also trains alone.
     pub fn has_alone(&self) -> bool {
         self.candidates.contains(&1.0)
-    }
-
-    /// Why it cannot be done.
-    pub fn problem(&self) -> Option<String> {
-        let within = self.candidates.iter().all(|a| (0.0..=1.0).contains(a));
-        let twice = self.candidates.windows(2).any(|pair| pair[0] >= pair[1]);
-        if !within || twice || !(1..=32).contains(&self.candidates.len()) {
-            let found = &self.candidates;
-            return Some(format!(
-                "found {found:?} to choose from, allowed are 1 to 32 different α from 0 to 1"
-            ));
-        }
-        let folds = (1..=100).contains(&self.folds);
-        let prior = (0.0..=1e15).contains(&self.prior);
-        let aside = self.aside > 0.0 && self.aside <= 0.9;
-        if !folds || !prior || !aside || (self.folds > 1 && !self.refit) {
-            return Some(format!(
-                "folds, prior, aside and refit do not fit: {self:?}"
-            ));
-        }
-        None
     }
 }
 
@@ -346,16 +316,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_said() {
+    fn without_a_last_pass_there_is_one() {
         let mut choosing = Choosing::from([0.0, 1.0]);
-        assert_eq!(choosing.problem(), None);
-        choosing.refit = false;
-        assert!(choosing.problem().is_some());
-        choosing.folds = 1;
-        assert_eq!(choosing.problem(), None);
+        assert_eq!(choosing.single(), None);
+        (choosing.folds, choosing.refit) = (1, false);
         assert_eq!(choosing.single(), Some(Pass::HeldOut(1)));
-        for wrong in [vec![], vec![0.5, 0.5], vec![1.5], vec![f32::NAN]] {
-            assert!(Choosing::from(wrong).problem().is_some());
-        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use apfl::error::Error;
+use apfl::settings::Description;
 use apfl::spec::{Plan, Registry, Spec, registries};
 use toml::{Table, Value};
 
@@ -80,12 +81,24 @@ fn every_kind_has_a_name_of_its_own_and_one_line_of_help() {
             // In the help it stands behind a name, on a line of 100.
             let fits = (5..=78).contains(&about.chars().count());
             assert!(fits && !about.contains('\n'), "{name}: {about:?}");
-            for (line, meaning) in kind.keys {
-                assert!(line.contains(" = "), "{name}: {line}");
-                assert!(!meaning.contains('\n'), "{name}: {meaning}");
+            for setting in kind.settings.iter().map(|s| s.describe()) {
+                let (line, comment) = (setting.line(), setting.comment());
+                assert!(!setting.shown.is_empty(), "{name}: {line}");
+                assert!(
+                    !comment.is_empty() && !comment.contains('\n'),
+                    "{name}: {comment}"
+                );
             }
         }
     }
+}
+
+/// Whether the value that a template shows is what a spec has that does not say it, or must say
+/// it.
+fn usual(setting: &Description) -> bool {
+    let shown = format!("`{}`", setting.shown);
+    let default = setting.default.as_ref() == Some(&shown);
+    setting.required || default
 }
 
 /// The settings that stand in a kind's help are those it reads, at their defaults.
@@ -98,8 +111,10 @@ fn what_is_shown_of_a_kinds_settings_is_true() {
             .iter()
             .map(|kind| {
                 let mut settings = vec![chosen(&registry, kind.name)];
-                let written = kind.keys.iter().map(|(line, _)| *line);
-                settings.extend(written.filter(|line| !line.starts_with('#')).map(set));
+                let written = kind.settings.iter().map(|s| s.describe());
+                let written = written.filter(|setting| !setting.seldom && usual(setting));
+                let written = written.filter(|setting| setting.with.is_empty());
+                settings.extend(written.map(|setting| set(&setting.line())));
                 let plan = with(&registry, &settings).plan();
                 let plan = plan.unwrap_or_else(|e| panic!("{settings:?}: {e}"));
                 (settings, plan)
@@ -112,11 +127,8 @@ fn what_is_shown_of_a_kinds_settings_is_true() {
         let common = full.iter().map(|(_, plan)| keys(plan));
         let common = common.reduce(|a, b| &a & &b).unwrap();
         for (kind, (settings, plan)) in registry.kinds.iter().zip(&full) {
-            let shown = |(line, _): &(&str, &str)| {
-                let (key, _) = line.trim_start_matches("# ").split_once(" = ").unwrap();
-                key.to_string()
-            };
-            let shown: BTreeSet<String> = kind.keys.iter().map(shown).collect();
+            let settings_of = || kind.settings.iter().map(|s| s.describe());
+            let shown: BTreeSet<String> = settings_of().map(|s| s.key.to_string()).collect();
             let missing: Vec<String> = keys(plan)
                 .into_iter()
                 .filter(|key| !common.contains(key) && !shown.contains(key))
@@ -126,9 +138,10 @@ fn what_is_shown_of_a_kinds_settings_is_true() {
             if let Ok(alone) = with(&registry, &settings[..1]).plan() {
                 assert_eq!(alone.resolved, plan.resolved, "{}: defaults", kind.name);
             }
-            let optional = kind.keys.iter().filter_map(|(l, _)| l.strip_prefix("# "));
-            for line in optional {
-                let settings = [settings, &[set(line)][..]].concat();
+            for setting in settings_of().filter(|setting| setting.seldom || !usual(setting)) {
+                let mut settings = settings.clone();
+                settings.extend((!setting.with.is_empty()).then(|| set(setting.with)));
+                settings.push(set(&setting.line()));
                 let Err(Error::Spec(problems)) = with(&registry, &settings).plan() else {
                     continue;
                 };

@@ -54,7 +54,7 @@ fn values_out_of_range() {
     one(
         "federation.participation = 0",
         share,
-        &["found 0", "more than 0"],
+        &["found 0", "above 0, at most 1"],
     );
     one("federation.participation = nan", share, &["found nan"]);
     one(
@@ -82,11 +82,11 @@ fn values_out_of_range() {
     one(
         "data.validation = 1",
         "data.validation",
-        &["found 1", "less than 1"],
+        &["found 1", "below 1"],
     );
     one("model.l2 = -1e-4", "model.l2", &["found -0.0001"]);
     let both = "training.local_steps = 3\ntraining.local_epochs = 1";
-    one(both, "training.local_epochs", &["beside local_steps"]);
+    one(both, "training.local_epochs", &["mutually exclusive"]);
 }
 
 #[test]

@@ -3,19 +3,9 @@
 //! al., 2019).
 
 use crate::pack::{Arrays, Pack, PackError, View};
-use crate::settings::{Kind, Section, registry};
+use crate::settings::{Kind, Number, Section, Setting, Settings, above_zero, at_least, registry};
 
 /// `federation.server`
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `kind` | the optimizer | `"mean"` | `"mean"`, `"momentum"`, `"adagrad"`, `"adam"`, `"yogi"` |
-/// | `learning_rate` | η_s, the server's step | must be given | above 0, at most 1e6 |
-/// | `momentum` | β₁ (not `adagrad`, where it is 0) | 0.9 | 0 to below 1 |
-/// | `decay` | β₂, of the squares (`adam`, `yogi`) | 0.99 | 0 to below 1 |
-/// | `adaptivity` | τ, what is added to √u (not `momentum`) | 1e-3 | above 0, at most 1e6 |
-///
-/// A word alone is for `mean`, which has no settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum ServerOptimizer {
@@ -55,8 +45,8 @@ pub struct Moving {
     pub adaptivity: f64,
 }
 
-/// One optimizer: what reads its settings, and what is shown.
-pub type OptimizerKind = Kind<fn(&mut Section<'_>) -> ServerOptimizer>;
+/// One optimizer: with blank settings, and what is shown.
+pub type OptimizerKind = Kind<ServerOptimizer>;
 
 registry! {
     ServerOptimizer, OptimizerKind:
@@ -67,86 +57,105 @@ registry! {
     Yogi = YOGI,
 }
 
-const RATE: (&str, &str) = (
-    "learning_rate = 0.1",
-    "η_s, the server's step, above 0; it must be given",
-);
-const BETA_1: (&str, &str) = ("momentum = 0.9", "β₁, 0 to below 1");
-const BETA_2: (&str, &str) = ("decay = 0.99", "β₂ of the squares, 0 to below 1");
-const TAU: (&str, &str) = ("adaptivity = 1e-3", "τ, what is added to √u, above 0");
+const RATE: Setting<Number> =
+    Setting::optional_number("learning_rate", above_zero(1e-30).to(1e6))
+        .symbol("η_s")
+        .help("the server's step; it must be given")
+        .example("0.1")
+        .required(
+            "is missing: the server's step η_s has no default (1 for kind = \"momentum\" with momentum = 0 \
+             is the mean; adagrad, adam and yogi usually take 0.01 to 0.1)",
+        );
+const BETA_1: Setting<Number> = Setting::number("momentum", 0.9, at_least(0.0).below(1.0))
+    .symbol("β₁")
+    .help("of the moving mean of differences");
+const BETA_2: Setting<Number> = Setting::number("decay", 0.99, at_least(0.0).below(1.0))
+    .symbol("β₂")
+    .help("of the moving mean of squares");
+const TAU: Setting<Number> = Setting::number("adaptivity", 1e-3, above_zero(1e-30).to(1e6))
+    .symbol("τ")
+    .help("what is added to √u");
 
 const MEAN: OptimizerKind = Kind {
     name: "mean",
     about: "the server takes the cohort's model as it is",
-    keys: &[],
+    settings: &[],
     examples: &["{ kind = 'mean' }"],
-    read: |_| ServerOptimizer::Mean,
+    value: ServerOptimizer::Mean,
 };
 
 const MOMENTUM: OptimizerKind = Kind {
     name: "momentum",
     about: "momentum at the server (Hsu et al., 2019)",
-    keys: &[RATE, BETA_1],
+    settings: &[&RATE, &BETA_1],
     examples: &["{ kind = 'momentum', learning_rate = 0.5 }"],
-    read: |s| ServerOptimizer::Momentum {
-        learning_rate: read_rate(s),
-        momentum: read_beta(s, "momentum", 0.9),
+    value: ServerOptimizer::Momentum {
+        learning_rate: 0.0,
+        momentum: 0.0,
     },
 };
 
 const ADAGRAD: OptimizerKind = Kind {
     name: "adagrad",
     about: "FedAdagrad: steps that shrink with the squares (Reddi et al., 2020)",
-    keys: &[RATE, TAU],
+    settings: &[&RATE, &TAU],
     examples: &["{ kind = 'adagrad', learning_rate = 0.05 }"],
-    read: |s| ServerOptimizer::Adagrad {
-        learning_rate: read_rate(s),
-        adaptivity: read_tau(s),
+    value: ServerOptimizer::Adagrad {
+        learning_rate: 0.0,
+        adaptivity: 0.0,
     },
+};
+
+const BLANK: Moving = Moving {
+    learning_rate: 0.0,
+    momentum: 0.0,
+    decay: 0.0,
+    adaptivity: 0.0,
 };
 
 const ADAM: OptimizerKind = Kind {
     name: "adam",
     about: "FedAdam: Adam at the server (Reddi et al., 2020)",
-    keys: &[RATE, BETA_1, BETA_2, TAU],
+    settings: &[&RATE, &BETA_1, &BETA_2, &TAU],
     examples: &["{ kind = 'adam', learning_rate = 0.05 }"],
-    read: |s| ServerOptimizer::Adam(read_moving(s)),
+    value: ServerOptimizer::Adam(BLANK),
 };
 
 const YOGI: OptimizerKind = Kind {
     name: "yogi",
     about: "FedYogi: Yogi at the server (Reddi et al., 2020)",
-    keys: &[RATE, BETA_1, BETA_2, TAU],
+    settings: &[&RATE, &BETA_1, &BETA_2, &TAU],
     examples: &["{ kind = 'yogi', learning_rate = 0.05 }"],
-    read: |s| ServerOptimizer::Yogi(read_moving(s)),
+    value: ServerOptimizer::Yogi(BLANK),
 };
 
-fn read_rate(s: &mut Section<'_>) -> f64 {
-    if !s.has("learning_rate") {
-        s.problem(
-            "learning_rate",
-            "is missing: the server's step η_s has no default (1 for kind = \"momentum\" with momentum = 0 \
-             is the mean; adagrad, adam and yogi usually take 0.01 to 0.1)",
-        );
-    }
-    let rate = s.optional_float("learning_rate", 1e-30..=1e6, "above 0, at most 1e6");
-    rate.unwrap_or(1.0)
-}
-
-fn read_beta(s: &mut Section<'_>, key: &str, default: f64) -> f64 {
-    s.float(key, default, 0.0..1.0, "0 to below 1")
-}
-
-fn read_tau(s: &mut Section<'_>) -> f64 {
-    s.float("adaptivity", 1e-3, 1e-30..=1e6, "above 0, at most 1e6")
-}
-
-fn read_moving(s: &mut Section<'_>) -> Moving {
-    Moving {
-        learning_rate: read_rate(s),
-        momentum: read_beta(s, "momentum", 0.9),
-        decay: read_beta(s, "decay", 0.99),
-        adaptivity: read_tau(s),
+impl Settings for ServerOptimizer {
+    /// Binds `[federation.server]`.
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.kind("kind", Self::KINDS, self.kind(), self);
+        match self {
+            ServerOptimizer::Mean => {}
+            ServerOptimizer::Momentum {
+                learning_rate,
+                momentum,
+            } => {
+                s.field_or(&RATE, 1.0, learning_rate);
+                s.field(&BETA_1, momentum);
+            }
+            ServerOptimizer::Adagrad {
+                learning_rate,
+                adaptivity,
+            } => {
+                s.field_or(&RATE, 1.0, learning_rate);
+                s.field(&TAU, adaptivity);
+            }
+            ServerOptimizer::Adam(of) | ServerOptimizer::Yogi(of) => {
+                s.field_or(&RATE, 1.0, &mut of.learning_rate);
+                s.field(&BETA_1, &mut of.momentum);
+                s.field(&BETA_2, &mut of.decay);
+                s.field(&TAU, &mut of.adaptivity);
+            }
+        }
     }
 }
 
@@ -173,12 +182,6 @@ impl Pack for Moments {
 }
 
 impl ServerOptimizer {
-    /// Reads `[federation.server]`.
-    pub fn read(s: &mut Section<'_>) -> Self {
-        let kind = s.pick("kind", Self::KINDS);
-        (kind.read)(s)
-    }
-
     /// m⁰ = 0 and u⁰ = τ² for a model of that many parameters; `None`: nothing is remembered.
     pub fn start(&self, len: usize) -> Option<Moments> {
         let squares = match self {
@@ -253,26 +256,5 @@ impl ServerOptimizer {
             };
             *w = (from + step) as f32;
         }
-    }
-
-    /// Why its numbers make no optimizer; `None` where they do.
-    pub fn problem(&self) -> Option<String> {
-        let (rate, betas, tau) = match *self {
-            ServerOptimizer::Mean => return None,
-            ServerOptimizer::Momentum {
-                learning_rate,
-                momentum,
-            } => (learning_rate, [momentum, 0.0], 1.0),
-            ServerOptimizer::Adagrad {
-                learning_rate,
-                adaptivity,
-            } => (learning_rate, [0.0, 0.0], adaptivity),
-            ServerOptimizer::Adam(of) | ServerOptimizer::Yogi(of) => {
-                (of.learning_rate, [of.momentum, of.decay], of.adaptivity)
-            }
-        };
-        let positive = |x: f64| x > 0.0 && x <= 1e6;
-        let right = positive(rate) && positive(tau) && betas.iter().all(|b| (0.0..1.0).contains(b));
-        (!right).then(|| format!("{self:?} is no optimizer: a number of it is out of range"))
     }
 }

@@ -2,20 +2,18 @@
 //! (2019). With APFL as the inner algorithm it is the paper's "adaptive personalized
 //! agnostic federated learning".
 
+use toml::Value;
+
 use super::extensions::{Extensions, ModelChoice};
 use super::{AfterRound, Algorithm, Models, OneModel, Properties, Sender};
 use crate::choice::{Candidate, Choosing, Pass};
 use crate::model::Layout;
 use crate::pack::ModelOnly;
 use crate::params::{Mean, Params, project_onto_simplex};
-use crate::settings::{Section, shown};
+use crate::settings::{Custom, Setting, as_number};
 use crate::site::{Predictor, Site};
 
 /// An algorithm whose server weighs clients by q, which grows where the loss is high.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `agnostic` | γ_q, the step of q | `false` (off); `true` is 0.01 | a number above 0, at most 1e6 |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Agnostic<A> {
     /// What clients do.
@@ -47,35 +45,25 @@ pub struct Update {
 
 crate::pack!(Update { inner, loss });
 
-/// Its line in the settings of an algorithm that can be made agnostic.
-pub(super) const KEY: (&str, &str) = (
-    "# agnostic = 0.01",
-    "minimize the worst mixture of clients: γ_q, the step of q, above 0 (true: 0.01)",
-);
-
-/// Reads `agnostic`: γ_q, where it is on.
-pub fn read(s: &mut Section<'_>) -> Option<f64> {
-    let mut step = None;
-    if let Some(found) = s.take("agnostic") {
-        let number = found.as_float().or(found.as_integer().map(|x| x as f64));
-        match (found.as_bool(), number) {
-            (Some(on), _) => step = on.then_some(0.01),
-            (_, Some(x)) if x > 0.0 && x <= 1e6 => step = Some(x),
-            _ => s.problem(
-                "agnostic",
-                format!(
-                    "found {}, allowed is true, false or the step γ_q, above 0, at most 1e6",
-                    shown(&found)
-                ),
-            ),
-        }
-    }
-    match step {
-        Some(step) => s.resolve("agnostic", step),
-        None => s.resolve("agnostic", false),
-    }
-    step
-}
+/// γ_q, where the server weighs clients by q; `None`: it does not.
+pub(super) const AGNOSTIC: Setting<Custom<Option<f64>>> = Setting::custom(
+    "agnostic",
+    Custom {
+        name: "number, or true or false",
+        default: "false",
+        allowed: "true, false or the step γ_q, above 0, at most 1e6",
+        parse: |found| match (found.as_bool(), as_number(found)) {
+            (Some(on), _) => Some(on.then_some(0.01)),
+            (_, step) => step.filter(|x| *x > 0.0 && *x <= 1e6).map(Some),
+        },
+        write: |step| step.map_or(Value::Boolean(false), Value::Float),
+    },
+)
+.symbol("γ_q")
+.help("the step of the clients' weights, to minimize the worst mixture of clients (true: 0.01)")
+.source("Mohri et al., 2019; section 7")
+.example("0.01")
+.seldom();
 
 impl<A: OneModel> Algorithm for Agnostic<A> {
     type Server = Server;

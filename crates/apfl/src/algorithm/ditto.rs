@@ -1,37 +1,36 @@
 //! Ditto (Li et al., 2021): beside FedAvg, a model of every client's own that is held near
 //! the shared one.
 
-use super::properties::out_of_range;
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
 use crate::pack::OwnModel;
 use crate::params::Params;
-use crate::settings::Kind;
 use crate::site::{Sgd, Site};
+use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
 
 /// Ditto's settings. *Shared* and *localized* are FedAvg's, *personal* is vᵢ.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `proximal` | λ of (λ/2)‖v − w‖² | 1 | 0 to 1e6 |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ditto {
     /// λ
     pub proximal: f32,
 }
 
+const PROXIMAL: Setting<Number> = Setting::number("proximal", 1.0, at_least(0.0).to(1e6))
+    .symbol("λ")
+    .help("the pull of v to the model that was received, (λ/2)‖v − w‖² (0: local)");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "ditto",
     about: "beside FedAvg, a model of one's own held near the shared one (Li et al., 2021)",
-    keys: &[(
-        "proximal = 1.0",
-        "λ, the pull of v to the model that was received: 0 (local) to 1e6",
-    )],
+    settings: &[&PROXIMAL],
     examples: &["{ kind = 'ditto' }"],
-    read: |s| {
-        let proximal = s.float("proximal", 1.0, 0.0..=1e6, "0 to 1e6") as f32;
-        AlgorithmSpec::Ditto(Ditto { proximal })
-    },
+    value: |s| AlgorithmSpec::Ditto(s.filled(Ditto { proximal: 0.0 })),
 };
+
+impl Settings for Ditto {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&PROXIMAL, &mut self.proximal);
+    }
+}
 
 impl OneModel for Ditto {
     type Memory = OwnModel; // vᵢ
@@ -67,7 +66,6 @@ impl OneModel for Ditto {
 
     fn properties(&self) -> Properties {
         Properties {
-            problem: out_of_range("λ", self.proximal, 0.0..=1e6, "0 to 1e6"),
             details: format!(" (λ = {})", self.proximal),
             models: ["w", "wᵢ after the local steps", "vᵢ"],
             momentum: true,

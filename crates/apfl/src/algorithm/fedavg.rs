@@ -1,9 +1,10 @@
 //! Federated averaging (McMahan et al., 2017), as the paper compares with it.
 
-use super::{Agnostic, AlgorithmKind, AlgorithmSpec, OneModel, Properties, agnostic};
+use super::agnostic::AGNOSTIC;
+use super::{Agnostic, AlgorithmKind, AlgorithmSpec, OneModel, Properties};
 use crate::params::Params;
-use crate::settings::Kind;
 use crate::site::{Sgd, Site};
+use crate::settings::{Kind, Section, Settings};
 
 /// τ local steps from w, then the mean.
 ///
@@ -19,12 +20,12 @@ pub type AgnosticFedAvg = Agnostic<FedAvg>;
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "fedavg",
     about: "local steps from the shared model, then the mean (McMahan et al., 2017)",
-    keys: &[agnostic::KEY],
+    settings: &[&AGNOSTIC],
     examples: &[
         "{ kind = 'fedavg' }",
         "{ kind = 'fedavg', agnostic = true }",
     ],
-    read: |s| match agnostic::read(s) {
+    value: |s| match s.get(&AGNOSTIC) {
         None => AlgorithmSpec::FedAvg(FedAvg),
         Some(step) => AlgorithmSpec::AgnosticFedAvg(Agnostic {
             inner: FedAvg,
@@ -32,6 +33,18 @@ pub(super) const KIND: AlgorithmKind = Kind {
         }),
     },
 };
+
+impl Settings for FedAvg {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&AGNOSTIC, &mut None);
+    }
+}
+
+impl Settings for AgnosticFedAvg {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&AGNOSTIC, &mut Some(self.step));
+    }
+}
 
 impl OneModel for FedAvg {
     type Memory = ();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::layers::{Partly, Sharing, start_of_last};
 use super::{AlgorithmKind, AlgorithmSpec, Properties};
 use crate::model::Layout;
-use crate::settings::{Kind, Section};
+use crate::settings::{Kind, Section, Setting, Settings, Whole, at_least};
 use crate::site::{Sgd, Site};
 
 /// FedPer: [`Base`] shared, the head kept.
@@ -15,29 +15,29 @@ use crate::site::{Sgd, Site};
 pub type FedPer = Partly<Base>;
 
 /// FedPer's settings.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `private_layers` | K_P, the last layers that stay | 1 | 0 to all |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Base {
     /// K_P
     pub private_layers: usize,
 }
 
+pub(super) const PRIVATE_LAYERS: Setting<Whole> =
+    Setting::whole("private_layers", 1, at_least(0).to(64))
+        .symbol("K_P")
+        .help("the last layers, which stay at their client, at most all of the model's");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "fedper",
     about: "a shared base, a head of every client's own (Arivazhagan et al., 2019)",
-    keys: &[(
-        "private_layers = 1",
-        "K_P, the last layers that stay at their client: 0 to all of the model's",
-    )],
+    settings: &[&PRIVATE_LAYERS],
     examples: &["{ kind = 'fedper' }"],
-    read: |s| AlgorithmSpec::FedPer(FedPer::last_layers_private(read_private_layers(s))),
+    value: |s| AlgorithmSpec::FedPer(s.filled(FedPer::last_layers_private(0))),
 };
 
-pub(super) fn read_private_layers(s: &mut Section<'_>) -> usize {
-    s.integer("private_layers", 1, 0..=64, "0 to 64") as usize
+impl Settings for Base {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&PRIVATE_LAYERS, &mut self.private_layers);
+    }
 }
 
 impl FedPer {

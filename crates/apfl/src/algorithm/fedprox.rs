@@ -1,35 +1,34 @@
 //! FedProx (Li et al., 2018): FedAvg whose clients are held near the model they received.
 
-use super::properties::out_of_range;
 use super::{AlgorithmKind, AlgorithmSpec, OneModel, Properties};
 use crate::params::Params;
-use crate::settings::Kind;
 use crate::site::{Sgd, Site};
+use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
 
 /// FedProx's settings. The three models are FedAvg's.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `proximal` | μ of (μ/2)‖y − w‖² | 0.01 | 0 to 1e6 |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FedProx {
     /// μ
     pub proximal: f32,
 }
 
+const PROXIMAL: Setting<Number> = Setting::number("proximal", 0.01, at_least(0.0).to(1e6))
+    .symbol("μ")
+    .help("the pull to the model that was received, (μ/2)‖y − w‖² (0: FedAvg)");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "fedprox",
     about: "FedAvg, held near the model that was received (Li et al., 2018)",
-    keys: &[(
-        "proximal = 0.01",
-        "μ, the pull to the model that was received: 0 (FedAvg) to 1e6",
-    )],
+    settings: &[&PROXIMAL],
     examples: &["{ kind = 'fedprox', proximal = 0.5 }"],
-    read: |s| {
-        let proximal = s.float("proximal", 0.01, 0.0..=1e6, "0 to 1e6") as f32;
-        AlgorithmSpec::FedProx(FedProx { proximal })
-    },
+    value: |s| AlgorithmSpec::FedProx(s.filled(FedProx { proximal: 0.0 })),
 };
+
+impl Settings for FedProx {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&PROXIMAL, &mut self.proximal);
+    }
+}
 
 impl OneModel for FedProx {
     type Memory = ();
@@ -52,7 +51,6 @@ impl OneModel for FedProx {
 
     fn properties(&self) -> Properties {
         Properties {
-            problem: out_of_range("μ", self.proximal, 0.0..=1e6, "0 to 1e6"),
             details: format!(" (μ = {})", self.proximal),
             momentum: true,
             ..Properties::default()

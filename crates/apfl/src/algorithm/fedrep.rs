@@ -3,22 +3,17 @@
 
 use std::ops::Range;
 
-use super::fedper::read_private_layers;
+use super::fedper::PRIVATE_LAYERS;
 use super::layers::{Partly, Sharing, start_of_last};
 use super::{AlgorithmKind, AlgorithmSpec, Properties};
 use crate::model::Layout;
-use crate::settings::Kind;
+use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
 use crate::site::{Sgd, Site};
 
 /// FedRep: a [`Representation`] shared, the head kept; the three models are as in FedPer.
 pub type FedRep = Partly<Representation>;
 
 /// FedRep's settings.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `private_layers` | the last layers, which stay | 1 | 0 to all |
-/// | `head_share` | τ_h/τ, the share of a round's steps that the head takes | 0.9 | 0 to 1 |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Representation {
     /// The last layers, which stay.
@@ -27,29 +22,27 @@ pub struct Representation {
     pub head_share: f64,
 }
 
+const HEAD_SHARE: Setting<Number> = Setting::number("head_share", 0.9, at_least(0.0).to(1.0))
+    .symbol("τ_h/τ")
+    .help("the share of a round's steps that the head takes");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "fedrep",
     about: "heads fitted to a shared base, then it to them (Collins et al., 2021)",
-    keys: &[
-        (
-            "private_layers = 1",
-            "the last layers, which stay at their client: 0 to all of the model's",
-        ),
-        (
-            "head_share = 0.9",
-            "τ_h/τ, the share of a round's steps that the head takes: 0 to 1",
-        ),
-    ],
+    settings: &[&PRIVATE_LAYERS, &HEAD_SHARE],
     examples: &[
         "{ kind = 'fedrep' }",
         "{ kind = 'fedrep', head_share = 0.5 }",
     ],
-    read: |s| {
-        let private_layers = read_private_layers(s);
-        let head_share = s.float("head_share", 0.9, 0.0..=1.0, "0 to 1");
-        AlgorithmSpec::FedRep(FedRep::last_layers_first(private_layers, head_share))
-    },
+    value: |s| AlgorithmSpec::FedRep(s.filled(FedRep::last_layers_first(0, 0.0))),
 };
+
+impl Settings for Representation {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&PRIVATE_LAYERS, &mut self.private_layers);
+        s.field(&HEAD_SHARE, &mut self.head_share);
+    }
+}
 
 impl FedRep {
     /// The last layers stay at their client and take that share of the steps, first.

@@ -9,16 +9,12 @@ use crate::model::Layout;
 use crate::pack;
 use crate::params::{Mean, Params};
 use crate::rng::{Purpose, stream};
-use crate::settings::Kind;
 use crate::site::{Sgd, Site};
+use crate::settings::{Kind, Section, Setting, Settings, Whole, at_least};
 
 /// HypCluster's settings. *Shared* is scored as the model of each client's cluster;
 /// *localized* and *personal* are that model after the client's steps. The run's one shared
 /// model, for whoever comes later, is that of the cluster with the most updates so far.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `clusters` | k | 2 | 1 to 1000 |
 #[derive(Clone, Debug, PartialEq)]
 pub struct HypCluster {
     /// k
@@ -67,19 +63,23 @@ pub struct Update {
 
 pack!(Update { model, cluster });
 
+const CLUSTERS: Setting<Whole> = Setting::whole("clusters", 2, at_least(1).to(1000))
+    .symbol("k")
+    .help("the number of models (1: FedAvg)");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "hypcluster",
     about: "several shared models, each client trains its best (Mansour et al., 2020)",
-    keys: &[(
-        "clusters = 2",
-        "k, the number of models: 1 (FedAvg) to 1000",
-    )],
+    settings: &[&CLUSTERS],
     examples: &["{ kind = 'hypcluster' }"],
-    read: |s| {
-        let clusters = s.integer("clusters", 2, 1..=1000, "1 to 1000") as usize;
-        AlgorithmSpec::HypCluster(HypCluster::new(clusters))
-    },
+    value: |s| AlgorithmSpec::HypCluster(s.filled(HypCluster::new(0))),
 };
+
+impl Settings for HypCluster {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&CLUSTERS, &mut self.clusters);
+    }
+}
 
 impl HypCluster {
     /// HypCluster with k models.
@@ -203,9 +203,7 @@ impl Algorithm for HypCluster {
     fn properties(&self) -> Properties {
         const WHY: &str = "algorithm \"hypcluster\" has several shared models";
         let clusters = self.clusters;
-        let right = (1..=1000).contains(&clusters);
         Properties {
-            problem: (!right).then(|| format!("found {clusters} clusters, allowed is 1 to 1000")),
             details: format!(" ({clusters} clusters)"),
             models: [
                 "the model of the client's cluster",

@@ -8,15 +8,10 @@ use crate::model::Layout;
 use crate::pack::ModelOnly;
 use crate::params::{Mean, Params};
 use crate::rng::{Purpose, stream};
-use crate::settings::Kind;
 use crate::site::Site;
+use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
 
 /// L2GD's settings. *Shared* is x̄, the mean of all models; *localized* and *personal* are xᵢ.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `averaging` | p, the chance that a step is an averaging | 0.1 | 1e-6 to below 1 |
-/// | `pull` | λ of (λ/2)‖xᵢ − x̄‖² | 0.1 | 0 to 1e6; ηλ/p at most 1 |
 ///
 /// η = α/n is `training.learning_rate`; `training.local_steps` is not used.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,28 +43,28 @@ crate::pack!(Server {
     round
 });
 
+const AVERAGING: Setting<Number> = Setting::number("averaging", 0.1, at_least(1e-6).below(1.0))
+    .symbol("p")
+    .help("the chance that a step is an averaging, in which all clients take part");
+
+const PULL: Setting<Number> = Setting::number("pull", 0.1, at_least(0.0).to(1e6))
+    .symbol("λ")
+    .help("the pull to the mean, (λ/2)‖xᵢ − x̄‖², with learning_rate·λ/p at most 1");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "l2gd",
     about: "models of one's own, now and then drawn to their mean (Hanzely et al., 2020)",
-    keys: &[
-        (
-            "averaging = 0.1",
-            "p, the chance that a step is an averaging: above 0, below 1; all clients take part",
-        ),
-        (
-            "pull = 0.1",
-            "λ, the pull to the mean: 0 to 1e6, with learning_rate·λ/p at most 1",
-        ),
-    ],
+    settings: &[&AVERAGING, &PULL],
     examples: &["{ kind = 'l2gd', averaging = 0.25, pull = 0.5 }"],
-    read: |s| {
-        let chance = 1e-6..1.0;
-        AlgorithmSpec::L2gd(L2gd::new(
-            s.float("averaging", 0.1, chance, "1e-6 to below 1"),
-            s.float("pull", 0.1, 0.0..=1e6, "0 to 1e6"),
-        ))
-    },
+    value: |s| AlgorithmSpec::L2gd(s.filled(L2gd::new(0.0, 0.0))),
 };
+
+impl Settings for L2gd {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&AVERAGING, &mut self.averaging);
+        s.field(&PULL, &mut self.pull);
+    }
+}
 
 impl L2gd {
     /// L2GD with p and λ.
@@ -169,10 +164,7 @@ impl Algorithm for L2gd {
         let Self {
             averaging, pull, ..
         } = *self;
-        let right = (1e-6..1.0).contains(&averaging) && (0.0..=1e6).contains(&pull);
-        let allowed = "allowed is 1e-6 to below 1 and 0 to 1e6";
         Properties {
-            problem: (!right).then(|| format!("p is {averaging} and λ {pull}, {allowed}")),
             details: format!(" (p = {averaging}, λ = {pull})"),
             models: ["x̄, the mean of all", "xᵢ", "the same"],
             beyond_optimizers: Some("algorithm \"l2gd\" shares a mean and no model of its own"),

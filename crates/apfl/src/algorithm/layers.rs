@@ -10,31 +10,33 @@ use super::{AfterRound, Algorithm, Models, Properties, Sender};
 use crate::model::Layout;
 use crate::pack::{Arrays, Pack, PackError, View};
 use crate::params::{Mean, Params};
+use crate::settings::{Section, Settings};
 use crate::site::Site;
 
-/// Where the last `count` layers of a model start. A layer is the tensors whose names are
-/// alike up to their last `.`, such as `layer1.weight` and `layer1.bias`.
-pub fn start_of_last(layout: &Layout, count: usize) -> Result<usize, String> {
+/// Returns where each layer of a model starts: the tensors whose names are alike up to their
+/// last `.`, such as `layer1.weight` and `layer1.bias`, are a layer.
+pub fn starts(layout: &Layout) -> Vec<usize> {
     let layer = |name: &str| {
         name.rsplit_once('.')
             .map_or(name, |(layer, _)| layer)
             .to_owned()
     };
-    let mut starts: Vec<(String, usize)> = Vec::new();
-    for tensor in &layout.tensors {
-        let name = layer(&tensor.name);
-        if starts.last().is_none_or(|(last, _)| *last != name) {
-            starts.push((name, tensor.offset));
-        }
-    }
-    starts.push((String::new(), layout.len()));
-    let layers = starts.len() - 1;
-    match layers {
-        ..2 => Err(format!(
+    let mut tensors: Vec<(String, usize)> = (layout.tensors.iter())
+        .map(|tensor| (layer(&tensor.name), tensor.offset))
+        .collect();
+    tensors.dedup_by(|next, last| next.0 == last.0);
+    tensors.into_iter().map(|(_, start)| start).collect()
+}
+
+/// Returns where the last `count` layers of a model start.
+pub fn start_of_last(layout: &Layout, count: usize) -> Result<usize, String> {
+    let starts = starts(layout);
+    match starts.len() {
+        layers @ ..2 => Err(format!(
             "nothing would be shared of a model with {layers} layer: use mlp"
         )),
-        _ if count > layers => Err(format!("the model has {layers} layers, not {count}")),
-        _ => Ok(starts[layers - count].1),
+        layers if count > layers => Err(format!("the model has {layers} layers, not {count}")),
+        layers => Ok(starts.get(layers - count).copied().unwrap_or(layout.len())),
     }
 }
 
@@ -70,6 +72,12 @@ impl<S> Partly<S> {
             sharing,
             shared: 0..0,
         }
+    }
+}
+
+impl<S: Settings> Settings for Partly<S> {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        self.sharing.settings(s);
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::layers::{Partly, Sharing, start_of_last};
 use super::{AlgorithmKind, AlgorithmSpec, Properties};
 use crate::model::Layout;
-use crate::settings::Kind;
+use crate::settings::{Kind, Section, Setting, Settings, Whole, at_least};
 use crate::site::{Sgd, Site};
 
 /// LG-FedAvg: a [`Head`] shared, the first layers kept.
@@ -16,11 +16,6 @@ use crate::site::{Sgd, Site};
 pub type LgFedAvg = Partly<Head>;
 
 /// LG-FedAvg's settings.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `shared_layers` | the last layers, which are averaged | 1 | 0 to all |
-/// | `warmup` | rounds of FedAvg before | 0 | 0 or more |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Head {
     /// The last layers, which are averaged.
@@ -29,27 +24,26 @@ pub struct Head {
     pub warmup: u64,
 }
 
+const SHARED_LAYERS: Setting<Whole> = Setting::whole("shared_layers", 1, at_least(0).to(64))
+    .help("the last layers, which are averaged, at most all of the model's");
+
+const WARMUP: Setting<Whole> = Setting::whole("warmup", 0, at_least(0).to(i64::MAX as u64))
+    .help("rounds of FedAvg before, in which all layers are averaged");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "lgfedavg",
     about: "a representation of every client's own, a shared head (Liang et al., 2020)",
-    keys: &[
-        (
-            "shared_layers = 1",
-            "the last layers, which are averaged: 0 to all of the model's",
-        ),
-        (
-            "warmup = 0",
-            "rounds of FedAvg before, all layers averaged: 0 or more",
-        ),
-    ],
+    settings: &[&SHARED_LAYERS, &WARMUP],
     examples: &["{ kind = 'lgfedavg' }", "{ kind = 'lgfedavg', warmup = 2 }"],
-    read: |s| {
-        let shared_layers = s.integer("shared_layers", 1, 0..=64, "0 to 64") as usize;
-        let most = i64::MAX as u64;
-        let warmup = s.integer("warmup", 0, 0..=most, "a whole number ≥ 0");
-        AlgorithmSpec::LgFedAvg(LgFedAvg::last_layers_shared(shared_layers, warmup))
-    },
+    value: |s| AlgorithmSpec::LgFedAvg(s.filled(LgFedAvg::last_layers_shared(0, 0))),
 };
+
+impl Settings for Head {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&SHARED_LAYERS, &mut self.shared_layers);
+        s.field(&WARMUP, &mut self.warmup);
+    }
+}
 
 impl LgFedAvg {
     /// The last layers are averaged, the first stay at their client after the warm-up.

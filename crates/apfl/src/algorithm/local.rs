@@ -2,8 +2,8 @@
 
 use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Properties, Sender};
 use crate::pack::ModelOnly;
-use crate::settings::Kind;
 use crate::site::{Sgd, Site};
+use crate::settings::{Kind, Section, Settings};
 
 /// Local SGD without communication.
 ///
@@ -16,10 +16,14 @@ pub struct LocalOnly;
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "local",
     about: "every client alone: nothing is sent",
-    keys: &[],
+    settings: &[],
     examples: &["{ kind = 'local' }"],
-    read: |_| AlgorithmSpec::Local(LocalOnly),
+    value: |_| AlgorithmSpec::Local(LocalOnly),
 };
+
+impl Settings for LocalOnly {
+    fn settings(&mut self, _: &mut Section<'_>) {}
+}
 
 impl Algorithm for LocalOnly {
     type Server = ModelOnly;

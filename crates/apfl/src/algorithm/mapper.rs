@@ -1,20 +1,15 @@
 //! MAPPER (Mansour et al., 2020): a shared model, one of every client's own, and a mixture
 //! whose weight is chosen on examples put aside.
 
-use toml::Value;
-
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
 use crate::pack;
 use crate::params::{Params, mix};
-use crate::settings::{Kind, Section, shown};
+use crate::settings::{
+    Custom, Field, Kind, Number, Section, Setting, Settings, above_zero, as_number,
+};
 use crate::site::{Part, Predictor, Site};
 
 /// MAPPER's settings. *Shared* is w, *localized* wᵢ after its step, *personal* λᵢvᵢ + (1−λᵢ)wᵢ.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `grid` | the λs that are tried | 0.25, 0.5, 0.75 | 1 to 100 different numbers from 0 to 1 |
-/// | `aside` | the share of a client's training examples that the choice is made on | 0.2 | above 0, below 1 |
 ///
 /// With one λ there is no choice, and nothing is put aside.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,54 +31,53 @@ pub struct Memory {
 
 pack!(Memory { v, lambda });
 
+const GRID: Setting<Custom<Vec<f64>>> = Setting::custom(
+    "grid",
+    Custom {
+        name: "list of numbers",
+        default: "[0.25, 0.5, 0.75]",
+        allowed: "a list of 1 to 100 different numbers from 0 to 1, ascending, such as \
+                  [0.25, 0.5, 0.75]",
+        parse: |found| {
+            let grid: Vec<f64> = found
+                .as_array()?
+                .iter()
+                .map(as_number)
+                .collect::<Option<_>>()?;
+            let ascending = grid.windows(2).all(|pair| pair[0] < pair[1]);
+            let shares = grid.iter().all(|lambda| (0.0..=1.0).contains(lambda));
+            (ascending && shares && (1..=100).contains(&grid.len())).then_some(grid)
+        },
+        write: |grid| grid.clone().into(),
+    },
+)
+.symbol("λ")
+.help("the shares that are tried for λv + (1−λ)w");
+
+const ASIDE: Setting<Number> = Setting::number("aside", 0.2, above_zero(1e-6).below(1.0))
+    .help("the share of training examples that the choice is made on");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "mapper",
-    about: "mixtures whose weight is chosen on examples put aside (Mansour et al., 2020)",
-    keys: &[
-        (
-            "grid = [0.25, 0.5, 0.75]",
-            "the λs that are tried for λv + (1−λ)w: numbers from 0 to 1",
-        ),
-        (
-            "aside = 0.2",
-            "the share of training examples that the choice is made on: above 0, below 1",
-        ),
-    ],
+    about: "mixtures whose weight is chosen on held-out examples (Mansour et al., 2020)",
+    settings: &[&GRID, &ASIDE],
     examples: &[
         "{ kind = 'mapper' }",
         "{ kind = 'mapper', grid = [0.5], aside = 0.1 }",
     ],
-    read: |s| {
-        let grid = read_grid(s);
-        let aside = s.float("aside", 0.2, 1e-6..1.0, "above 0, below 1");
-        AlgorithmSpec::Mapper(Mapper { grid, aside })
+    value: |s| {
+        let grid = Vec::new();
+        AlgorithmSpec::Mapper(s.filled(Mapper { grid, aside: 0.0 }))
     },
 };
 
-fn read_grid(s: &mut Section<'_>) -> Vec<f32> {
-    let mut grid = vec![0.25, 0.5, 0.75];
-    if let Some(found) = s.take("grid") {
-        let number = |v: &Value| v.as_float().or(v.as_integer().map(|x| x as f64));
-        let numbers = found.as_array().map(|all| all.iter().map(number).collect());
-        match numbers.flatten().filter(|grid: &Vec<f64>| fits(grid)) {
-            Some(numbers) => grid = numbers,
-            None => s.problem(
-                "grid",
-                format!(
-                    "found {}, allowed is a list of 1 to 100 different numbers from 0 to 1, \
-                     ascending, such as [0.25, 0.5, 0.75]",
-                    shown(&found)
-                ),
-            ),
-        }
+impl Settings for Mapper {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        let mut grid: Vec<f64> = self.grid.iter().map(Field::to_setting).collect();
+        s.field(&GRID, &mut grid);
+        self.grid = grid.into_iter().map(|lambda| lambda as f32).collect();
+        s.field(&ASIDE, &mut self.aside);
     }
-    s.resolve("grid", grid.clone());
-    grid.into_iter().map(|lambda| lambda as f32).collect()
-}
-
-fn fits(grid: &[f64]) -> bool {
-    let ascending = grid.windows(2).all(|pair| pair[0] < pair[1]);
-    ascending && (1..=100).contains(&grid.len()) && grid.iter().all(|l| (0.0..=1.0).contains(l))
 }
 
 impl OneModel for Mapper {
@@ -176,12 +170,7 @@ impl OneModel for Mapper {
     }
 
     fn properties(&self) -> Properties {
-        let grid: Vec<f64> = self.grid.iter().map(|l| f64::from(*l)).collect();
-        let right = fits(&grid) && self.aside > 0.0 && self.aside < 1.0;
-        let problem = "the grid is 1 to 100 ascending numbers from 0 to 1, and the share aside is \
-                       between 0 and 1";
         Properties {
-            problem: (!right).then(|| problem.into()),
             models: ["w", "wᵢ after its one step", "λᵢvᵢ + (1−λᵢ)wᵢ"],
             gradients: self.grid.len() as u64,
             ..Properties::default()

@@ -20,6 +20,8 @@ pub use agnostic::Agnostic;
 pub use extensions::Extensions;
 pub use one_model::OneModel;
 pub use properties::Properties;
+#[doc(hidden)] // for plans
+pub use registry::OwnAlgorithm;
 pub use registry::{AlgorithmKind, AlgorithmVisitor, every_algorithm};
 
 // Every algorithm there is: the file with its `KIND`, and the types in it that a spec may

@@ -2,7 +2,7 @@
 
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
 use crate::params::{Params, axpy};
-use crate::settings::{Kind, Section};
+use crate::settings::{Kind, Number, Section, Setting, Settings, Words, above_zero, at_least};
 use crate::site::{Part, Predictor, Site};
 
 /// How the gradient of f(w − α∇f(w)) is taken.
@@ -21,13 +21,6 @@ pub enum Variant {
 
 /// perFedAvg's settings.
 ///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `variant` | how second derivatives are taken | `"fo"` | `"fo"`, `"hf"`, `"sequential"`, `"released"` |
-/// | `inner_rate` | α, the personal step | 0.01 | 0 to 1e6 |
-/// | `outer_rate` | β, the step of w | 0.001 (`released`: 0.03) | above 0, at most 1e6 |
-/// | `delta` | δ, the half width of `hf`'s difference | 1e-3 | 1e-6 to 1 |
-///
 /// `training.learning_rate` and its schedule do not apply, but to `released`, which has them in
 /// the place of `inner_rate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,53 +35,66 @@ pub struct PerFedAvg {
     pub delta: f32,
 }
 
+const VARIANT: Setting<Words<Variant>> = Setting::words(
+    "variant",
+    "fo",
+    &[
+        ("fo", Variant::FirstOrder, "no second derivative"),
+        ("hf", Variant::HessianFree, "by a difference of gradients"),
+        ("sequential", Variant::Sequential, "two steps"),
+        (
+            "released",
+            Variant::Released,
+            "the APFL authors' code, rates included",
+        ),
+    ],
+)
+.help("how second derivatives are taken");
+
+const INNER_RATE: Setting<Number> = Setting::number("inner_rate", 0.01, at_least(0.0).to(1e6))
+    .symbol("α")
+    .help("the personal step; released: the training's rate");
+
+const OUTER_RATE: Setting<Number> = Setting::number("outer_rate", 0.001, above_zero(1e-30).to(1e6))
+    .symbol("β")
+    .help("the step of w; released: 0.03 where nothing is said");
+
+const DELTA: Setting<Number> = Setting::number("delta", 1e-3, at_least(1e-6).to(1.0))
+    .symbol("δ")
+    .help("the half width of hf's difference");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "perfedavg",
     about: "a shared model from which one step personalizes well (Fallah et al., 2020)",
-    keys: &[
-        (
-            "variant = \"fo\"",
-            "fo: no second derivative · hf: by a difference · sequential: two steps · released: the APFL \
-             authors' code, rates included",
-        ),
-        ("inner_rate = 0.01", "α, the personal step: 0 to 1e6"),
-        ("outer_rate = 0.001", "β, the step of w: above 0"),
-        (
-            "delta = 1e-3",
-            "δ, the half width of hf's difference: 1e-6 to 1",
-        ),
-    ],
+    settings: &[&VARIANT, &INNER_RATE, &OUTER_RATE, &DELTA],
     examples: &[
         "{ kind = 'perfedavg', outer_rate = 0.05 }",
         "{ kind = 'perfedavg', variant = 'hf', outer_rate = 0.05 }",
         "{ kind = 'perfedavg', variant = 'sequential', outer_rate = 0.05 }",
         "{ kind = 'perfedavg', variant = 'released' }",
     ],
-    read: |s| AlgorithmSpec::PerFedAvg(PerFedAvg::read(s)),
+    value: |s| {
+        AlgorithmSpec::PerFedAvg(s.filled(PerFedAvg {
+            variant: Variant::FirstOrder,
+            inner_rate: 0.0,
+            outer_rate: 0.0,
+            delta: 0.0,
+        }))
+    },
 };
 
-impl PerFedAvg {
-    /// Reads `[algorithm]`.
-    pub fn read(s: &mut Section<'_>) -> Self {
-        let variants = [
-            ("fo", Variant::FirstOrder),
-            ("hf", Variant::HessianFree),
-            ("sequential", Variant::Sequential),
-            ("released", Variant::Released),
-        ];
-        let rate = 1e-30..=1e6;
-        let variant = s.choice("variant", "fo", &variants);
-        let released = variant == Variant::Released;
-        let outer_rate = if released { 0.03 } else { 0.001 };
-        Self {
-            variant,
-            inner_rate: match released {
-                true => 0.0,
-                false => s.float("inner_rate", 0.01, 0.0..=1e6, "0 to 1e6") as f32,
-            },
-            outer_rate: s.float("outer_rate", outer_rate, rate, "above 0, at most 1e6") as f32,
-            delta: s.float("delta", 1e-3, 1e-6..=1.0, "1e-6 to 1") as f32,
-        }
+impl Settings for PerFedAvg {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&VARIANT, &mut self.variant);
+        let outer_rate = if self.variant == Variant::Released {
+            self.inner_rate = 0.0;
+            0.03
+        } else {
+            s.field(&INNER_RATE, &mut self.inner_rate);
+            0.001
+        };
+        s.field_or(&OUTER_RATE, outer_rate, &mut self.outer_rate);
+        s.field(&DELTA, &mut self.delta);
     }
 }
 

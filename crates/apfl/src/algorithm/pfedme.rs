@@ -4,8 +4,10 @@
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
 use crate::pack;
 use crate::params::Params;
-use crate::settings::{Kind, Section};
 use crate::site::Site;
+use crate::settings::{
+    Kind, Number, Section, Setting, Settings, Whole, Words, above_zero, at_least,
+};
 
 /// Whose loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,15 +21,6 @@ pub enum Variant {
 }
 
 /// pFedMe's settings.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `variant` | whose loop | `"reference"` | `"reference"`, `"fedtorch"`, `"released"` |
-/// | `lambda` | λ, the pull of θ to w | 15 | 0 to 1e6 |
-/// | `rate` | η, the step of w | 0.01 | above 0, at most 1e6 |
-/// | `inner_rate` | p, the step of θ | 0.01 (the pFedMe authors' code: 0.09) | above 0, at most 1e6 |
-/// | `inner_steps` | K, steps of θ for one of w | 5 | 1 to 1000000 |
-/// | `server` | β, the server's share of the new mean | 1 | above 0, at most 100 |
 ///
 /// `training.learning_rate` and its schedule do not apply, but to `released`, which has them in the
 /// place of both rates.
@@ -56,62 +49,72 @@ pub struct Memory {
 
 pack!(Memory { theta });
 
+const VARIANT: Setting<Words<Variant>> = Setting::words(
+    "variant",
+    "reference",
+    &[
+        ("reference", Variant::Reference, "pFedMe's own"),
+        ("fedtorch", Variant::FedTorch, "the APFL authors'"),
+        ("released", Variant::Released, "theirs, rates included"),
+    ],
+)
+.help("whose loop");
+
+const LAMBDA: Setting<Number> = Setting::number("lambda", 15.0, at_least(0.0).to(1e6))
+    .symbol("λ")
+    .help("the pull of θ to w");
+
+const RATE: Setting<Number> = Setting::number("rate", 0.01, above_zero(1e-30).to(1e6))
+    .symbol("η")
+    .help("the step of w; released: the training's rate");
+
+const INNER_RATE: Setting<Number> = Setting::number("inner_rate", 0.01, above_zero(1e-30).to(1e6))
+    .symbol("p")
+    .help("the step of θ (pFedMe's own code: 0.09); released: the training's rate");
+
+const INNER_STEPS: Setting<Whole> = Setting::whole("inner_steps", 5, at_least(1).to(1_000_000))
+    .symbol("K")
+    .help("steps of θ for one of w");
+
+const SERVER: Setting<Number> = Setting::number("server", 1.0, above_zero(1e-30).to(100.0))
+    .symbol("β")
+    .help("the server's share of the new mean");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "pfedme",
     about: "personal models held near the shared one (Dinh et al., 2020)",
-    keys: &[
-        (
-            "variant = \"reference\"",
-            "whose loop: reference (pFedMe's own) · fedtorch (the APFL authors') · released (theirs, rates \
-             included)",
-        ),
-        ("lambda = 15.0", "λ, the pull of θ to w: 0 to 1e6"),
-        ("rate = 0.01", "η, the step of w: above 0"),
-        (
-            "inner_rate = 0.01",
-            "p, the step of θ (pFedMe's own code: 0.09)",
-        ),
-        ("inner_steps = 5", "K, steps of θ for one of w"),
-        (
-            "server = 1.0",
-            "β, the server's share of the new mean: above 0, at most 100",
-        ),
-    ],
+    settings: &[&VARIANT, &LAMBDA, &RATE, &INNER_RATE, &INNER_STEPS, &SERVER],
     examples: &[
         "{ kind = 'pfedme' }",
         "{ kind = 'pfedme', variant = 'fedtorch', server = 0.5 }",
         "{ kind = 'pfedme', variant = 'released' }",
     ],
-    read: |s| AlgorithmSpec::PFedMe(PFedMe::read(s)),
+    value: |s| {
+        AlgorithmSpec::PFedMe(s.filled(PFedMe {
+            variant: Variant::Reference,
+            lambda: 0.0,
+            rate: 0.0,
+            inner_rate: 0.0,
+            inner_steps: 0,
+            server: 0.0,
+        }))
+    },
 };
 
-impl PFedMe {
-    /// Reads `[algorithm]`.
-    pub fn read(s: &mut Section<'_>) -> Self {
-        let variants = [
-            ("reference", Variant::Reference),
-            ("fedtorch", Variant::FedTorch),
-            ("released", Variant::Released),
-        ];
-        let variant = s.choice("variant", "reference", &variants);
-        let mut number = |key: &str, default: f64, most: f64| {
-            let allowed = format!("above 0, at most {most}");
-            s.float(key, default, 1e-30..=most, &allowed) as f32
-        };
-        let (rate, inner_rate) = match variant {
-            Variant::Released => (0.0, 0.0),
-            _ => (number("rate", 0.01, 1e6), number("inner_rate", 0.01, 1e6)),
-        };
-        Self {
-            rate,
-            inner_rate,
-            server: number("server", 1.0, 100.0),
-            variant,
-            lambda: s.float("lambda", 15.0, 0.0..=1e6, "0 to 1e6") as f32,
-            inner_steps: s.integer("inner_steps", 5, 1..=1_000_000, "1 to 1000000"),
+impl Settings for PFedMe {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&VARIANT, &mut self.variant);
+        if self.variant != Variant::Released {
+            s.field(&RATE, &mut self.rate);
+            s.field(&INNER_RATE, &mut self.inner_rate);
         }
+        s.field(&SERVER, &mut self.server);
+        s.field(&LAMBDA, &mut self.lambda);
+        s.field(&INNER_STEPS, &mut self.inner_steps);
     }
+}
 
+impl PFedMe {
     /// θ ← θ − p(∇f(θ; ξ) + λ(θ − w))
     fn inner_step(
         &self,

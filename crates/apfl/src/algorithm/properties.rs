@@ -1,7 +1,5 @@
 //! What the rest of a spec, and a measurement, must know of an algorithm.
 
-use std::ops::RangeInclusive;
-
 use crate::site::ModelForm;
 
 /// What the rest of a spec, and a measurement, must know of an algorithm with its settings.
@@ -68,15 +66,4 @@ impl Default for Properties {
             needs_theory: false,
         }
     }
-}
-
-/// Returns what is wrong with a setting that is outside its range.
-pub(super) fn out_of_range(
-    symbol: &str,
-    value: f32,
-    range: RangeInclusive<f32>,
-    allowed: &str,
-) -> Option<String> {
-    let within = range.contains(&value);
-    (!within).then(|| format!("{symbol} is {value}, allowed is {allowed}"))
 }

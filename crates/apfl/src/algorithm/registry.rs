@@ -2,18 +2,19 @@
 
 use toml::Table;
 
+use super::extensions::choosing;
 use super::{Algorithm, AlgorithmSpec, Apfl, Properties};
 use crate::choice::Choosing;
-use crate::settings::{Kind, Problems, Section};
+use crate::settings::{Kind, Problems, Section, Settings};
 
-/// One kind of algorithm: what reads `[algorithm]`, and what is shown.
+/// One kind of algorithm: what reads the rest of `[algorithm]`, and what is shown.
 pub type AlgorithmKind = Kind<fn(&mut Section<'_>) -> AlgorithmSpec>;
 
 /// Something to be done with an algorithm of any type.
 pub trait AlgorithmVisitor {
     /// What comes of it.
     type Out;
-    /// Does it.
+    /// Visits the algorithm.
     fn visit<A: Algorithm + Clone>(self, algorithm: A) -> Self::Out;
 }
 
@@ -33,35 +34,91 @@ macro_rules! algorithms {
                 #[doc = concat!("[`", stringify!($type), "`] of [`", stringify!($module), "`].")]
                 $variant($type),
             )+)+
+            /// What a plan knows of an algorithm of the caller's own.
+            #[doc(hidden)]
+            Own(OwnAlgorithm),
         }
 
         $crate::settings::registry! {
-            AlgorithmSpec, AlgorithmKind: $($($variant)|+ = $module::KIND),+
+            AlgorithmSpec, AlgorithmKind: $($($variant)|+ = $module::KIND),+; Own
         }
 
         impl AlgorithmSpec {
-            /// Does something with the algorithm itself.
+            /// Visits the algorithm itself.
             pub fn accept<T: AlgorithmVisitor>(self, visitor: T) -> T::Out {
                 match self {
                     $($(AlgorithmSpec::$variant(algorithm) => visitor.visit(algorithm),)+)+
+                    AlgorithmSpec::Own(own) => unreachable!("whoever brought {own:?} runs it"),
+                }
+            }
+
+            /// Returns a listed algorithm as its variant, and what a plan must know of any
+            /// other.
+            pub(crate) fn of<A: Algorithm>(algorithm: &A) -> Self {
+                let any: &dyn std::any::Any = algorithm;
+                $($(if let Some(listed) = any.downcast_ref::<$type>() {
+                    return AlgorithmSpec::$variant(listed.clone());
+                })+)+
+                AlgorithmSpec::Own(OwnAlgorithm::of(algorithm))
+            }
+        }
+
+        impl $crate::settings::Settings for AlgorithmSpec {
+            /// Binds `[algorithm]`.
+            fn settings(&mut self, s: &mut $crate::settings::Section<'_>) {
+                if s.reads() {
+                    *self = AlgorithmSpec::read(s);
+                    return;
+                }
+                s.resolve("kind", self.kind());
+                match self {
+                    $($(AlgorithmSpec::$variant(algorithm) => algorithm.settings(s),)+)+
+                    AlgorithmSpec::Own(own) => own.settings(s),
                 }
             }
         }
     };
 }
 
+/// What a plan knows of an algorithm of the caller's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnAlgorithm {
+    /// Its settings, in words.
+    words: String,
+    properties: Properties,
+    choosing: Option<Choosing>,
+}
+
+impl OwnAlgorithm {
+    pub(super) fn of<A: Algorithm>(algorithm: &A) -> Self {
+        Self {
+            words: format!("{algorithm:?}"),
+            properties: algorithm.properties(),
+            choosing: choosing(algorithm).cloned(),
+        }
+    }
+}
+
+impl Settings for OwnAlgorithm {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.resolve("settings", self.words.as_str());
+        if let Some(problem) = &self.properties.problem {
+            s.problem("settings", format!("found {}, but {problem}", self.words));
+        }
+    }
+}
+
 impl AlgorithmSpec {
-    /// Reads `[algorithm]`.
-    pub fn read(s: &mut Section<'_>) -> Self {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
         let kind = s.pick("kind", Self::KINDS);
-        (kind.read)(s)
+        (kind.value)(s)
     }
 
     /// Returns one algorithm of every kind, with the default settings.
     pub fn defaults() -> impl Iterator<Item = Self> {
         Self::KINDS.iter().map(|kind| {
             let mut problems = Problems::default();
-            (kind.read)(&mut Section::new("algorithm", Table::new(), &mut problems))
+            (kind.value)(&mut Section::new("algorithm", Table::new(), &mut problems))
         })
     }
 
@@ -80,6 +137,7 @@ impl AlgorithmSpec {
         match self {
             AlgorithmSpec::Chosen(chosen) => Some(&chosen.choosing),
             AlgorithmSpec::AgnosticChosen(agnostic) => Some(&agnostic.inner.choosing),
+            AlgorithmSpec::Own(own) => own.choosing.as_ref(),
             _ => None,
         }
     }
@@ -93,7 +151,10 @@ impl AlgorithmSpec {
                 algorithm.properties()
             }
         }
-        self.clone().accept(PropertiesOf)
+        match self {
+            AlgorithmSpec::Own(own) => own.properties.clone(),
+            listed => listed.clone().accept(PropertiesOf),
+        }
     }
 
     /// Whether the server weighs clients by itself.

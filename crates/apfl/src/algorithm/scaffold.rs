@@ -3,8 +3,8 @@
 use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Sender};
 use crate::pack;
 use crate::params::{Mean, Params, Sum, axpy};
-use crate::settings::{Kind, Section};
 use crate::site::Site;
+use crate::settings::{Kind, Section, Setting, Settings, Words};
 
 /// How a client renews its control cᵢ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,27 +57,34 @@ pub struct Memory {
 
 pack!(Memory { control });
 
+const CONTROL: Setting<Words<Control>> = Setting::words(
+    "control",
+    "drift",
+    &[
+        ("drift", Control::Drift, "option II"),
+        ("fresh", Control::Fresh, "option I"),
+    ],
+)
+.symbol("cᵢ⁺")
+.help("a client's new control");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "scaffold",
     about: "control variates against the clients' drift (Karimireddy et al., 2020)",
-    keys: &[(
-        "control = \"drift\"",
-        "cᵢ⁺, a client's new control: drift (option II) · fresh (option I)",
-    )],
+    settings: &[&CONTROL],
     examples: &[
         "{ kind = 'scaffold' }",
         "{ kind = 'scaffold', control = 'fresh' }",
     ],
-    read: |s| AlgorithmSpec::Scaffold(Scaffold::read(s)),
+    value: |s| {
+        let control = Control::Drift;
+        AlgorithmSpec::Scaffold(s.filled(Scaffold { control }))
+    },
 };
 
-impl Scaffold {
-    /// Reads `[algorithm]`.
-    pub fn read(s: &mut Section<'_>) -> Self {
-        let controls = [("drift", Control::Drift), ("fresh", Control::Fresh)];
-        Self {
-            control: s.choice("control", "drift", &controls),
-        }
+impl Settings for Scaffold {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&CONTROL, &mut self.control);
     }
 }
 

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::images::{Images, assemble};
-use super::partition::Partition;
+use super::partition::{CLIENTS, PARTITION, Partition};
 use super::{Common, InMemory, Scaling, Source, SourceKind, deal, folder};
 use crate::error::Result;
 use crate::settings::{Kind, Section};
@@ -45,17 +45,10 @@ pub struct Cifar10 {
 
 pub(super) const KIND: SourceKind = Kind {
     name: "cifar10",
-    about: "50,000 small photographs of ten classes (CIFAR-10), dealt to clients",
-    keys: &[
-        (
-            "# dir = \"data/cifar10\"",
-            "its folder; without it, cifar10 in the data directory",
-        ),
-        ("clients = 100", "how many clients it is dealt to"),
-        ("partition = \"stripe\"", "how it is dealt"),
-    ],
+    about: "50,000 small photographs of ten classes (CIFAR-10), assigned to clients",
+    settings: &[&folder::DIR, &CLIENTS, &PARTITION],
     examples: &["{ kind = 'cifar10', partition = { kind = 'dirichlet' } }"],
-    read: |s, common| Source::Cifar10(Cifar10::read(s, common)),
+    value: |s, common| Source::Cifar10(Cifar10::read(s, common)),
 };
 
 impl Cifar10 {

@@ -25,12 +25,9 @@ pub struct Femnist {
 pub(super) const KIND: SourceKind = Kind {
     name: "femnist",
     about: "the digits of FEMNIST by writer, in the split that LEAF made",
-    keys: &[(
-        "# dir = \"data/femnist\"",
-        "its folder; without it, femnist in the data directory",
-    )],
+    settings: &[&folder::DIR],
     examples: &["{ kind = 'femnist' }"],
-    read: |s, common| Source::Femnist(Femnist::read(s, common)),
+    value: |s, common| Source::Femnist(Femnist::read(s, common)),
 };
 
 impl Femnist {

@@ -8,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 use super::SourceFile;
 use crate::digest::sha256_of;
 use crate::error::{Error, Result, at};
-use crate::settings::Section;
+use crate::settings::{Section, Setting, Text};
 
 /// The data directory: `$APFL_DATA`, or `apfl` in the user's data folder. It has one
 /// folder per data set.
@@ -32,17 +32,27 @@ pub fn data_directory() -> PathBuf {
     std::path::absolute(&directory).unwrap_or(directory)
 }
 
+/// The folder of a data set.
+pub(super) const DIR: Setting<Text> = Setting::optional_text("dir")
+    .help("its folder")
+    .usually("the folder of the kind's name in the data directory")
+    .example("\"data/set\"")
+    .seldom();
+
 /// Reads `data.dir`; the default is `<data directory>/<kind>`.
 pub(super) fn read_dir(s: &mut Section<'_>, kind: &str) -> PathBuf {
-    let default = data_directory().join(kind).display().to_string();
-    read_path(s, "dir", &default)
+    read_path_or(s, &DIR, data_directory().join(kind).display().to_string())
 }
 
 /// Reads a path and makes it absolute, so that the resolved spec runs from anywhere.
-pub(super) fn read_path(s: &mut Section<'_>, key: &str, default: &str) -> PathBuf {
-    let text = s.text(key, default);
+pub(super) fn read_path(s: &mut Section<'_>, setting: &Setting<Text>) -> PathBuf {
+    read_path_or(s, setting, String::new())
+}
+
+fn read_path_or(s: &mut Section<'_>, setting: &Setting<Text>, default: String) -> PathBuf {
+    let text = s.get_or(setting, default);
     let path = std::path::absolute(&text).unwrap_or_else(|_| text.into());
-    s.resolve(key, path.display().to_string());
+    s.resolve(setting.key, path.display().to_string());
     path
 }
 

@@ -5,17 +5,15 @@ use std::path::PathBuf;
 
 use super::deal::{self, Dealt};
 use super::images::{Images, assemble, read_column, read_labels};
-use super::partition::Partition;
+use super::leaf::{CLASSES, MOST_CLASSES};
+use super::partition::{PARTITION, Partition};
 use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, folder};
 use crate::error::Result;
-use crate::settings::{Kind, Section};
+use crate::settings::{Inner, Kind, Section, Setting, Text};
 
 mod array;
 
 pub use array::{Array, Element};
-
-/// The most classes that labels are taken for.
-const MOST_CLASSES: usize = 1 << 16;
 
 /// A user's own images.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,58 +53,67 @@ pub enum Owners {
     Dealt(Partition),
 }
 
+const MISSING: &str = "missing: an IDX file, plain or gzipped";
+const IMAGES: Setting<Text> = Setting::optional_text("images")
+    .help("an IDX file; it must be given")
+    .required(MISSING)
+    .example("\"images-idx3-ubyte.gz\"");
+const LABELS: Setting<Text> = Setting::optional_text("labels")
+    .help("an IDX file with a class for every image; it must be given")
+    .required(MISSING)
+    .example("\"labels-idx1-ubyte.gz\"");
+const OWNERS: Setting<Text> = Setting::optional_text("clients")
+    .help("an IDX file with the owner of every image; or a number, and a partition")
+    .usually("`100`, by the partition")
+    .example("\"owners-idx1-int.gz\"");
+const DEALT: Setting<Inner> = PARTITION.with("clients = 100");
+const VALID_IMAGES: Setting<Text> = Setting::optional_text("valid_images")
+    .help("what is validated with, in files of its own; validation and test are not used then")
+    .example("\"…\"")
+    .seldom();
+const VALID_LABELS: Setting<Text> = Setting::optional_text("valid_labels")
+    .help("their classes")
+    .with("valid_images = \"…\"")
+    .example("\"…\"")
+    .seldom();
+const VALID_CLIENTS: Setting<Text> = Setting::optional_text("valid_clients")
+    .help("their owners, where clients is a file")
+    .with("valid_images = \"…\"")
+    .example("\"…\"")
+    .seldom();
+
 pub(super) const KIND: SourceKind = Kind {
     name: "idx",
     about: "your own images, as IDX files, plain or gzipped",
-    keys: &[
-        ("images = \"images-idx3-ubyte.gz\"", ""),
-        (
-            "labels = \"labels-idx1-ubyte.gz\"",
-            "a class for every image",
-        ),
-        (
-            "clients = \"owners-idx1-int.gz\"",
-            "the owner of every image; or a number, and a partition",
-        ),
-        (
-            "# valid_images = \"…\", valid_labels = \"…\"",
-            "what is validated with, in files of its own; validation and test are not used then",
-        ),
-        (
-            "# valid_clients = \"…\"",
-            "their owners, where clients is a file",
-        ),
-        (
-            "# classes = 10",
-            "how many there are; without it, the largest label + 1",
-        ),
+    settings: &[
+        &IMAGES,
+        &LABELS,
+        &OWNERS,
+        &DEALT,
+        &VALID_IMAGES,
+        &VALID_LABELS,
+        &VALID_CLIENTS,
+        &CLASSES,
     ],
     examples: &[
         "{ kind = 'idx', images = 'i', labels = 'l', clients = 'c' }",
         "{ kind = 'idx', images = 'i', labels = 'l', clients = 5, partition = 'shards' }",
         "{ kind = 'idx', images = 'i', labels = 'l', clients = 5, valid_images = 'v', valid_labels = 'w' }",
     ],
-    read: |s, common| Source::Idx(Idx::read(s, common)),
+    value: |s, common| Source::Idx(Idx::read(s, common)),
 };
 
 impl Idx {
     /// Reads `[data]`. `clients` is a file, or how many clients the images are dealt to.
     pub fn read(s: &mut Section<'_>, common: Common) -> Self {
-        for key in ["images", "labels"] {
-            if !s.has(key) {
-                s.problem(key, "missing: an IDX file, plain or gzipped");
-            }
-        }
         let held = HeldFiles::read(s);
         Self {
-            images: folder::read_path(s, "images", ""),
-            labels: folder::read_path(s, "labels", ""),
+            images: folder::read_path(s, &IMAGES),
+            labels: folder::read_path(s, &LABELS),
             held,
-            classes: s
-                .optional_integer("classes", 2..=MOST_CLASSES as u64, "2 to 65536")
-                .map(|classes| classes as usize),
+            classes: s.optional(&CLASSES).map(|classes| classes as usize),
             owners: match s.is_text("clients") {
-                true => Owners::File(folder::read_path(s, "clients", "")),
+                true => Owners::File(folder::read_path(s, &OWNERS)),
                 false => Owners::Dealt(Partition::read(s, "stripe")),
             },
             common,
@@ -118,7 +125,7 @@ impl Idx {
     pub fn load(&self) -> Result<InMemory> {
         let (mut images, file) = Images::read(&self.images)?;
         let mut files = vec![file];
-        let most = self.classes.unwrap_or(MOST_CLASSES);
+        let most = self.classes.unwrap_or(MOST_CLASSES as usize);
         let trained = images.len();
         let (mut labels, file) = read_labels(&self.labels, trained, most)?;
         files.push(file);
@@ -229,9 +236,9 @@ impl HeldFiles {
             s.problem("valid_clients", what);
         }
         Some(Self {
-            images: folder::read_path(s, "valid_images", ""),
-            labels: folder::read_path(s, "valid_labels", ""),
-            owners: (s.has("valid_clients")).then(|| folder::read_path(s, "valid_clients", "")),
+            images: folder::read_path(s, &VALID_IMAGES),
+            labels: folder::read_path(s, &VALID_LABELS),
+            owners: (s.has("valid_clients")).then(|| folder::read_path(s, &VALID_CLIENTS)),
         })
     }
 

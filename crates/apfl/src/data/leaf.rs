@@ -19,10 +19,10 @@ use super::{
     SourceKind, Targets, Task, deal, folder,
 };
 use crate::error::{Error, Result, at};
-use crate::settings::{Kind, Section};
+use crate::settings::{Kind, Section, Setting, Whole, at_least};
 
 /// The most classes that labels are taken for.
-const MOST_CLASSES: u64 = 65_536;
+pub(super) const MOST_CLASSES: u64 = 65_536;
 
 /// Labels that no example has are believed in up to that many, and as many as there are others.
 const MOST_ABSENT: usize = 100;
@@ -177,27 +177,25 @@ fn checked(name: String, samples: u64, data: UserData) -> std::result::Result<Us
     })
 }
 
+pub(super) const CLASSES: Setting<Whole> =
+    Setting::optional_whole("classes", at_least(2).to(MOST_CLASSES))
+        .help("how many classes there are")
+        .usually("the largest label + 1")
+        .example("10")
+        .seldom();
+
 pub(super) const KIND: SourceKind = Kind {
     name: "leaf",
     about: "a folder as LEAF writes it: its users are the clients",
-    keys: &[
-        (
-            "# dir = \"data/leaf\"",
-            "its folder; without it, leaf in the data directory",
-        ),
-        (
-            "# classes = 10",
-            "how many there are; without it, the largest label + 1",
-        ),
-    ],
+    settings: &[&folder::DIR, &CLASSES],
     examples: &["{ kind = 'leaf', dir = 'somewhere', classes = 62 }"],
-    read: |s, common| Source::Leaf(Leaf::read(s, common)),
+    value: |s, common| Source::Leaf(Leaf::read(s, common)),
 };
 
 impl Leaf {
     /// Reads `[data]`.
     pub fn read(s: &mut Section<'_>, common: Common) -> Self {
-        let classes = s.optional_integer("classes", 2..=MOST_CLASSES, "2 to 65536");
+        let classes = s.optional(&CLASSES);
         Self {
             dir: folder::read_dir(s, "leaf"),
             classes: classes.map(|c| c as usize),

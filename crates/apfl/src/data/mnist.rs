@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::images::{Images, assemble, read_labels};
-use super::partition::Partition;
+use super::partition::{CLIENTS, PARTITION, Partition};
 use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, deal, folder};
 use crate::error::Result;
 use crate::settings::{Kind, Section};
@@ -27,17 +27,10 @@ pub struct Mnist {
 
 pub(super) const KIND: SourceKind = Kind {
     name: "mnist",
-    about: "60,000 handwritten digits (MNIST), dealt to clients",
-    keys: &[
-        (
-            "# dir = \"data/mnist\"",
-            "its folder; without it, mnist in the data directory",
-        ),
-        ("clients = 100", "how many clients it is dealt to"),
-        ("partition = \"stripe\"", "how it is dealt"),
-    ],
+    about: "60,000 handwritten digits (MNIST), assigned to clients",
+    settings: &[&folder::DIR, &CLIENTS, &PARTITION],
     examples: &["{ kind = 'mnist', clients = 10, partition = 'iid' }"],
-    read: |s, common| Source::Mnist(Mnist::read(s, common)),
+    value: |s, common| Source::Mnist(Mnist::read(s, common)),
 };
 
 impl Mnist {

@@ -26,12 +26,9 @@ pub struct Qmnist {
 pub(super) const KIND: SourceKind = Kind {
     name: "qmnist",
     about: "the 70,000 digits of MNIST by writer: the writers are the clients",
-    keys: &[(
-        "# dir = \"data/qmnist\"",
-        "its folder; without it, qmnist in the data directory",
-    )],
+    settings: &[&folder::DIR],
     examples: &["{ kind = 'qmnist', min_examples = 20 }"],
-    read: |s, common| Source::Qmnist(Qmnist::read(s, common)),
+    value: |s, common| Source::Qmnist(Qmnist::read(s, common)),
 };
 
 impl Qmnist {

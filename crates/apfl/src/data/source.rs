@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Dataset;
-use crate::error::Result;
-use crate::settings::{Kind, Section};
+use crate::error::{Error, Result};
+use crate::settings::{Declaration, Kind, Number, Section, Setting, Whole, above_zero, at_least};
 
 /// Keys that every kind of data has.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,10 +34,13 @@ macro_rules! sources {
                 #[doc = concat!("See [`", stringify!($module), "`](super::", stringify!($module), ").")]
                 $variant(super::$module::$variant),
             )+
+            /// Known to the caller alone, who brought the data along.
+            #[doc(hidden)]
+            Own,
         }
 
         crate::settings::registry! {
-            Source, SourceKind: $($variant = super::$module::KIND),+
+            Source, SourceKind: $($variant = super::$module::KIND),+; Own
         }
 
         impl Source {
@@ -45,6 +48,11 @@ macro_rules! sources {
             pub fn load(&self) -> Result<Arc<dyn Dataset>> {
                 match self {
                     $(Source::$variant(source) => Ok(Arc::new(source.load()?)),)+
+                    Source::Own => Err(Error::Request(
+                        "data.kind: found \"own\", which is known to the caller alone; build the \
+                         run by Run::builder"
+                            .into(),
+                    )),
                 }
             }
         }
@@ -63,16 +71,34 @@ sources! {
     table => Table;
 }
 
+const SEED: Setting<Whole> = Setting::optional_whole("seed", at_least(0).to(i64::MAX as u64))
+    .help("the data's own seed: synthesis, partition, split")
+    .usually("`seed`")
+    .example("1")
+    .seldom();
+
+const VALIDATION: Setting<Number> = Setting::number("validation", 0.2, above_zero(1e-9).below(1.0))
+    .help("the share of its examples that each client holds out");
+
+const TEST: Setting<Number> = Setting::number("test", 0.0, at_least(0.0).below(1.0))
+    .help("another share, which nothing is chosen by");
+
+const MIN_EXAMPLES: Setting<Whole> =
+    Setting::whole("min_examples", 0, at_least(0).to(i64::MAX as u64))
+        .help("clients with fewer are left out");
+
 impl Source {
+    /// What every kind of data has in `[data]`.
+    pub const SETTINGS: &[&'static dyn Declaration] = &[&VALIDATION, &TEST, &MIN_EXAMPLES, &SEED];
+
     /// Reads `[data]`; `seed` is the run's.
     pub fn read(s: &mut Section<'_>, seed: u64) -> Self {
         let kind = s.pick("kind", Self::KINDS);
-        let most = i64::MAX as u64;
         let common = Common {
-            seed: s.integer("seed", seed, 0..=most, "a whole number ≥ 0"),
-            validation: s.float("validation", 0.2, 1e-9..1.0, "more than 0, less than 1"),
-            test: s.float("test", 0.0, 0.0..1.0, "0 to less than 1"),
-            min_examples: s.integer("min_examples", 0, 0..=most, "a whole number ≥ 0") as usize,
+            seed: s.get_or(&SEED, seed),
+            validation: s.get(&VALIDATION),
+            test: s.get(&TEST),
+            min_examples: s.get(&MIN_EXAMPLES) as usize,
         };
         if common.validation + common.test >= 1.0 {
             let Common {
@@ -85,7 +111,7 @@ impl Source {
                 ),
             );
         }
-        (kind.read)(s, common)
+        (kind.value)(s, common)
     }
 
     /// Whether a number is predicted, and not a class.

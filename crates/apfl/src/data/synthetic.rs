@@ -25,7 +25,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
-use crate::settings::{Kind, Section};
+use crate::settings::{Flag, Kind, Number, Section, Setting, Whole, at_least};
 
 /// The generator's settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,47 +56,63 @@ pub struct Synthetic {
     pub seed: u64,
 }
 
+const GAMMA: Setting<Number> = Setting::number("gamma", 1.0, at_least(0.0).to(1e6))
+    .symbol("γ")
+    .help(
+        "how much the clients' models differ (standard deviation); inert: it adds one number to \
+         all classes' scores",
+    );
+const BETA: Setting<Number> = Setting::number("beta", 1.0, at_least(0.0).to(1e6))
+    .symbol("β")
+    .help("how much the clients' inputs differ (standard deviation)");
+const FEATURES: Setting<Whole> =
+    Setting::whole("features", 60, at_least(1).to(1_000_000)).help("inputs of an example");
+const CLASSES: Setting<Whole> =
+    Setting::whole("classes", 10, at_least(2).to(100_000)).help("how many classes there are");
+const IID: Setting<Flag> =
+    Setting::flag("iid", false).help("true: all clients share one distribution");
+const EXAMPLES: Setting<Whole> = Setting::optional_whole("examples", at_least(2).to(10_000_000))
+    .help("the same number for every client")
+    .usually("lognormal sizes")
+    .example("200")
+    .seldom();
+const MAX_EXAMPLES: Setting<Whole> =
+    Setting::whole("max_examples", 1000, at_least(51).to(10_000_000))
+        .help("the most that a client may have");
+const CLIENTS: Setting<Whole> = Setting::whole("clients", 100, at_least(1).to(100_000_000))
+    .symbol("n")
+    .help("how many clients there are");
+
 pub(super) const KIND: SourceKind = Kind {
     name: "synthetic",
     about: "made up, synthetic(γ, β): there is nothing to fetch",
-    keys: &[
-        (
-            "gamma = 1.0",
-            "γ, how much the clients' models differ (standard deviation); inert: it adds one number \
-             to all classes' scores",
-        ),
-        (
-            "beta = 1.0",
-            "β, how much the clients' inputs differ (standard deviation)",
-        ),
-        ("features = 60", "inputs of an example"),
-        ("classes = 10", ""),
-        ("iid = false", "true: all clients share one distribution"),
-        (
-            "# examples = 200",
-            "the same number for every client; without it, lognormal sizes",
-        ),
-        ("max_examples = 1000", "the most a client may have"),
-        ("clients = 100", ""),
+    settings: &[
+        &GAMMA,
+        &BETA,
+        &FEATURES,
+        &CLASSES,
+        &IID,
+        &EXAMPLES,
+        &MAX_EXAMPLES,
+        &CLIENTS,
     ],
     examples: &["{ kind = 'synthetic', gamma = 0.5, iid = true, examples = 30 }"],
-    read: |s, common| Source::Synthetic(Synthetic::read(s, common)),
+    value: |s, common| Source::Synthetic(Synthetic::read(s, common)),
 };
 
 impl Synthetic {
     /// Reads `[data]`.
     pub fn read(s: &mut Section<'_>, common: super::Common) -> Self {
-        let examples = s.optional_integer("examples", 2..=10_000_000, "2 to 10000000");
+        let examples = s.optional(&EXAMPLES);
         Self {
-            gamma: s.float("gamma", 1.0, 0.0..=1e6, "0 to 1e6"),
-            beta: s.float("beta", 1.0, 0.0..=1e6, "0 to 1e6"),
-            features: s.integer("features", 60, 1..=1_000_000, "1 to 1000000") as usize,
-            classes: s.integer("classes", 10, 2..=100_000, "2 to 100000") as usize,
-            iid: s.boolean("iid", false),
+            gamma: s.get(&GAMMA),
+            beta: s.get(&BETA),
+            features: s.get(&FEATURES) as usize,
+            classes: s.get(&CLASSES) as usize,
+            iid: s.get(&IID),
             examples: examples.map(|x| x as usize),
-            max_examples: s.integer("max_examples", 1000, 51..=10_000_000, "51 to 10000000")
-                as usize,
-            clients: s.integer("clients", 100, 1..=100_000_000, "1 to 100000000") as usize,
+            max_examples: s.get(&MAX_EXAMPLES) as usize,
+            clients: s.get(&CLIENTS) as usize,
             min_examples: common.min_examples,
             validation: common.validation,
             test: common.test,

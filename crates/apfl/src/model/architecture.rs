@@ -5,7 +5,10 @@ use super::mlp::{self, Mlp};
 use super::{Augment, Extras, Loss, Model};
 use crate::data::{Schema, Task};
 use crate::error::{Error, Result};
-use crate::settings::{Kind, Section, registry, shown};
+use crate::settings::{
+    Custom, Declaration, Field, Kind, Number, Section, Setting, Text, Values, Words, at_least,
+    registry,
+};
 
 /// What reads a shape's settings, and what a model of that shape has where a spec does not
 /// say.
@@ -26,7 +29,8 @@ registry! {
     Shape, ModelKind:
     Linear = mlp::LINEAR,
     Mlp = mlp::KIND,
-    Cnn = cnn::KIND,
+    Cnn = cnn::KIND;
+    Own
 }
 
 /// The shape of a model, apart from inputs and outputs.
@@ -42,6 +46,12 @@ pub enum Shape {
         /// Their widths.
         widths: Widths,
     },
+    /// Known to the caller alone, who brought the model along.
+    #[doc(hidden)]
+    Own {
+        /// Layers with parameters.
+        layers: usize,
+    },
 }
 
 impl Shape {
@@ -51,7 +61,7 @@ impl Shape {
         match self {
             Shape::Linear => true,
             Shape::Mlp(hidden) => hidden.is_empty(),
-            Shape::Cnn { .. } => false,
+            Shape::Cnn { .. } | Shape::Own { .. } => false,
         }
     }
 
@@ -61,6 +71,7 @@ impl Shape {
             Shape::Linear => 1,
             Shape::Mlp(hidden) => hidden.len() + 1,
             Shape::Cnn { .. } => 4,
+            Shape::Own { layers } => *layers,
         }
     }
 }
@@ -83,18 +94,66 @@ pub struct Architecture {
 /// What a model may have: 2 GB for every copy of it.
 const MOST_PARAMETERS: usize = 500_000_000;
 
+const L2: Setting<Number> = Setting::number("l2", 1e-4, at_least(0.0).to(1e6))
+    .symbol("λ")
+    .help("(l2/2)·‖parameters‖², part of what is minimized")
+    .usually("`1e-4` for linear, `0` for mlp and cnn");
+
+const INIT: Setting<Text> = Setting::text("init", "zeros")
+    .symbol("w⁰")
+    .help("the first model: zeros · uniform (±1/√fan_in) · a .safetensors file")
+    .usually("`\"zeros\"` for linear, `\"uniform\"` for mlp and cnn")
+    .seldom();
+
+const LOSS: Setting<Words<Option<Loss>>> = Setting::words(
+    "loss",
+    "auto",
+    &[
+        ("auto", None, "softmax, or squared-error for numbers"),
+        ("softmax", Some(Loss::Softmax), ""),
+        ("logistic", Some(Loss::Logistic), "of two classes"),
+        ("squared-hinge", Some(Loss::SquaredHinge), "of two classes"),
+        ("squared-error", Some(Loss::SquaredError), ""),
+    ],
+)
+.help("what is minimized over the outputs")
+.seldom();
+
 impl Architecture {
+    /// What every kind of model has in `[model]`.
+    pub const SETTINGS: &[&'static dyn Declaration] = &[&L2, &INIT, &LOSS];
+
+    /// A model to be read into.
+    pub(crate) const BLANK: Self = Self {
+        shape: Shape::Linear,
+        l2: 0.0,
+        init: String::new(),
+        loss: None,
+        extras: Extras::NONE,
+    };
+
+    /// Writes what the resolved spec has of a model that the caller brought along.
+    pub(crate) fn describe(&self, table: &mut toml::Table) {
+        let l2 = L2.values.write(&self.l2.to_setting());
+        table.insert(L2.key.into(), l2);
+        table.insert(LOSS.key.into(), LOSS.values.write(&self.loss));
+    }
+
+    /// Returns what a plan knows of a model that the caller brought along.
+    pub(crate) fn own(model: &dyn Model, layers: usize) -> Self {
+        Self {
+            shape: Shape::Own { layers },
+            l2: model.l2(),
+            init: "own".into(),
+            loss: Some(model.loss()),
+            extras: Extras::NONE,
+        }
+    }
+
     /// Reads `[model]`.
     pub fn read(s: &mut Section<'_>) -> Self {
         s.renamed("kind", "logistic", "linear");
-        let ShapeReader { l2, init, shape } = s.pick("kind", Shape::KINDS).read;
-        let losses = [
-            ("auto", None),
-            ("softmax", Some(Loss::Softmax)),
-            ("logistic", Some(Loss::Logistic)),
-            ("squared-hinge", Some(Loss::SquaredHinge)),
-            ("squared-error", Some(Loss::SquaredError)),
-        ];
+        let ShapeReader { l2, init, shape } = s.pick("kind", Shape::KINDS).value;
         let shape = shape(s);
         let extras = match shape {
             Shape::Linear => Extras::NONE,
@@ -109,9 +168,9 @@ impl Architecture {
         }
         Self {
             shape,
-            l2: s.float("l2", l2, 0.0..=1e6, "0 to 1e6") as f32,
+            l2: s.get_or(&L2, l2) as f32,
             init,
-            loss: s.choice("loss", "auto", &losses),
+            loss: s.get(&LOSS),
             extras,
         }
     }
@@ -165,6 +224,11 @@ impl Architecture {
                     self.extras,
                 )?)
             }
+            Shape::Own { .. } => {
+                let problem = "model.kind: found \"own\", which is known to the caller alone; build \
+                               the run by Run::builder";
+                return Err(Error::Request(problem.into()));
+            }
         };
         match model.layout().len() {
             ..=MOST_PARAMETERS => Ok(model),
@@ -185,35 +249,32 @@ impl Architecture {
     }
 }
 
-/// A list of widths that `fits`; `allowed` says so in words.
-pub(super) fn read_widths(
-    s: &mut Section<'_>,
-    key: &str,
-    default: &[usize],
-    allowed: &str,
-    fits: impl Fn(&[usize]) -> bool,
-) -> Vec<usize> {
-    let widths = match s.take(key) {
-        None => default.to_vec(),
-        Some(found) => {
-            let width = |v: &toml::Value| v.as_integer().and_then(|w| usize::try_from(w).ok());
-            let widths: Option<Vec<usize>> = found
-                .as_array()
-                .and_then(|widths| widths.iter().map(width).collect());
-            widths.filter(|w| fits(w)).unwrap_or_else(|| {
-                let found = shown(&found);
-                s.problem(key, format!("found {found}, allowed is {allowed}"));
-                default.to_vec()
-            })
-        }
-    };
-    let resolved: Vec<i64> = widths.iter().map(|w| *w as i64).collect();
-    s.resolve(key, resolved);
-    widths
+/// Lists of whole numbers that fit: the widths of layers.
+pub(super) const fn widths(
+    default: &'static str,
+    allowed: &'static str,
+    parse: fn(&toml::Value) -> Option<Vec<usize>>,
+) -> Custom<Vec<usize>> {
+    Custom {
+        name: "list of whole numbers",
+        default,
+        allowed,
+        parse,
+        write: |widths| {
+            let widths: Vec<i64> = widths.iter().map(|w| *w as i64).collect();
+            widths.into()
+        },
+    }
+}
+
+/// Reads a list of whole numbers.
+pub(super) fn whole_numbers(found: &toml::Value) -> Option<Vec<usize>> {
+    let whole = |v: &toml::Value| v.as_integer().and_then(|w| usize::try_from(w).ok());
+    found.as_array()?.iter().map(whole).collect()
 }
 
 fn read_init(s: &mut Section<'_>, default: &str) -> String {
-    let init = s.text("init", default);
+    let init = s.get_or(&INIT, default.into());
     match init.as_str() {
         "zeros" | "uniform" => init,
         path if path.ends_with(".safetensors") => {

@@ -1,6 +1,9 @@
 //! The convolutional network: conv – ReLU – pool, twice, then a hidden dense layer.
 
-use super::architecture::{ModelKind, Shape, ShapeReader, read_widths};
+use std::sync::Arc;
+
+use super::architecture::{ModelKind, Shape, ShapeReader, whole_numbers, widths};
+use super::extras::{DROPOUT, HEAD_BIAS, NORM};
 use super::kernels::conv::{Conv, images};
 use super::kernels::norm::{Normalize, drop_out, kept};
 use super::kernels::point::{Place, Point};
@@ -11,27 +14,48 @@ use super::{Costs, Evaluation, Extras, Layout, Loss, Model, Network, Step, Works
 use crate::data::Batch;
 use crate::error::{Error, Result};
 use crate::params::mix;
-use crate::settings::{Kind, Section};
+use crate::settings::{Custom, Kind, Setting, Whole, at_least};
+
+const CHANNELS: Setting<Custom<Vec<usize>>> = Setting::custom(
+    "channels",
+    widths(
+        "[20, 50]",
+        "two widths from 1 to 1024, such as [20, 50]",
+        |found| {
+            let fits = |w: &Vec<usize>| w.len() == 2 && w.iter().all(|w| (1..=1024).contains(w));
+            whole_numbers(found).filter(fits)
+        },
+    ),
+)
+.help("of the two convolutions");
+
+const KERNEL: Setting<Whole> =
+    Setting::whole("kernel", 5, at_least(1).to(31)).help("height and width of the filters");
+
+const DENSE: Setting<Whole> =
+    Setting::whole("dense", 512, at_least(1).to(65_536)).help("units of the hidden dense layer");
 
 pub(super) const KIND: ModelKind = Kind {
     name: "cnn",
     about: "two convolutions with ReLU and 2×2 max-pooling, then dense; images only",
-    keys: &[
-        ("channels = [20, 50]", "of the two convolutions: 1 to 1024"),
-        ("kernel = 5", "height and width of the filters: 1 to 31"),
-        ("dense = 512", "units of the hidden dense layer: 1 to 65536"),
-        Extras::KEYS[0],
-        Extras::KEYS[1],
-        Extras::KEYS[2],
-    ],
+    settings: &[&CHANNELS, &KERNEL, &DENSE, &NORM, &DROPOUT, &HEAD_BIAS],
     examples: &[
         "{ kind = 'cnn', channels = [2, 3], kernel = 3, dense = 4 }",
         "{ kind = 'cnn', channels = [2, 3], kernel = 3, dense = 4, norm = 'layer', dropout = 0.5 }",
     ],
-    read: ShapeReader {
+    value: ShapeReader {
         l2: 0.0,
         init: "uniform",
-        shape: read,
+        shape: |s| {
+            let channels = s.get(&CHANNELS);
+            Shape::Cnn {
+                widths: Widths {
+                    channels: [channels[0], channels[1]],
+                    kernel: s.get(&KERNEL) as usize,
+                    dense: s.get(&DENSE) as usize,
+                },
+            }
+        },
     },
 };
 
@@ -61,19 +85,6 @@ pub struct Cnn {
     loss: Loss,
     l2: f32,
     extras: Extras,
-}
-
-fn read(s: &mut Section<'_>) -> Shape {
-    let allowed = "two widths from 1 to 1024, such as [20, 50]";
-    let fits = |w: &[usize]| w.len() == 2 && w.iter().all(|w| (1..=1024).contains(w));
-    let channels = read_widths(s, "channels", &[20, 50], allowed, fits);
-    Shape::Cnn {
-        widths: Widths {
-            channels: [channels[0], channels[1]],
-            kernel: s.integer("kernel", 5, 1..=31, "1 to 31") as usize,
-            dense: s.integer("dense", 512, 1..=65_536, "1 to 65536") as usize,
-        },
-    }
 }
 
 impl Cnn {
@@ -183,6 +194,12 @@ impl Model for Cnn {
 
     fn l2(&self) -> f32 {
         self.l2
+    }
+
+    fn scored_in(&self, rows: usize) -> Option<Arc<dyn Model>> {
+        let mut model = self.clone();
+        model.extras.scored_in = Some(rows);
+        Some(Arc::new(model))
     }
 }
 

@@ -2,7 +2,7 @@
 //! how it is scored. None of it is the paper's text; the authors' released code has all of it.
 
 use super::kernels::norm::Over;
-use crate::settings::Section;
+use crate::settings::{Flag, Number, Section, Setting, Words, at_least};
 
 /// Which images are flipped and cropped at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,55 @@ pub struct Extras {
     pub augment: Augment,
 }
 
+pub(crate) const AUGMENT: Setting<Words<Augment>> = Setting::words(
+    "augment",
+    "none",
+    &[
+        ("none", Augment::None, ""),
+        ("train", Augment::Train, "those trained on"),
+        ("all", Augment::All, "also those scored on; authors' code"),
+    ],
+)
+.help("images that are flipped and cropped at random")
+.source("FedTorch: all")
+.seldom();
+
+impl Augment {
+    /// Reads `augment`, where it was written.
+    pub(crate) fn read(s: &mut Section<'_>) -> Self {
+        s.knows(&["augment"]);
+        if s.has("augment") {
+            s.get(&AUGMENT)
+        } else {
+            Self::None
+        }
+    }
+}
+
+pub(super) const NORM: Setting<Words<Option<Over>>> = Setting::words(
+    "norm",
+    "none",
+    &[
+        ("none", None, ""),
+        ("layer", Some(Over::Row), "over each row"),
+        (
+            "batch",
+            Some(Over::Batch),
+            "batch statistics, always; authors' code",
+        ),
+    ],
+)
+.help("normalization of hidden dense layers, before their ReLU")
+.source("FedTorch: batch");
+
+pub(super) const DROPOUT: Setting<Number> = Setting::number("dropout", 0.0, at_least(0.0).to(0.99))
+    .help("the share of hidden dense outputs that training drops (authors' code: 0.25)")
+    .source("FedTorch: 0.25");
+
+pub(super) const HEAD_BIAS: Setting<Flag> = Setting::flag("head_bias", true)
+    .help("false: the last layer's bias stays 0 (authors' code)")
+    .source("FedTorch: false");
+
 impl Extras {
     /// The paper's text: none.
     pub const NONE: Self = Self {
@@ -59,33 +108,12 @@ impl Extras {
         augment: Augment::None,
     };
 
-    /// Their keys in `[model]`, of models with hidden layers.
-    pub(super) const KEYS: [(&'static str, &'static str); 3] = [
-        (
-            "norm = \"none\"",
-            "of hidden dense layers: layer (each row) · batch (batch statistics, always; authors' code)",
-        ),
-        (
-            "dropout = 0.0",
-            "the share of hidden dense outputs that training drops: 0 to below 1 (authors' code: 0.25)",
-        ),
-        (
-            "head_bias = true",
-            "false: the last layer's bias stays 0 (authors' code)",
-        ),
-    ];
-
-    /// Reads those keys.
+    /// Reads their keys in `[model]`, of models with hidden layers.
     pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let norms = [
-            ("none", None),
-            ("layer", Some(Over::Row)),
-            ("batch", Some(Over::Batch)),
-        ];
         Self {
-            norm: s.choice("norm", "none", &norms),
-            dropout: s.float("dropout", 0.0, 0.0..=0.99, "0 to 0.99") as f32,
-            head_bias: s.boolean("head_bias", true),
+            norm: s.get(&NORM),
+            dropout: s.get(&DROPOUT) as f32,
+            head_bias: s.get(&HEAD_BIAS),
             ..Self::NONE
         }
     }

@@ -1,6 +1,9 @@
 //! Dense networks with ReLU: `mlp`, and `logistic`, which is one without hidden layers.
 
-use super::architecture::{ModelKind, Shape, ShapeReader, read_widths};
+use std::sync::Arc;
+
+use super::architecture::{ModelKind, Shape, ShapeReader, whole_numbers, widths};
+use super::extras::{DROPOUT, HEAD_BIAS, NORM};
 use super::kernels::hidden::{Rectified, mark};
 use super::kernels::norm::{Normalize, Over, drop_out, kept};
 use super::kernels::point::{Place, Point};
@@ -14,42 +17,48 @@ use super::{
 use crate::data::Batch;
 use crate::params::{Params, norm_squared};
 use crate::rng::Stream;
-use crate::settings::{Kind, Section};
+use crate::settings::{Custom, Kind, Setting};
 
 pub(super) const LINEAR: ModelKind = Kind {
     name: "linear",
     about: "one linear layer; `logistic`, its old name, is taken too",
-    keys: &[],
+    settings: &[],
     examples: &["{ kind = 'linear' }"],
-    read: ShapeReader {
+    value: ShapeReader {
         l2: 1e-4,
         init: "zeros",
         shape: |_| Shape::Linear,
     },
 };
 
+const HIDDEN: Setting<Custom<Vec<usize>>> = Setting::custom(
+    "hidden",
+    widths(
+        "[200, 200]",
+        "a list of at most 64 widths from 1 to 1000000, such as [200, 200]",
+        |found| {
+            let fits =
+                |w: &Vec<usize>| w.len() <= 64 && w.iter().all(|w| (1..=1_000_000).contains(w));
+            whole_numbers(found).filter(fits)
+        },
+    ),
+)
+.help("widths of the hidden layers (none: linear)");
+
 pub(super) const KIND: ModelKind = Kind {
     name: "mlp",
     about: "dense layers with ReLU between",
-    keys: &[
-        (
-            "hidden = [200, 200]",
-            "widths of the hidden layers; none: linear",
-        ),
-        Extras::KEYS[0],
-        Extras::KEYS[1],
-        Extras::KEYS[2],
-    ],
+    settings: &[&HIDDEN, &NORM, &DROPOUT, &HEAD_BIAS],
     examples: &[
         "{ kind = 'mlp', hidden = [4], l2 = 0.1 }",
         "{ kind = 'mlp', hidden = [] }",
         "{ kind = 'mlp', hidden = [5, 4], norm = 'batch', dropout = 0.25, head_bias = false }",
         "{ kind = 'mlp', hidden = [5], norm = 'layer' }",
     ],
-    read: ShapeReader {
+    value: ShapeReader {
         l2: 0.0,
         init: "uniform",
-        shape: |s| Shape::Mlp(read_hidden(s)),
+        shape: |s| Shape::Mlp(s.get(&HIDDEN)),
     },
 };
 
@@ -65,12 +74,6 @@ pub struct Mlp {
     layout: Layout,
     loss: Loss,
     l2: f32,
-}
-
-fn read_hidden(s: &mut Section<'_>) -> Vec<usize> {
-    let allowed = "a list of at most 64 widths from 1 to 1000000, such as [200, 200]";
-    let fits = |w: &[usize]| w.len() <= 64 && w.iter().all(|w| (1..=1_000_000).contains(w));
-    read_widths(s, "hidden", &[200, 200], allowed, fits)
 }
 
 impl Mlp {
@@ -160,6 +163,12 @@ impl Model for Mlp {
 
     fn l2(&self) -> f32 {
         self.l2
+    }
+
+    fn scored_in(&self, rows: usize) -> Option<Arc<dyn Model>> {
+        let mut model = self.clone();
+        model.extras.scored_in = Some(rows);
+        Some(Arc::new(model))
     }
 }
 

@@ -4,6 +4,8 @@
 //! network with a loss. What algorithms use, gradients and steps of descent, follows from both
 //! and is the same for every model: see the methods of `dyn Model`.
 
+use std::sync::Arc;
+
 use crate::data::Batch;
 
 mod architecture;
@@ -20,6 +22,7 @@ mod network;
 pub mod weighted;
 
 pub use architecture::{Architecture, ModelKind, Shape, ShapeReader};
+pub(crate) use extras::AUGMENT;
 pub use extras::{Augment, Evaluation, Extras};
 pub use fit::require_fit;
 pub use kernels::lines::CacheLines;
@@ -50,5 +53,11 @@ pub trait Model: Send + Sync {
     fn differentiate(&self, batch: &Batch<'_>, ws: &mut Workspace) -> f64 {
         let Workspace { outputs, delta, .. } = ws;
         self.loss().differentiate(outputs, &batch.targets, delta)
+    }
+
+    /// Returns the same model scored in batches of so many shuffled rows; `None` for one that
+    /// decides by itself how it is scored.
+    fn scored_in(&self, _rows: usize) -> Option<Arc<dyn Model>> {
+        None
     }
 }

@@ -2,9 +2,9 @@
 
 use super::LEAST_NOISE;
 use crate::rng::{Purpose, Stream, stream, system_stream};
-use crate::settings::Section;
-
-const NOISE: &str = "0, or 0.01 to 1e6";
+use crate::settings::{
+    Custom, Declaration, Number, Section, Setting, Words, above_zero, as_number, at_least,
+};
 
 /// What is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,6 @@ pub enum NoiseSeed {
 }
 
 impl NoiseSeed {
-    const WORDS: [(&'static str, Self); 2] = [("seed", Self::Seed), ("system", Self::System)];
-
     /// As a spec has it.
     pub fn word(self) -> &'static str {
         match self {
@@ -57,15 +55,6 @@ impl NoiseSeed {
 }
 
 /// `federation.privacy`
-///
-/// | key | default | allowed |
-/// |---|---|---|
-/// | `level` | must be given | `"client"` · `"example"` |
-/// | `epsilon` | – | above 0: the noise follows from it |
-/// | `noise` | – | σ = 0, or from 0.01 on; beside `epsilon`: the run ends before ε is exceeded |
-/// | `delta` | 1e-5 | above 0, below 1 |
-/// | `clip` | 1 | above 0 |
-/// | `noise_seed` | `"seed"` | `"seed"`: a simulation · `"system"`: from the operating system |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrivacySettings {
     /// What is protected.
@@ -82,41 +71,89 @@ pub struct PrivacySettings {
     pub noise_seed: NoiseSeed,
 }
 
+const LEVEL: Setting<Words<Level>> = Setting::words(
+    "level",
+    "client",
+    &[
+        ("client", Level::Client, "that a client took part"),
+        ("example", Level::Example, "that an example is a client's"),
+    ],
+)
+.help("what is protected; it must be given")
+.required("nothing is said; allowed is client · example");
+
+const EPSILON: Setting<Number> = Setting::optional_number("epsilon", at_least(1e-6).to(1e6))
+    .symbol("ε")
+    .help("must not be exceeded: the noise follows from it, or, beside noise, the run's end")
+    .example("8.0");
+
+const NOISE: Setting<Custom<f64>> = Setting::custom(
+    "noise",
+    Custom {
+        name: "number",
+        default: "",
+        allowed: "0, or 0.01 to 1e6",
+        parse: |found| as_number(found).filter(|x| *x == 0.0 || (LEAST_NOISE..=1e6).contains(x)),
+        write: |noise| (*noise).into(),
+    },
+)
+.symbol("σ")
+.help("the noise's standard deviation in units of the clip; without it, it follows from epsilon");
+
+const DELTA: Setting<Number> = Setting::number("delta", 1e-5, at_least(1e-15).to(0.5))
+    .symbol("δ")
+    .help("the chance that ε does not hold");
+
+const CLIP: Setting<Number> = Setting::number("clip", 1.0, above_zero(f64::MIN_POSITIVE))
+    .symbol("C")
+    .help("the largest norm of an update, or of an example's gradient");
+
+const NOISE_SEED: Setting<Words<NoiseSeed>> = Setting::words(
+    "noise_seed",
+    "seed",
+    &[
+        ("seed", NoiseSeed::Seed, "from the run's seed: a simulation"),
+        ("system", NoiseSeed::System, "from the operating system"),
+    ],
+)
+.help("where the noise comes from")
+.usually("`\"seed\"`, over sites `\"system\"`");
+
 impl PrivacySettings {
-    /// Reads `privacy = { … }` within `[federation]`; `None` where there is none. `noise_seed` is
+    /// What may stand in `[federation.privacy]`.
+    pub const SETTINGS: &[&'static dyn Declaration] =
+        &[&LEVEL, &EPSILON, &NOISE, &DELTA, &CLIP, &NOISE_SEED];
+
+    /// Binds `privacy = { … }` within `[federation]`; `None` where there is none. `usual` is
     /// where the noise comes from if nothing is said.
-    pub fn read(s: &mut Section<'_>, noise_seed: NoiseSeed) -> Option<Self> {
-        if !s.has("privacy") {
-            let _ = s.take("privacy"); // a key that is known
-            return None;
+    pub fn settings(privacy: &mut Option<Self>, s: &mut Section<'_>, usual: NoiseSeed) {
+        s.knows(&["privacy"]);
+        if s.has("privacy") {
+            *privacy = Some(Self {
+                level: Level::Client,
+                epsilon: None,
+                noise: None,
+                delta: 0.0,
+                clip: 0.0,
+                noise_seed: usual,
+            });
         }
-        Some(s.section("privacy", |s| {
-            if !s.has("level") {
-                s.problem("level", "nothing is said; allowed is client · example");
-            }
-            let levels = [("client", Level::Client), ("example", Level::Example)];
-            let level = s.choice("level", "client", &levels);
-            let positive = f64::MIN_POSITIVE..;
-            let epsilon = s.optional_float("epsilon", 1e-6..=1e6, "1e-6 to 1e6");
-            let noise = s.optional_float("noise", 0.0..=1e6, NOISE);
-            if noise.is_some_and(|noise| noise > 0.0 && noise < LEAST_NOISE) {
-                s.problem(
-                    "noise",
-                    format!("found {}, allowed is {NOISE}", noise.unwrap_or(0.0)),
-                );
-            }
-            if epsilon.is_none() && noise.is_none() {
-                let missing = "neither is said: epsilon = ε, or noise = σ, or both";
-                s.problem("epsilon", missing);
-            }
-            Self {
-                level,
-                epsilon,
-                noise,
-                delta: s.float("delta", 1e-5, 1e-15..=0.5, "1e-15 to 0.5"),
-                clip: s.float("clip", 1.0, positive, "above 0"),
-                noise_seed: s.choice("noise_seed", noise_seed.word(), &NoiseSeed::WORDS),
-            }
-        }))
+        if let Some(privacy) = privacy {
+            s.section("privacy", |s| privacy.bind(s, usual));
+        }
+    }
+
+    fn bind(&mut self, s: &mut Section<'_>, usual: NoiseSeed) {
+        let said = s.has("epsilon") || s.has("noise");
+        s.field(&LEVEL, &mut self.level);
+        s.optional_field(&EPSILON, &mut self.epsilon);
+        s.optional_field(&NOISE, &mut self.noise);
+        if !said && self.epsilon.is_none() && self.noise.is_none() {
+            let missing = "neither is said: epsilon = ε, or noise = σ, or both";
+            s.problem("epsilon", missing);
+        }
+        s.field(&DELTA, &mut self.delta);
+        s.field(&CLIP, &mut self.clip);
+        s.field_or(&NOISE_SEED, usual, &mut self.noise_seed);
     }
 }

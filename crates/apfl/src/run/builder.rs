@@ -3,217 +3,209 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use toml::{Table, Value};
-
 use super::{Program, Run, Start, start_of};
 use crate::aggregation::{Aggregation, ServerOptimizer};
-use crate::algorithm::extensions::choosing;
-use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor, Apfl, Properties};
-use crate::choice::Choosing;
+use crate::algorithm::{Algorithm, AlgorithmSpec, Apfl};
+use crate::attack::Attack;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::params::Params;
+use crate::privacy::PrivacySettings;
 use crate::rng::{Purpose, stream};
-use crate::schedule::Schedule;
-use crate::spec::{Plan, PlannedSchedule, Resources, Spec, objections};
+use crate::site::LocalWork;
+use crate::spec::{Plan, PlannedSchedule, Resources};
 use crate::store::run_dir::RunDir;
-use crate::training::{DeliverTo, Weights};
+use crate::training::{DeliverTo, Training, Weights};
 
 /// A run in the making. What is not said has the default of a spec; [`RunBuilder::build`]
-/// checks all of it, and the data, before anything is done.
+/// checks all of it as a spec is checked, and the data, before anything is done.
 pub struct RunBuilder {
     dataset: Arc<dyn Dataset>,
     model: Arc<dyn Model>,
-    algorithm: AnyAlgorithm,
+    plan: Plan,
+    /// Where it is not the algorithm's usual one.
+    schedule: Option<PlannedSchedule>,
+    start: Start,
     initial: Option<Params>,
-    schedule: Option<Schedule>,
-    aggregation: Aggregation,
-    server: ServerOptimizer,
     directory: Option<PathBuf>,
     resume: bool,
     force: bool,
     program: Program,
-    spec: Spec,
-}
-
-/// An algorithm whose type is known no more.
-struct AnyAlgorithm {
-    words: String,
-    properties: Properties,
-    choosing: Option<Choosing>,
-    start: Start,
-}
-
-impl AnyAlgorithm {
-    fn new<A: Algorithm>(algorithm: A) -> Self {
-        Self {
-            words: format!("{algorithm:?}"),
-            properties: algorithm.properties(),
-            choosing: choosing(&algorithm).cloned(),
-            start: start_of(algorithm),
-        }
-    }
 }
 
 impl Run {
     /// A run of that model on that data: by default adaptive APFL from α⁰ = 0.01.
     pub fn builder(dataset: Arc<dyn Dataset>, model: Arc<dyn Model>) -> RunBuilder {
         RunBuilder {
+            plan: Plan::of_own(&*dataset, &*model),
             dataset,
             model,
-            algorithm: AnyAlgorithm::new(Apfl::adaptive(0.01)),
-            initial: None,
             schedule: None,
-            aggregation: Aggregation::Mean,
-            server: ServerOptimizer::Mean,
+            start: start_of(Apfl::adaptive(0.01)),
+            initial: None,
             directory: None,
             resume: false,
             force: false,
             program: Program::default(),
-            spec: Spec::default(),
         }
     }
 }
 
 impl RunBuilder {
-    /// The algorithm: one of the library's, or one's own.
+    /// Sets the algorithm: one of the library's, or one's own.
     pub fn algorithm<A: Algorithm>(mut self, algorithm: A) -> Self {
-        self.algorithm = AnyAlgorithm::new(algorithm);
+        self.plan.algorithm = AlgorithmSpec::of(&algorithm);
+        self.start = start_of(algorithm);
         self
     }
 
-    /// The algorithm of a spec.
-    pub fn algorithm_of(self, spec: AlgorithmSpec) -> Self {
-        struct Into(RunBuilder);
-        impl AlgorithmVisitor for Into {
-            type Out = RunBuilder;
-            fn visit<A: Algorithm>(self, algorithm: A) -> RunBuilder {
-                self.0.algorithm(algorithm)
-            }
-        }
-        spec.accept(Into(self))
-    }
-
-    fn set(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.spec.put(key, value.into());
+    /// Sets the algorithm of a spec.
+    pub fn algorithm_of(mut self, spec: AlgorithmSpec) -> Self {
+        self.plan.algorithm = spec.clone();
+        self.start = Arc::new(move |setup| Training::new(setup, &spec));
         self
     }
 
-    fn unset(mut self, key: &str) -> Self {
-        self.spec.take(key);
+    /// Sets what everything random in training follows from: w⁰, cohorts, batches. Default: 1.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.plan.seed = seed;
         self
     }
 
-    /// Everything random in training: w⁰, cohorts, batches. Default: 1.
-    pub fn seed(self, seed: u64) -> Self {
-        self.set("seed", whole(seed))
-    }
-
-    /// Rounds to train. Default: 100.
-    pub fn rounds(self, rounds: u64) -> Self {
-        self.set("training.rounds", whole(rounds))
-    }
-
-    /// τ: local steps of every client in a round. Default: 10.
-    pub fn local_steps(self, steps: u64) -> Self {
-        self.unset("training.local_epochs")
-            .set("training.local_steps", whole(steps))
-    }
-
-    /// Passes over a client's examples in a round, instead of a number of steps.
-    pub fn local_epochs(self, epochs: u64) -> Self {
-        self.unset("training.local_steps")
-            .set("training.local_epochs", whole(epochs))
-    }
-
-    /// Examples a step. Default: 50.
-    pub fn batch(self, examples: usize) -> Self {
-        self.set("training.batch", whole(examples as u64))
-    }
-
-    /// Every step sees all of the client's training examples.
-    pub fn full_batch(self) -> Self {
-        self.set("training.batch", "full")
-    }
-
-    /// η. Default: 0.1.
-    pub fn learning_rate(self, rate: f64) -> Self {
-        self.set("training.learning_rate", rate)
-    }
-
-    /// How the learning rate changes. Default: 1% less a round.
-    pub fn schedule(mut self, schedule: Schedule) -> Self {
-        self.schedule = Some(schedule);
+    /// Sets the rounds to train. Default: 100.
+    pub fn rounds(mut self, rounds: u64) -> Self {
+        self.plan.rounds = rounds;
         self
     }
 
-    /// K/n: the share of the clients drawn each round. Default: 1.
-    pub fn participation(self, share: f64) -> Self {
-        self.set("federation.participation", share)
-    }
-
-    /// How updates are weighted. Default: all alike.
-    pub fn weights(self, weights: Weights) -> Self {
-        let word = match weights {
-            Weights::Uniform => "uniform",
-            Weights::Examples => "examples",
-        };
-        self.set("federation.weights", word)
-    }
-
-    /// How updates become one model. Default: the mean.
-    pub fn aggregation(mut self, rule: Aggregation) -> Self {
-        self.aggregation = rule;
+    /// Sets τ, the local steps of every client in a round. Default: 10.
+    pub fn local_steps(mut self, steps: u64) -> Self {
+        self.plan.pace.work = LocalWork::Steps(steps);
         self
     }
 
-    /// How the server moves its model to the cohort's. Default: there at once.
-    pub fn server(mut self, optimizer: ServerOptimizer) -> Self {
-        self.server = optimizer;
+    /// Sets the passes over a client's examples in a round, in place of a number of steps.
+    pub fn local_epochs(mut self, epochs: u64) -> Self {
+        self.plan.pace.work = LocalWork::Epochs(epochs);
         self
     }
 
-    /// β of the clients' momentum, which starts anew in every round. Default: 0.
-    pub fn momentum(self, beta: f64) -> Self {
-        self.set("training.momentum", beta)
+    /// Sets the examples of a step. Default: 50.
+    pub fn batch(mut self, examples: usize) -> Self {
+        self.plan.pace.batch = Some(examples);
+        self
+    }
+
+    /// Makes every step see all of the client's training examples.
+    pub fn full_batch(mut self) -> Self {
+        self.plan.pace.batch = None;
+        self
+    }
+
+    /// Sets η. Default: 0.1.
+    pub fn learning_rate(mut self, rate: f64) -> Self {
+        self.plan.pace.learning_rate = rate;
+        self
+    }
+
+    /// Sets how the learning rate changes: a [`Schedule`](crate::Schedule), or a theorem that
+    /// makes one of the data. Default: the algorithm's usual one, mostly 1% less a round.
+    pub fn schedule(mut self, schedule: impl Into<PlannedSchedule>) -> Self {
+        self.schedule = Some(schedule.into());
+        self
+    }
+
+    /// Sets β of the clients' momentum, which starts anew in every round. Default: 0.
+    pub fn momentum(mut self, beta: f64) -> Self {
+        self.plan.pace.momentum = beta;
+        self
     }
 
     /// Leaves a client whose loss is not finite out of the round, instead of ending the run.
-    pub fn skip_nonfinite(self, skip: bool) -> Self {
-        let word = if skip { "skip" } else { "stop" };
-        self.set("training.on_nonfinite", word)
+    pub fn skip_nonfinite(mut self, skip: bool) -> Self {
+        self.plan.skip_nonfinite = skip;
+        self
     }
 
-    /// Rounds between evaluations. Default: 1.
-    pub fn evaluate_every(self, rounds: u64) -> Self {
-        self.set("evaluation.every", whole(rounds))
+    /// Makes rare classes count for more in training. Default: no.
+    pub fn balance_classes(mut self, balance: bool) -> Self {
+        self.plan.class_weights = balance;
+        self
     }
 
-    /// Who gets a last local round, scores and a model at the end. Default: all.
-    pub fn deliver_to(self, who: DeliverTo) -> Self {
-        let word = match who {
-            DeliverTo::All => "all",
-            DeliverTo::Drawn => "drawn",
-            DeliverTo::None => "none",
-        };
-        self.set("delivery.clients", word)
+    /// Sets K/n, the share of the clients drawn each round. Default: 1.
+    pub fn participation(mut self, share: f64) -> Self {
+        self.plan.participation = share;
+        self
     }
 
-    /// Whether to keep the clients' models. Default: yes.
-    pub fn keep_models(self, keep: bool) -> Self {
-        self.set("delivery.keep", keep)
+    /// Sets how updates are weighted. Default: all alike.
+    pub fn weights(mut self, weights: Weights) -> Self {
+        self.plan.weights = weights;
+        self
     }
 
-    /// w⁰. Default: the model's own ([`Network::initial`](crate::model::Network::initial)).
+    /// Sets how updates become one model. Default: the mean.
+    pub fn aggregation(mut self, rule: Aggregation) -> Self {
+        self.plan.aggregation = rule;
+        self
+    }
+
+    /// Sets how the server moves its model to the cohort's. Default: there at once.
+    pub fn server(mut self, optimizer: ServerOptimizer) -> Self {
+        self.plan.server = optimizer;
+        self
+    }
+
+    /// Makes some clients attack the shared model. Default: nobody does.
+    pub fn attack(mut self, attack: Attack) -> Self {
+        self.plan.attack = Some(attack);
+        self
+    }
+
+    /// Trains under differential privacy. Default: without.
+    pub fn privacy(mut self, settings: PrivacySettings) -> Self {
+        self.plan.privacy = Some(settings);
+        self
+    }
+
+    /// Sets the rounds between evaluations. Default: 1.
+    pub fn evaluate_every(mut self, rounds: u64) -> Self {
+        self.plan.evaluate_every = rounds;
+        self
+    }
+
+    /// Scores shuffled rows so many at a time, which matters to models whose rows depend on each
+    /// other alone. Default: as the model says ([`Network::evaluation`](crate::model::Network::evaluation)).
+    pub fn evaluate_in_batches_of(mut self, rows: usize) -> Self {
+        self.plan.architecture.extras.scored_in = Some(rows);
+        self
+    }
+
+    /// Sets who gets a last local round, scores and a model at the end. Default: all.
+    pub fn deliver_to(mut self, who: DeliverTo) -> Self {
+        self.plan.deliver_to = who;
+        self
+    }
+
+    /// Sets whether to keep the clients' models. Default: yes.
+    pub fn keep_models(mut self, keep: bool) -> Self {
+        self.plan.keep_models = keep;
+        self
+    }
+
+    /// Sets w⁰. Default: the model's own
+    /// ([`Network::initial`](crate::model::Network::initial)).
     pub fn initial(mut self, params: Params) -> Self {
         self.initial = Some(params);
         self
     }
 
-    /// Threads. Default: one per core. No number of them changes a bit of the result.
-    pub fn threads(self, threads: usize) -> Self {
-        self.set("engine.threads", whole(threads as u64))
+    /// Sets the threads. Default: one per core. No number of them changes a bit of the result.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.plan.engine.threads = threads;
+        self
     }
 
     /// Makes the run durable: everything it leaves is in that directory, which must be empty
@@ -235,53 +227,53 @@ impl RunBuilder {
         self
     }
 
-    /// What `environment.json` says the run was made by. Default: this library.
+    /// Sets what `environment.json` says the run was made by. Default: this library.
     pub fn program(mut self, program: Program) -> Self {
         self.program = program;
         self
     }
 
-    /// Rounds between checkpoints; 0: only at the end. Default: 10.
-    pub fn checkpoint_every(self, rounds: u64) -> Self {
-        self.set("checkpoint.every", whole(rounds))
+    /// Sets the rounds between checkpoints; 0: only at the end. Default: 10.
+    pub fn checkpoint_every(mut self, rounds: u64) -> Self {
+        self.plan.checkpoint_every = rounds;
+        self
     }
 
     /// Keeps client memories beyond so many megabytes in a file of the run directory, which
     /// must be given.
-    pub fn memories_on_disk(self, budget_mb: u64) -> Self {
-        self.set("engine.memory", "disk")
-            .set("engine.budget_mb", whole(budget_mb))
+    pub fn memories_on_disk(mut self, budget_mb: u64) -> Self {
+        self.plan.engine.keep_on_disk(budget_mb);
+        self
     }
 
-    /// Checks settings, model and data. An error names the key, the client or the row.
-    pub fn build(self) -> Result<Run> {
-        let mut plan = self.spec.plan()?;
-        plan.aggregation = self.aggregation;
-        plan.server = self.server;
-        if let Some(schedule) = self.schedule {
-            plan.pace.schedule = PlannedSchedule::Known(schedule);
+    /// Returns the plan: every setting checked as those of a spec are, the data not yet looked
+    /// at.
+    ///
+    /// # Errors
+    /// All that is wrong with the settings, by the keys that a spec has for them.
+    pub fn plan(&self) -> Result<Plan> {
+        let mut plan = self.plan.clone();
+        let usual = || PlannedSchedule::usual(&plan.algorithm);
+        plan.pace.schedule = self.schedule.clone().unwrap_or_else(usual);
+        let mut problems = plan.resolve();
+        if plan.engine.memory_budget.is_some() && self.directory.is_none() {
+            let problem = "found \"disk\", but there is no run directory for them; give one";
+            problems.note("engine.memory", problem);
         }
-        self.require_sense(&plan)?;
-        let mut rng = stream(plan.seed, Purpose::Init, 0, 0);
-        let w0 = self
-            .initial
-            .unwrap_or_else(|| self.model.network().initial(&mut rng));
-        let mut spec = plan.resolved.clone();
-        describe(&mut spec, "data", [("clients", self.dataset.clients())]);
-        describe(&mut spec, "model", [("parameters", w0.len())]);
-        describe(
-            &mut spec,
-            "algorithm",
-            [("settings", self.algorithm.words.as_str())],
-        );
-        if let Some(schedule) = self.schedule {
-            nested(&mut spec, "training", "schedule", format!("{schedule:?}"));
+        if problems.0.is_empty() {
+            Ok(plan)
+        } else {
+            Err(Error::Spec(problems))
         }
-        let rule = format!("{:?}", self.aggregation);
-        nested(&mut spec, "federation", "aggregation", rule);
-        let optimizer = format!("{:?}", self.server);
-        nested(&mut spec, "federation", "server", optimizer);
+    }
 
+    /// Checks settings, model and data.
+    ///
+    /// # Errors
+    /// All that is wrong with the settings, by the keys that a spec has for them; or the first
+    /// client and row that cannot be trained on.
+    pub fn build(self) -> Result<Run> {
+        let plan = self.plan()?;
         match (&self.directory, self.resume) {
             (None, true) => {
                 let problem = "to resume a run, give the directory it is in";
@@ -290,114 +282,39 @@ impl RunBuilder {
             (Some(directory), false) => RunDir::require_empty(directory)?,
             _ => {}
         }
+        let model = match plan.architecture.extras.scored_in {
+            None => self.model,
+            Some(rows) => self.model.scored_in(rows).ok_or_else(|| {
+                Error::Request(format!(
+                    "evaluation.batch: found {rows}, but the model says itself how it is scored; \
+                     change its `Network::evaluation`"
+                ))
+            })?,
+        };
+        let mut rng = stream(plan.seed, Purpose::Init, 0, 0);
+        let w0 = self
+            .initial
+            .unwrap_or_else(|| model.network().initial(&mut rng));
         let on = Resources {
             directory: self.directory.as_deref(),
             ..Resources::default()
         };
-        let mut setup = plan.setup_with_model(self.dataset, self.model, w0, on)?;
-        setup.world.pass = self.algorithm.choosing.as_ref().and_then(Choosing::single);
+        let setup = plan.setup_with_model(self.dataset, model, w0, on)?;
         Ok(Run {
-            setup,
-            start: self.algorithm.start,
-            choosing: self.algorithm.choosing,
-            personal_form: self.algorithm.properties.personal,
-            spec,
-            checkpoint_every: plan.checkpoint_every,
             directory: self.directory,
             resumes: self.resume,
             program: self.program,
             force: self.force,
+            ..Run::started_by(self.start, &plan, setup)
         })
-    }
-}
-
-impl RunBuilder {
-    /// An error where settings do not go together: what a spec would be refused for.
-    fn require_sense(&self, plan: &Plan) -> Result<()> {
-        let AnyAlgorithm {
-            properties, words, ..
-        } = &self.algorithm;
-        let rule = self.aggregation != Aggregation::Mean;
-        let objections = objections(properties, "the algorithm", plan);
-        let examples = plan.weights == Weights::Examples;
-        let without_directory = plan.engine.memory_budget.is_some() && self.directory.is_none();
-        let problem = match &properties.problem {
-            Some(problem) => Some(format!("{words}: {problem}")),
-            None if rule && properties.beyond_rules.is_some() => properties
-                .beyond_rules
-                .map(|why| format!("aggregation: found {}, but {why}", self.aggregation)),
-            None if rule && (examples || properties.weighs_clients) => Some(format!(
-                "aggregation: found {}, which counts every client alike; use uniform weights and \
-                 an algorithm that does not weigh clients",
-                self.aggregation
-            )),
-            None if examples && properties.weighs_clients => {
-                Some("weights: by examples, but the algorithm weighs the clients by itself".into())
-            }
-            None if properties.needs_theory && self.schedule.and_then(|s| s.shift()).is_none() => {
-                Some(format!(
-                    "{words}: it needs a shift of its own, or a theorem's schedule that has one"
-                ))
-            }
-            None if !objections.is_empty() => {
-                let one = |(key, problem): &(&str, String)| format!("{key}: {problem}");
-                let all: Vec<String> = objections.iter().map(one).collect();
-                Some(all.join("; "))
-            }
-            None if self.server.problem().is_some() => self.server.problem(),
-            None if without_directory => {
-                Some("memories can be on disk only in a run directory: give one".into())
-            }
-            None => self.schedule.and_then(|schedule| schedule.problem()),
-        };
-        problem.map_or(Ok(()), |problem| Err(Error::Request(problem)))
-    }
-}
-
-/// A whole number as TOML has it; one that is too large is refused when the plan is made.
-fn whole(n: u64) -> Value {
-    i64::try_from(n).map_or(Value::Float(n as f64), Value::Integer)
-}
-
-/// Replaces a table of a spec by words about what was given from outside.
-fn describe<const N: usize, V: IntoValue>(spec: &mut Table, table: &str, facts: [(&str, V); N]) {
-    let mut words = Table::new();
-    words.insert("kind".into(), "own".into());
-    for (key, value) in facts {
-        words.insert(key.into(), value.into_value());
-    }
-    spec.insert(table.into(), words.into());
-}
-
-fn nested(spec: &mut Table, table: &str, key: &str, value: String) {
-    if let Some(Value::Table(table)) = spec.get_mut(table) {
-        table.insert(key.into(), value.into());
-    }
-}
-
-trait IntoValue {
-    fn into_value(self) -> Value;
-}
-
-impl IntoValue for usize {
-    fn into_value(self) -> Value {
-        whole(self as u64)
-    }
-}
-
-impl IntoValue for &str {
-    fn into_value(self) -> Value {
-        self.into()
     }
 }
 
 impl std::fmt::Debug for RunBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RunBuilder")
-            .field("clients", &self.dataset.clients())
-            .field("parameters", &self.model.layout().len())
-            .field("algorithm", &self.algorithm.words)
-            .field("spec", &self.spec)
+            .field("plan", &self.plan)
+            .field("schedule", &self.schedule)
             .field("directory", &self.directory)
             .finish_non_exhaustive()
     }

@@ -8,6 +8,7 @@ use crate::engine::threads;
 use crate::error::{Error, Result};
 use crate::model::kernels::lanes;
 use crate::params::bytes_of;
+use crate::spec::decisive;
 use crate::store::manifest::{FORMAT, Identity};
 use crate::store::run_dir::Environment;
 use crate::training::Setup;
@@ -52,12 +53,8 @@ pub(super) fn identity(
     setup: &Setup,
     environment: &Environment,
 ) -> Result<Identity> {
-    let mut spec = spec.clone();
-    // How a run is carried out never changes its result.
-    spec.remove("engine");
-    spec.remove("checkpoint");
     Ok(Identity {
-        spec,
+        spec: decisive(spec),
         data: data::digest(&*setup.world.dataset)?,
         start: sha256_of(&bytes_of(&setup.world.w0)),
         program: format!("{} ({})", environment.version, environment.commit),

@@ -124,11 +124,17 @@ impl Run {
     /// models of one's own.
     pub fn new(plan: &Plan, setup: Setup) -> Self {
         let algorithm = plan.algorithm.clone();
+        let start = Arc::new(move |setup| Training::new(setup, &algorithm));
+        Self::started_by(start, plan, setup)
+    }
+
+    /// The same with another way to begin training.
+    fn started_by(start: Start, plan: &Plan, setup: Setup) -> Self {
         Self {
             setup,
-            personal_form: algorithm.properties().personal,
-            choosing: algorithm.choosing().cloned(),
-            start: Arc::new(move |setup| Training::new(setup, &algorithm)),
+            start,
+            choosing: plan.algorithm.choosing().cloned(),
+            personal_form: plan.algorithm.properties().personal,
             spec: plan.resolved.clone(),
             checkpoint_every: plan.checkpoint_every,
             directory: None,

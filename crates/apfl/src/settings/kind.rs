@@ -1,6 +1,6 @@
 //! Registries: the kinds of a thing that a spec chooses by name, one line of a table each.
 
-use super::Section;
+use super::Declaration;
 
 /// One kind of algorithm, model, data, partition, rule or attack.
 #[derive(Clone, Copy, Debug)]
@@ -9,44 +9,25 @@ pub struct Kind<T> {
     pub name: &'static str,
     /// What it is, in one line.
     pub about: &'static str,
-    /// Its settings: a line of TOML at its default, and what it means. A line that starts
-    /// with `# ` has no default, or is better left out by those who do not need it.
-    pub keys: &'static [(&'static str, &'static str)],
+    /// Its settings, beside those that all kinds of its table have.
+    pub settings: &'static [&'static dyn Declaration],
     /// Whole tables as a spec writes them: what tests run over, so that a new kind is
     /// tested before anyone writes a test.
     pub examples: &'static [&'static str],
-    /// What reads its settings.
-    pub read: T,
+    /// What it stands for: a blank value whose settings are then read, or what reads them.
+    pub value: T,
 }
 
 impl<T> Kind<T> {
-    /// The kind without its reader: what people and tests look at.
+    /// Returns the kind without its value: what people and tests look at.
     pub fn shown(&self) -> Kind<()> {
         Kind {
             name: self.name,
             about: self.about,
-            keys: self.keys,
+            settings: self.settings,
             examples: self.examples,
-            read: (),
+            value: (),
         }
-    }
-}
-
-impl Section<'_> {
-    /// One of the kinds of a table, by its name; by default the first.
-    pub fn pick<'k, T>(&mut self, key: &str, kinds: &'k [Kind<T>]) -> &'k Kind<T> {
-        self.pick_or(key, kinds[0].name, kinds)
-    }
-
-    /// The same with another default.
-    pub fn pick_or<'k, T>(
-        &mut self,
-        key: &str,
-        default: &str,
-        kinds: &'k [Kind<T>],
-    ) -> &'k Kind<T> {
-        let named: Vec<(&str, &Kind<T>)> = kinds.iter().map(|kind| (kind.name, kind)).collect();
-        self.choice(key, default, &named)
     }
 }
 
@@ -57,18 +38,20 @@ impl Section<'_> {
 /// registry! { Partition, PartitionKind: Stripe = stripe::KIND, Shards = shards::KIND, … }
 /// ```
 ///
-/// makes `Partition::KINDS` and `Partition::kind()`. A kind may have several variants.
+/// makes `Partition::KINDS` and `Partition::kind()`. A kind may have several variants. `; Own`
+/// at the end names a variant that no spec can choose: what a caller brings along.
 macro_rules! registry {
-    ($of:ident, $type:ty: $($($variant:ident)|+ = $kind:expr),+ $(,)?) => {
+    ($of:ident, $type:ty: $($($variant:ident)|+ = $kind:expr),+ $(,)? $(; $own:ident)?) => {
         impl $of {
-            /// Every kind there is, in the order in which they are shown; the first is the
-            /// default.
+            /// Every kind that a spec may name, in the order in which they are shown; the first
+            /// is the default.
             pub const KINDS: &'static [$type] = &[$($kind),+];
 
-            /// Its kind, as a spec writes it.
+            /// Returns its kind, as a spec writes it.
             pub fn kind(&self) -> &'static str {
                 match self {
                     $($($of::$variant { .. })|+ => $kind.name,)+
+                    $($of::$own { .. } => "own",)?
                 }
             }
         }

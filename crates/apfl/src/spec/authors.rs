@@ -3,7 +3,23 @@
 
 use toml::{Table, Value};
 
-use crate::settings::{Problems, shown};
+use crate::settings::{Problems, Setting, Values, Words, shown};
+
+pub(super) const PRESET: Setting<Words<bool>> = Setting::words(
+    "preset",
+    "none",
+    &[
+        ("none", false, ""),
+        (
+            "authors",
+            true,
+            "the released code's choices in the place of the text's",
+        ),
+    ],
+)
+.help("whose choices")
+.source("FedTorch")
+.seldom();
 
 /// The spec with its old words in their new places and, where it asks for them, the released
 /// code's choices in the place of its own: all but those that an override set (`set`). Also says
@@ -15,13 +31,14 @@ pub(super) fn expanded(
 ) -> (Table, Option<String>) {
     let mut table = written.clone();
     moved(&mut table);
-    match table.remove("preset") {
-        None => return (table, None),
-        Some(Value::String(word)) if word == "none" => return (table, None),
-        Some(Value::String(word)) if word == "authors" => (),
-        Some(found) => {
-            let problem = format!("found {}, allowed is one of none · authors", shown(&found));
-            problems.note("preset", problem);
+    let Some(found) = table.remove(PRESET.key) else {
+        return (table, None);
+    };
+    match PRESET.values.parse(&found) {
+        Some(true) => (),
+        Some(false) => return (table, None),
+        None => {
+            problems.note(PRESET.key, PRESET.refusal(&found));
             return (table, None);
         }
     }

@@ -6,17 +6,19 @@ use toml::{Table, Value};
 
 use crate::error::{Error, Result};
 
-/// The keys in which two resolved specs differ, with both values, but for those of `engine`
-/// and `checkpoint`: how a run is carried out never changes its result.
+/// Returns what of a resolved spec decides the result, and so binds a checkpoint to its run: all
+/// but `engine` and `checkpoint`, for how a run is carried out never changes its result.
+pub fn decisive(resolved: &Table) -> Table {
+    let mut table = resolved.clone();
+    table.remove("engine");
+    table.remove("checkpoint");
+    table
+}
+
+/// Returns the decisive keys in which two resolved specs differ, with both values.
 pub fn differences(there: &Table, given: &Table) -> Vec<String> {
-    let result = |table: &Table| {
-        let mut table = table.clone();
-        table.remove("engine");
-        table.remove("checkpoint");
-        table
-    };
     let mut differences = Vec::new();
-    compare("", &result(there), &result(given), &mut differences);
+    compare("", &decisive(there), &decisive(given), &mut differences);
     differences
 }
 

@@ -3,24 +3,28 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use toml::Table;
+use toml::{Table, Value};
 
-use super::{PlannedSites, checks, theory};
+use super::{
+    PlannedEngine, PlannedPace, PlannedSchedule, PlannedSites, Spec, checks, engine, evaluation,
+    federation, fits, theory, training,
+};
 use crate::aggregation::{Aggregation, ServerOptimizer};
-use crate::algorithm::AlgorithmSpec;
+use crate::algorithm::{AlgorithmSpec, LocalOnly, layers};
 use crate::attack::{Attack, Attackers};
 use crate::choice::Choosing;
-use crate::clients::{MemoryHome, World};
+use crate::clients::World;
 use crate::data::{Dataset, Source};
 use crate::engine::EngineKind;
 use crate::error::{Error, Result};
 use crate::model::weighted::{Weighted, balanced};
-use crate::model::{Architecture, Model};
+use crate::model::{Architecture, Augment, Model, Over};
 use crate::params::Params;
 use crate::privacy::PrivacySettings;
 use crate::rng::{Purpose, stream};
 use crate::schedule::{Schedule, Theory};
-use crate::site::{LocalWork, Pace};
+use crate::settings::{Declaration, Problems, Section, Setting, Settings, Whole, at_least};
+use crate::site::LocalWork;
 use crate::store::tensors;
 use crate::training::{DeliverTo, Setup, Weights};
 
@@ -29,11 +33,23 @@ use crate::training::{DeliverTo, Setup, Weights};
 const MOST_HEADER: usize = 100_000_000;
 const TENSOR_ENTRY: usize = 80;
 
+const SEED: Setting<Whole> = Setting::whole("seed", 1, at_least(0).to(i64::MAX as u64))
+    .help("everything random follows from this number");
+
+/// What stands in no table.
+pub(super) const ROOT: &[&dyn Declaration] = &[&SEED, &super::authors::PRESET];
+
+/// What is true of a model whose rows depend on each other.
+pub const BATCH_STATISTICS: &str = "model.norm = \"batch\" takes the statistics of the batch in \
+    evaluation too, as the authors' code does: a prediction depends on the rows beside it, and of \
+    one row alone nothing is left; use \"layer\" for a model that is to be served";
+
 /// A spec that was checked: everything a run needs but the data itself.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The spec with every default spelled out; it runs again to the same result.
+    /// The spec with every default spelled out; it runs again to the same result, and without
+    /// `engine` and `checkpoint` it is what binds a checkpoint to its run.
     pub resolved: Table,
     /// Everything random.
     pub seed: u64,
@@ -80,67 +96,6 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
-/// How clients train, before the data is there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlannedPace {
-    /// Steps or epochs a round.
-    pub work: LocalWork,
-    /// Examples a step; `None`: all of the client's.
-    pub batch: Option<usize>,
-    /// `training.learning_rate`.
-    pub learning_rate: f64,
-    /// How it changes.
-    pub schedule: PlannedSchedule,
-    /// β of local momentum.
-    pub momentum: f64,
-}
-
-/// A schedule, or a theorem that makes one of the data.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PlannedSchedule {
-    /// Known before the data is.
-    Known(Schedule),
-    /// A theorem's, whose constants may be taken from the data.
-    Theory(Theory),
-}
-
-impl PlannedPace {
-    fn with(&self, schedule: Schedule) -> Pace {
-        Pace {
-            work: self.work,
-            batch: self.batch,
-            learning_rate: self.learning_rate,
-            schedule,
-            momentum: self.momentum,
-        }
-    }
-
-    /// How a client trains that comes after the run: a theorem's schedule is for the run's
-    /// own steps, so a newcomer keeps the rate; its steps are plain ones.
-    pub fn of_newcomer(&self) -> Pace {
-        let plain = Self {
-            momentum: 0.0,
-            ..self.clone()
-        };
-        match self.schedule {
-            PlannedSchedule::Known(schedule) => plain.with(schedule),
-            PlannedSchedule::Theory(_) => plain.with(Schedule::Constant),
-        }
-    }
-}
-
-/// `[engine]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlannedEngine {
-    /// Whether clients are to live on the ranks of an MPI job.
-    pub mpi: bool,
-    /// Threads; 0: one per core.
-    pub threads: usize,
-    /// Bytes of client memories that stay in RAM while the others live on disk; `None`:
-    /// all in RAM.
-    pub memory_budget: Option<usize>,
-}
-
 /// What a plan is carried out with.
 #[derive(Clone, Debug, Default)]
 pub struct Resources<'a> {
@@ -152,7 +107,101 @@ pub struct Resources<'a> {
     pub directory: Option<&'a Path>,
 }
 
+impl Settings for Plan {
+    /// Binds every table of a spec. Data and model are only read: in the other direction their
+    /// tables stay as they are.
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&SEED, &mut self.seed);
+        if s.reads() {
+            let seed = self.seed;
+            let (data, augment) = s.section("data", |s| {
+                let augment = Augment::read(s);
+                (Source::read(s, seed), augment)
+            });
+            self.data = data;
+            self.architecture = s.section("model", Architecture::read);
+            self.architecture.extras.augment = augment;
+        } else {
+            for key in ["data", "model"] {
+                s.resolve(key, self.resolved[key].clone());
+            }
+        }
+        s.section("algorithm", |s| self.algorithm.settings(s));
+        s.section("federation", |s| federation::bind(self, s));
+        s.section("training", |s| training::bind(self, s));
+        evaluation::bind(self, s);
+        engine::bind(self, s);
+        if self.architecture.extras.norm == Some(Over::Batch) {
+            self.notes.push(BATCH_STATISTICS.into());
+        }
+    }
+}
+
 impl Plan {
+    /// Returns a plan to be read into.
+    pub(super) fn blank() -> Self {
+        Self {
+            resolved: Table::new(),
+            seed: 0,
+            data: Source::Own,
+            architecture: Architecture::BLANK,
+            algorithm: AlgorithmSpec::Local(LocalOnly),
+            participation: 0.0,
+            weights: Weights::Uniform,
+            aggregation: Aggregation::Mean,
+            server: ServerOptimizer::Mean,
+            attack: None,
+            privacy: None,
+            sites: None,
+            rounds: 0,
+            pace: PlannedPace {
+                work: LocalWork::Steps(0),
+                batch: None,
+                learning_rate: 0.0,
+                schedule: Schedule::Constant.into(),
+                momentum: 0.0,
+            },
+            class_weights: false,
+            skip_nonfinite: false,
+            evaluate_every: 0,
+            deliver_to: DeliverTo::All,
+            keep_models: false,
+            checkpoint_every: 0,
+            engine: PlannedEngine::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Returns the plan of a spec that says nothing, for data and a model of the caller's own.
+    pub(crate) fn of_own(dataset: &dyn Dataset, model: &dyn Model) -> Self {
+        let default = Spec::default().plan();
+        let mut plan = default.expect("the defaults go together");
+        let layout = model.layout();
+        plan.data = Source::Own;
+        plan.architecture = Architecture::own(model, layers::starts(layout).len());
+        let own = |key: &str, value: usize| {
+            let value = Value::from(value as i64);
+            Table::from_iter([("kind".to_string(), "own".into()), (key.to_string(), value)])
+        };
+        let mut of_model = own("parameters", layout.len());
+        plan.architecture.describe(&mut of_model);
+        let of_data = own("clients", dataset.clients());
+        plan.resolved.insert("data".into(), of_data.into());
+        plan.resolved.insert("model".into(), of_model.into());
+        plan
+    }
+
+    /// Checks a plan that was made of typed values as a spec is checked, and writes the resolved
+    /// spec that it has. Returns everything wrong with it.
+    pub(crate) fn resolve(&mut self) -> Problems {
+        let mut problems = Problems::default();
+        let mut root = Section::written(&mut problems);
+        self.settings(&mut root);
+        fits::check(self, root.problems());
+        self.resolved = root.finish();
+        problems
+    }
+
     /// Loads the data and builds the model, for this process alone.
     pub fn setup(&self) -> Result<Setup> {
         self.setup_with(self.data.load()?, Resources::default())
@@ -161,12 +210,8 @@ impl Plan {
     /// The same with data of the caller's own, whatever `[data]` says, and what it is to be
     /// carried out with.
     pub fn setup_with(&self, dataset: Arc<dyn Dataset>, on: Resources<'_>) -> Result<Setup> {
-        let mut model: Arc<dyn Model> = Arc::from(self.architecture.build(dataset.schema())?);
+        let model: Arc<dyn Model> = Arc::from(self.architecture.build(dataset.schema())?);
         let w0 = self.initial(&*model)?;
-        if self.class_weights {
-            let weights = balanced(&class_counts(&*dataset)?);
-            model = Arc::new(Weighted { model, weights });
-        }
         self.setup_with_model(dataset, model, w0, on)
     }
 
@@ -174,10 +219,14 @@ impl Plan {
     pub fn setup_with_model(
         &self,
         dataset: Arc<dyn Dataset>,
-        model: Arc<dyn Model>,
+        mut model: Arc<dyn Model>,
         w0: Params,
         on: Resources<'_>,
     ) -> Result<Setup> {
+        if self.class_weights {
+            let weights = balanced(&class_counts(&*dataset)?);
+            model = Arc::new(Weighted { model, weights });
+        }
         checks::check(&*dataset, &*model)?;
         checks::start(&w0, model.layout().len())?;
         let attackers = Attackers::draw(self.attack, dataset.clients(), self.seed);
@@ -296,17 +345,4 @@ fn class_counts(dataset: &dyn Dataset) -> Result<Vec<u64>> {
         ));
     }
     dataset.class_counts()
-}
-
-impl PlannedEngine {
-    /// Where the clients' memories live in a run whose directory is `run`.
-    fn home(&self, run: Option<&Path>) -> MemoryHome {
-        match (self.memory_budget, run) {
-            (Some(budget), Some(run)) => MemoryHome::Disk {
-                file: run.join("memories.scratch"),
-                budget,
-            },
-            _ => MemoryHome::Ram,
-        }
-    }
 }

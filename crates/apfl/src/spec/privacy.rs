@@ -1,14 +1,12 @@
 //! What privacy asks of the rest of a spec: only what there is a proof for.
 
-use toml::{Table, Value};
-
 use super::Plan;
 use crate::aggregation::Aggregation;
 use crate::algorithm::AlgorithmSpec;
 use crate::algorithm::apfl::Options;
 use crate::model::Over;
 use crate::privacy::Level;
-use crate::settings::Section;
+use crate::settings::Problems;
 use crate::training::Weights;
 
 /// Algorithms whose update is one model, and whose shared path depends on nothing else that
@@ -19,14 +17,14 @@ const BY_CLIENT: [&str; 6] = ["apfl", "fedavg", "fedprox", "ditto", "fedper", "f
 const BY_EXAMPLE: [&str; 2] = ["apfl", "fedavg"];
 
 /// Notes what does not go together.
-pub(super) fn check(plan: &Plan, written: &Table, s: &mut Section<'_>) {
+pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     let Some(settings) = plan.privacy else {
         return;
     };
     let key = "federation.privacy";
     let level = settings.level;
     let mut refuse = |why: String| {
-        s.problem(
+        problems.note(
             key,
             format!("found level = \"{}\", but {why}", level.word()),
         )
@@ -65,7 +63,8 @@ pub(super) fn check(plan: &Plan, written: &Table, s: &mut Section<'_>) {
     if plan.theory().is_some() {
         refuse("the constants of training.schedule are measured on the data, without noise".into());
     }
-    if chooses_together(written) {
+    let choosing = plan.algorithm.choosing();
+    if choosing.is_some_and(|choosing| choosing.prior != 0.0) {
         refuse(
             "algorithm.mixing.chosen adds up the clients' losses without noise; with prior = 0 every \
              client chooses alone"
@@ -105,13 +104,4 @@ pub(super) fn check(plan: &Plan, written: &Table, s: &mut Section<'_>) {
             );
         }
     }
-}
-
-/// Whether the clients choose their α by a curve of them all.
-fn chooses_together(written: &Table) -> bool {
-    let mixing = written.get("algorithm").and_then(|t| t.get("mixing"));
-    let alone = |prior: &Value| prior.as_float() == Some(0.0) || prior.as_integer() == Some(0);
-    mixing.is_some_and(|mixing| {
-        mixing.get("chosen").is_some() && !mixing.get("prior").is_some_and(alone)
-    })
 }

@@ -1,19 +1,19 @@
 //! What aggregation rules and attacks ask of the rest of a spec.
 
 use crate::aggregation::Aggregation;
-use crate::settings::Section;
+use crate::settings::Problems;
 use crate::training::Weights;
 
 use super::Plan;
 
 /// Notes what does not go together.
-pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
+pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     let rule = plan.aggregation;
     if rule != Aggregation::Mean {
-        refuse(plan, "federation.aggregation", &rule.to_string(), s);
+        refuse(plan, "federation.aggregation", &rule.to_string(), problems);
         let mut problem = |why: &str| {
             let message = format!("found \"{rule}\", but {why}");
-            s.problem("federation.aggregation", message);
+            problems.note("federation.aggregation", message);
         };
         if plan.algorithm.agnostic() {
             problem("algorithm.agnostic weighs the clients by itself and needs the mean");
@@ -29,13 +29,13 @@ pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
         }
     }
     if let Some(attack) = plan.attack {
-        refuse(plan, "federation.attack", attack.kind(), s);
+        refuse(plan, "federation.attack", attack.kind(), problems);
     }
 }
 
 /// Refuses algorithms whose updates are more than one model, or none.
-fn refuse(plan: &Plan, key: &str, found: &str, s: &mut Section<'_>) {
+fn refuse(plan: &Plan, key: &str, found: &str, problems: &mut Problems) {
     if let Some(why) = plan.algorithm.properties().beyond_rules {
-        s.problem(key, format!("found \"{found}\", but {why}"));
+        problems.note(key, format!("found \"{found}\", but {why}"));
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::Plan;
 use crate::data::Source;
 use crate::engine::remote::Disclose;
-use crate::settings::Section;
+use crate::settings::{
+    Custom, Declaration, Problems, Section, Setting, Texts, Whole, Words, at_least,
+};
 
 /// The sites of a federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +24,63 @@ pub struct PlannedSites {
     pub send_rare: bool,
 }
 
+const SITES: Setting<Texts> = Setting::texts("sites", &[])
+    .help("data at real sites (docs/FEDERATION.md): their names, in the clients' order")
+    .usually("none: a simulation")
+    .example("[\"north\", \"south\"]")
+    .seldom();
+
+const MIN_SITES: Setting<Whole> =
+    Setting::optional_whole("min_sites", at_least(1).to_that_of("the number of sites"))
+        .with("sites = [\"north\", \"south\"]")
+        .help("how many must answer")
+        .usually("all")
+        .example("2")
+        .seldom();
+
+const DEADLINE: Setting<Whole> = Setting::whole("deadline", 600, at_least(1).to(1 << 30))
+    .with("sites = [\"north\", \"south\"]")
+    .help("seconds that an answer may take")
+    .seldom();
+
+const DISCLOSE: Setting<Custom<Vec<String>>> = Setting::custom(
+    "disclose",
+    Custom {
+        name: "list of words",
+        default: "[]",
+        allowed: "a list of \"mixing\", \"classes\" and \"scores\"",
+        parse: |found| {
+            let words = found.as_array()?.iter();
+            let words: Vec<String> = words
+                .map(|word| word.as_str().map(str::to_owned))
+                .collect::<Option<_>>()?;
+            let known = |word: &String| ["mixing", "classes", "scores"].contains(&word.as_str());
+            words.iter().all(known).then_some(words)
+        },
+        write: |words| words.clone().into(),
+    },
+)
+.with("sites = [\"north\", \"south\"]")
+.help("what leaves a site beside updates and sums")
+.seldom();
+
+const RARE: Setting<Words<bool>> = Setting::words(
+    "rare",
+    "refuse",
+    &[("refuse", false, ""), ("send", true, "they leave it")],
+)
+.with("sites = [\"north\", \"south\"]")
+.help("what is done about values of text columns that few of a site's rows have")
+.seldom();
+
+pub(super) const SETTINGS: [&dyn Declaration; 5] =
+    [&SITES, &MIN_SITES, &DEADLINE, &DISCLOSE, &RARE];
+
 /// Reads the keys, where there are sites.
 pub(super) fn read(s: &mut Section<'_>) -> Option<PlannedSites> {
-    let keys = ["sites", "min_sites", "deadline", "disclose", "rare"];
+    let keys = SETTINGS.map(|setting| setting.describe().key);
     s.knows(&keys);
-    if !s.has("sites") {
+    if !s.has(SITES.key) {
         for key in &keys[1..] {
             if s.take(key).is_some() {
                 s.problem(key, "there are no federation.sites");
@@ -34,7 +88,7 @@ pub(super) fn read(s: &mut Section<'_>) -> Option<PlannedSites> {
         }
         return None;
     }
-    let names = s.texts("sites", &[]);
+    let names = s.get(&SITES);
     let different: BTreeSet<&String> = names.iter().collect();
     let named = names.iter().all(|name| !name.trim().is_empty());
     if names.len() < 2 || different.len() < names.len() || !named {
@@ -44,37 +98,30 @@ pub(super) fn read(s: &mut Section<'_>) -> Option<PlannedSites> {
         );
     }
     let all = names.len().max(1) as u64;
-    let min_sites = s.integer("min_sites", all, 1..=all, "1 to the number of sites") as usize;
-    let deadline = s.integer("deadline", 600, 1..=1 << 30, "seconds, at least 1");
-    let mut disclose = Disclose::default();
-    for word in s.texts("disclose", &[]) {
-        match word.as_str() {
-            "mixing" => disclose.mixing = true,
-            "classes" => disclose.classes = true,
-            "scores" => disclose.scores = true,
-            other => s.problem(
-                "disclose",
-                format!("found \"{other}\", allowed are \"mixing\", \"classes\" and \"scores\""),
-            ),
-        }
-    }
-    let rare = [("refuse", false), ("send", true)];
+    let min_sites = s.get_or(&MIN_SITES.up_to(all), all) as usize;
+    let deadline = s.get(&DEADLINE);
+    let words = s.get(&DISCLOSE);
+    let says = |word: &str| words.iter().any(|said| said == word);
     Some(PlannedSites {
         names,
         min_sites,
         deadline,
-        disclose,
-        send_rare: s.choice("rare", "refuse", &rare),
+        disclose: Disclose {
+            mixing: says("mixing"),
+            classes: says("classes"),
+            scores: says("scores"),
+        },
+        send_rare: s.get(&RARE),
     })
 }
 
 /// Notes what cannot be done over sites.
-pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
+pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     let Some(sites) = &plan.sites else {
         return;
     };
     let mut refuse = |key: &str, why: &str| {
-        s.problem(key, format!("cannot be with federation.sites: {why}"));
+        problems.note(key, format!("cannot be with federation.sites: {why}"));
     };
     match &plan.data {
         Source::Table(table) => {

@@ -7,40 +7,72 @@ use crate::curvature;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::schedule::{Constants, Schedule, Theory};
-use crate::settings::Section;
+use crate::settings::{
+    Declaration, Number, Problems, Section, Setting, Whole, above_zero, at_least,
+};
 use crate::site::LocalWork;
 use crate::training::Weights;
 
 use super::Plan;
 
-/// Reads what `{ kind = "theory" }` has beside its kind.
-pub(super) fn read(s: &mut Section<'_>) -> Theory {
-    let number = f64::MIN_POSITIVE..=1e15;
-    let allowed = "above 0, at most 1e15";
-    let theorem = s.integer("theorem", 2, 2..=6, "2, 3, 4, 5 or 6") as u8;
-    let smoothness = s.optional_float("smoothness", number.clone(), allowed);
-    let mut theory = Theory {
-        theorem,
-        smoothness,
-        mu: None,
-        a: None,
-    };
+const THEOREM: Setting<Whole> = Setting::whole("theorem", 2, at_least(2).to(6))
+    .with("kind = \"theory\"")
+    .help("whose step sizes")
+    .source("Theorems 2 to 6");
+
+const NUMBER: crate::settings::Range<f64> = above_zero(f64::MIN_POSITIVE).to(1e15);
+
+const SMOOTHNESS: Setting<Number> = Setting::optional_number("smoothness", NUMBER)
+    .symbol("L")
+    .with("kind = \"theory\"")
+    .help("the smoothness")
+    .usually("measured on the data");
+
+const MU: Setting<Number> = Setting::optional_number("mu", NUMBER)
+    .symbol("μ")
+    .with("kind = \"theory\"")
+    .help("for Theorems 2 to 4: the strong convexity")
+    .usually("`model.l2`, for a linear model");
+
+const SHIFT: Setting<Number> = Setting::optional_number("a", NUMBER)
+    .symbol("a")
+    .with("kind = \"theory\"")
+    .help("for Theorems 2 to 4: the shift of the rates")
+    .usually("the theorem's, from L, μ and τ");
+
+pub(super) const SETTINGS: [&dyn Declaration; 4] = [&THEOREM, &SMOOTHNESS, &MU, &SHIFT];
+
+/// A theorem's schedule to be read into.
+pub(super) const BLANK: Theory = Theory {
+    theorem: 0,
+    smoothness: None,
+    mu: None,
+    a: None,
+};
+
+/// Binds what `{ kind = "theory" }` has beside its kind.
+pub(super) fn bind(theory: &mut Theory, s: &mut Section<'_>) {
+    let mut theorem = u64::from(theory.theorem);
+    s.field(&THEOREM, &mut theorem);
+    theory.theorem = theorem as u8;
+    s.optional_field(&SMOOTHNESS, &mut theory.smoothness);
     if theory.convex() {
-        theory.mu = s.optional_float("mu", number.clone(), allowed);
-        theory.a = s.optional_float("a", number, allowed);
+        s.optional_field(&MU, &mut theory.mu);
+        s.optional_field(&SHIFT, &mut theory.a);
     }
-    theory
 }
 
 /// What the theory asks of the rest of a spec.
-pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
+pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     if let Some(theory) = plan.theory() {
-        check_schedule(plan, theory, s);
+        check_schedule(plan, theory, problems);
     }
+    let properties = plan.algorithm.properties();
+    let needs_shift = properties.needs_theory && !plan.pace.schedule.has_shift();
     if let AlgorithmSpec::Averaged(averaged) = &plan.algorithm {
         let Apfl { mixing, options } = averaged.apfl;
         let mut refuse = |why: &str| {
-            s.problem(
+            problems.note(
                 "algorithm.output",
                 format!("found \"averaged\", which {why}"),
             );
@@ -57,26 +89,31 @@ pub(super) fn check(plan: &Plan, s: &mut Section<'_>) {
         if matches!(plan.pace.work, LocalWork::Epochs(_)) {
             refuse("needs the same steps at every client; use training.local_steps");
         }
-        if averaged.shift.is_none() && !plan.theory().is_some_and(Theory::convex) {
+        if needs_shift {
             refuse(
                 "needs a of its weights (t+a)²; give algorithm.averaging_shift, or a theory \
                  schedule of Theorem 2, 3 or 4",
             );
         }
+    } else if needs_shift {
+        problems.note(
+            "algorithm",
+            "needs a shift of its own, or a theorem's schedule that has one",
+        );
     }
 }
 
-fn check_schedule(plan: &Plan, theory: &Theory, s: &mut Section<'_>) {
+fn check_schedule(plan: &Plan, theory: &Theory, problems: &mut Problems) {
     let theorem = theory.theorem;
     if matches!(plan.pace.work, LocalWork::Epochs(_)) {
-        s.problem(
+        problems.note(
             "training.schedule",
             "the theory counts steps that all clients take: use local_steps, not local_epochs",
         );
     }
     let strongly_convex = plan.architecture.is_linear() && plan.architecture.l2 > 0.0;
     if theory.convex() && theory.mu.is_none() && !strongly_convex {
-        s.problem(
+        problems.note(
             "training.schedule.mu",
             format!(
                 "is missing: Theorem {theorem} is for strongly convex objectives, and only a \
@@ -88,7 +125,7 @@ fn check_schedule(plan: &Plan, theory: &Theory, s: &mut Section<'_>) {
     let apfl = plan.algorithm.apfl();
     let projected = apfl.is_some_and(|apfl| apfl.options.projection.is_some());
     if theorem == 4 && !projected {
-        s.problem(
+        problems.note(
             "algorithm.projection",
             "is missing: Theorem 4 needs bounded gradients, so use apfl and give a radius",
         );
@@ -101,19 +138,19 @@ fn check_schedule(plan: &Plan, theory: &Theory, s: &mut Section<'_>) {
         } else {
             "steps"
         };
-        s.problem(
+        problems.note(
             "training.schedule",
             format!("does not apply to {kind}, which has {what} of its own"),
         );
     }
     if plan.weights != Weights::Uniform {
-        s.problem(
+        problems.note(
             "federation.weights",
             "found \"examples\", but the theorems are about the uniform mean",
         );
     }
     if !theory.convex() && plan.participation != 1.0 {
-        s.problem(
+        problems.note(
             "federation.participation",
             format!(
                 "found {}, but Theorem {theorem} needs K = n: participation = 1",

@@ -15,7 +15,7 @@ use crate::algorithm::extensions::{Extensions, FinalModels};
 use crate::algorithm::{AfterRound, Algorithm, Models, Properties, Sender};
 use crate::pack::ModelOnly;
 use crate::params::{Mean, Params};
-use crate::site::{ModelForm, Site};
+use crate::site::Site;
 
 /// APFL with a fixed α that ends with ŵ and v̂ᵢ.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -176,13 +176,7 @@ impl Algorithm for Averaged {
 
     fn properties(&self) -> Properties {
         let inner = self.apfl.properties();
-        let fixed = matches!(self.apfl.mixing, super::Mixing::Fixed(_));
-        let problem = "averaged outputs need a fixed α that mixes parameters";
         Properties {
-            problem: match fixed && inner.personal == ModelForm::Parameters {
-                true => inner.problem,
-                false => Some(problem.into()),
-            },
             details: format!("{}, averaged", inner.details),
             beyond_rules: Some(
                 "algorithm.output = \"averaged\" sends the mean of every client's path besides, \

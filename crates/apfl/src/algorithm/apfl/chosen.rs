@@ -4,7 +4,7 @@
 //! every a ∈ A above 0, each moved exactly as `mixing = { fixed = a }` moves it on the same
 //! batches. a = 0 is the localized model, a = 1 training alone. [`crate::choice`] has the rule.
 
-use super::options::{Mix, Preset};
+use super::options::Mix;
 use super::{Options, mixture, momentum, variant};
 use crate::algorithm::extensions::{Extensions, ModelChoice};
 use crate::algorithm::{AfterRound, Agnostic, Models, OneModel, Properties};
@@ -141,23 +141,6 @@ impl Chosen {
         }
     }
 
-    /// Why it cannot be run.
-    fn problem(&self) -> Option<String> {
-        let learns = Options {
-            mix: self.options.mix,
-            order: self.options.order,
-            v_rate: self.options.v_rate,
-            l2_on_v: self.options.l2_on_v,
-            projection: self.options.projection,
-            v_dropout: self.options.v_dropout,
-            ..Options::PAPER
-        };
-        if self.options.preset != Preset::None || learns != self.options {
-            return Some("a chosen α is not learned: presets and alpha_… do not apply".into());
-        }
-        self.choosing.problem()
-    }
-
     fn details(&self) -> String {
         let names: Vec<String> = self.choosing.list().iter().map(|c| c.name()).collect();
         let Choosing { folds, pass, .. } = self.choosing;
@@ -253,7 +236,6 @@ impl OneModel for Chosen {
             false => above.count() as u64,
         };
         Properties {
-            problem: self.problem(),
             details: self.details(),
             gradients: 1 + models,
             ..self.options.properties()

@@ -7,6 +7,7 @@
 pub mod averaged;
 pub mod chosen;
 mod kind;
+pub(crate) mod mixing;
 mod momentum;
 pub mod options;
 mod variant;
@@ -17,7 +18,6 @@ pub(super) use kind::KIND;
 pub use options::Options;
 
 use self::options::{Mix, Preset};
-use super::properties::out_of_range;
 use super::{AfterRound, Agnostic, Models, OneModel, Properties};
 use crate::choice::Choosing;
 use crate::params::{Params, axpy, dot_difference, mix};
@@ -169,8 +169,8 @@ impl OneModel for Apfl {
 
     /// vᵢ⁰ = w⁰, also for a client that is first sampled in round 90.
     fn join(&self, w0: &[f32]) -> Memory {
-        let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = self.mixing;
         let v = w0.to_vec();
+        let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = self.mixing;
         Memory { v, alpha }
     }
 
@@ -194,9 +194,7 @@ impl OneModel for Apfl {
     }
 
     fn properties(&self) -> Properties {
-        let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = self.mixing;
         Properties {
-            problem: out_of_range("α", alpha, 0.0..=1.0, "0 to 1"),
             details: match self.mixing {
                 Mixing::Fixed(alpha) => format!(" (α = {alpha})"),
                 Mixing::Adaptive(alpha) => format!(" (adaptive α from {alpha})"),

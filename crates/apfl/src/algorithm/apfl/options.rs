@@ -2,7 +2,9 @@
 
 use toml::Value;
 
-use crate::settings::{Section, shown};
+use crate::settings::{
+    Custom, Flag, Number, Section, Setting, Settings, Words, as_number, at_least,
+};
 
 /// What is mixed by α.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,21 +82,6 @@ pub enum Preset {
 }
 
 /// APFL's options.
-///
-/// | key | default (the paper) | others |
-/// |---|---|---|
-/// | `preset` | `"none"` | `"fedtorch"`: all options as in the authors' released code |
-/// | `mix` | `"parameters"` | `"logits"` (authors' code, FL4Health, Plato): the same for linear models |
-/// | `order` | `"simultaneous"` | `"sequential"` (authors' code) |
-/// | `alpha_every` | `"round"` (its first step) | `"step"` (fedjax, PFLlib) |
-/// | `alpha_l2` | 0 | 0 to 1e6: this times α is added to α's gradient (authors' code: 0.02) |
-/// | `alpha_gradient` | `"slope"`: ⟨v−w, ∇f(v̄)⟩ | `"blended"`: ⟨v−w, α∂ᵥ+(1−α)∂_w⟩ (authors' code) |
-/// | `alpha_on` | `"batch"` | `"aside"`: ⌈m/5⌉ of the training rows, which w and v do not see (ours) |
-/// | `alpha_rate` | `"schedule"`: η_t | `"constant"`: the undecayed rate; or a number above 0 (FL4Health: 0.01) |
-/// | `v_rate` | `"schedule"`: η_t | `"constant"` (authors' code); or a number above 0 |
-/// | `l2_on_v` | false: through f(v̄), α(∇ℓ + λv̄) | true: on v itself, α∇ℓ + λv (authors' code) |
-/// | `v_dropout` | `"always"` | `"first-round"`: v's network drops nothing after its first evaluation (authors' code) |
-/// | `projection` | `"none"` | R, a number above 0: wᵢ and vᵢ are kept within ‖·‖ ≤ R (Theorem 4) |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Where they start from.
@@ -156,156 +143,228 @@ impl Options {
         projection: None,
     };
 
-    /// Reads the options among `[algorithm]`'s keys.
-    pub fn read(s: &mut Section<'_>) -> Self {
-        let presets = [("none", Self::PAPER), ("fedtorch", Self::FEDTORCH)];
-        let pinned = s.choice("preset", "none", &presets);
-        let read = Self {
-            preset: pinned.preset,
-            mix: word(
-                s,
-                "mix",
-                pinned.mix,
-                &[("parameters", Mix::Parameters), ("logits", Mix::Logits)],
-            ),
-            order: word(
-                s,
-                "order",
-                pinned.order,
-                &[
-                    ("simultaneous", Order::Simultaneous),
-                    ("sequential", Order::Sequential),
-                ],
-            ),
-            alpha_every: word(
-                s,
-                "alpha_every",
-                pinned.alpha_every,
-                &[("round", Every::Round), ("step", Every::Step)],
-            ),
-            alpha_l2: s.float("alpha_l2", pinned.alpha_l2, 0.0..=1e6, "0 to 1e6"),
-            alpha_gradient: word(
-                s,
+    /// The keys of the options that are not those of `other`.
+    pub(super) fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let same = [
+            ("mix", self.mix == other.mix),
+            ("order", self.order == other.order),
+            ("alpha_every", self.alpha_every == other.alpha_every),
+            ("alpha_l2", self.alpha_l2 == other.alpha_l2),
+            (
                 "alpha_gradient",
-                pinned.alpha_gradient,
-                &[
-                    ("slope", AlphaGradient::Slope),
-                    ("blended", AlphaGradient::Blended),
-                ],
+                self.alpha_gradient == other.alpha_gradient,
             ),
-            alpha_on: word(
-                s,
-                "alpha_on",
-                pinned.alpha_on,
-                &[("batch", AlphaOn::Batch), ("aside", AlphaOn::Aside)],
-            ),
-            alpha_rate: rate(s, "alpha_rate", pinned.alpha_rate),
-            v_rate: rate(s, "v_rate", pinned.v_rate),
-            l2_on_v: s.boolean("l2_on_v", pinned.l2_on_v),
-            v_dropout: word(
-                s,
-                "v_dropout",
-                pinned.v_dropout,
-                &[
-                    ("always", VDropout::Always),
-                    ("first-round", VDropout::FirstRound),
-                ],
-            ),
-            projection: radius(s, "projection", pinned.projection),
+            ("alpha_rate", self.alpha_rate == other.alpha_rate),
+            ("alpha_on", self.alpha_on == other.alpha_on),
+            ("v_rate", self.v_rate == other.v_rate),
+            ("l2_on_v", self.l2_on_v == other.l2_on_v),
+            ("v_dropout", self.v_dropout == other.v_dropout),
+            ("projection", self.projection == other.projection),
+        ];
+        let differing = same.into_iter().filter(|(_, same)| !same);
+        differing.map(|(key, _)| key).collect()
+    }
+}
+
+impl Settings for Options {
+    fn settings(&mut self, s: &mut Section<'_>) {
+        s.field(&PRESET, &mut self.preset);
+        let pinned = match self.preset {
+            Preset::None => Self::PAPER,
+            Preset::FedTorch => Self::FEDTORCH,
         };
+        s.field_or(&MIX, pinned.mix, &mut self.mix);
+        s.field_or(&ORDER, pinned.order, &mut self.order);
+        s.field_or(&ALPHA_EVERY, pinned.alpha_every, &mut self.alpha_every);
+        s.field_or(&ALPHA_L2, pinned.alpha_l2, &mut self.alpha_l2);
+        let gradient = pinned.alpha_gradient;
+        s.field_or(&ALPHA_GRADIENT, gradient, &mut self.alpha_gradient);
+        s.field_or(&ALPHA_ON, pinned.alpha_on, &mut self.alpha_on);
+        s.field_or(&ALPHA_RATE, pinned.alpha_rate, &mut self.alpha_rate);
+        s.field_or(&V_RATE, pinned.v_rate, &mut self.v_rate);
+        s.field_or(&L2_ON_V, pinned.l2_on_v, &mut self.l2_on_v);
+        s.field_or(&V_DROPOUT, pinned.v_dropout, &mut self.v_dropout);
+        s.field_or(&PROJECTION, pinned.projection, &mut self.projection);
         if pinned.preset != Preset::None {
-            let same = [
-                ("mix", read.mix == pinned.mix),
-                ("order", read.order == pinned.order),
-                ("alpha_every", read.alpha_every == pinned.alpha_every),
-                ("alpha_l2", read.alpha_l2 == pinned.alpha_l2),
-                (
-                    "alpha_gradient",
-                    read.alpha_gradient == pinned.alpha_gradient,
-                ),
-                ("alpha_on", read.alpha_on == pinned.alpha_on),
-                ("alpha_rate", read.alpha_rate == pinned.alpha_rate),
-                ("v_rate", read.v_rate == pinned.v_rate),
-                ("l2_on_v", read.l2_on_v == pinned.l2_on_v),
-                ("v_dropout", read.v_dropout == pinned.v_dropout),
-                ("projection", read.projection == pinned.projection),
-            ];
-            for (key, same) in same {
-                if !same {
-                    s.problem(
-                        key,
-                        "is not what preset = \"fedtorch\" has; leave out the key, or the preset \
-                         and write its options one by one",
-                    );
-                }
+            for key in self.differences(&pinned) {
+                s.problem(
+                    key,
+                    "is not what preset = \"fedtorch\" has; leave out the key, or the preset and \
+                     write its options one by one",
+                );
             }
         }
-        read
     }
 }
 
-fn word<T: Copy + PartialEq>(
-    s: &mut Section<'_>,
-    key: &str,
-    default: T,
-    choices: &[(&str, T)],
-) -> T {
-    let named = choices.iter().find(|(_, value)| *value == default);
-    s.choice(key, named.expect("every value has a name").0, choices)
-}
+pub(super) const PRESET: Setting<Words<Preset>> = Setting::words(
+    "preset",
+    "none",
+    &[
+        ("none", Preset::None, "each option by itself"),
+        (
+            "fedtorch",
+            Preset::FedTorch,
+            "all of the next eleven as in the authors' released code",
+        ),
+    ],
+)
+.help("where the options start from")
+.source("the authors' code, FedTorch")
+.seldom();
 
-/// A number above 0, where `found` is one.
+pub(super) const MIX: Setting<Words<Mix>> = Setting::words(
+    "mix",
+    "parameters",
+    &[
+        ("parameters", Mix::Parameters, "v̄ = αv + (1−α)w"),
+        (
+            "logits",
+            Mix::Logits,
+            "outputs: the same for linear models; authors' code",
+        ),
+    ],
+)
+.help("what α mixes")
+.source("FedTorch, FL4Health, Plato: logits")
+.seldom();
+
+pub(super) const ORDER: Setting<Words<Order>> = Setting::words(
+    "order",
+    "simultaneous",
+    &[
+        (
+            "simultaneous",
+            Order::Simultaneous,
+            "all from the values before the step",
+        ),
+        (
+            "sequential",
+            Order::Sequential,
+            "w, then v, then α; authors' code",
+        ),
+    ],
+)
+.help("which values a step sees")
+.source("Algorithm 1; FedTorch: sequential")
+.seldom();
+
+pub(super) const ALPHA_EVERY: Setting<Words<Every>> = Setting::words(
+    "alpha_every",
+    "round",
+    &[
+        ("round", Every::Round, "at a round's first step"),
+        ("step", Every::Step, "at every step"),
+    ],
+)
+.help("when α moves")
+.source("section 4.2; fedjax, PFLlib: step")
+.seldom();
+
+pub(super) const ALPHA_L2: Setting<Number> =
+    Setting::number("alpha_l2", 0.0, at_least(0.0).to(1e6))
+        .help("a pull of α to 0: this times α is added to α's gradient (authors' code: 0.02)")
+        .source("FedTorch: 0.02")
+        .seldom();
+
+pub(super) const ALPHA_GRADIENT: Setting<Words<AlphaGradient>> = Setting::words(
+    "alpha_gradient",
+    "slope",
+    &[
+        ("slope", AlphaGradient::Slope, "⟨v−w, ∇f(v̄)⟩"),
+        (
+            "blended",
+            AlphaGradient::Blended,
+            "⟨v−w, α∂ᵥ + (1−α)∂_w⟩; authors' code",
+        ),
+    ],
+)
+.help("what α descends along")
+.source("section 4.2; FedTorch: blended")
+.seldom();
+
+pub(super) const ALPHA_ON: Setting<Words<AlphaOn>> = Setting::words(
+    "alpha_on",
+    "batch",
+    &[
+        ("batch", AlphaOn::Batch, "the batch that moves w and v"),
+        (
+            "aside",
+            AlphaOn::Aside,
+            "⌈m/5⌉ of the rows, which w and v do not see; ours",
+        ),
+    ],
+)
+.help("which rows α learns on")
+.seldom();
+
+const STEP: Custom<Rate> = Custom {
+    name: "word or number",
+    default: "\"schedule\"",
+    allowed: "\"schedule\", \"constant\" or a number above 0",
+    parse: |found| match found.as_str() {
+        Some("schedule") => Some(Rate::Schedule),
+        Some("constant") => Some(Rate::Constant),
+        _ => positive(found).map(Rate::Number),
+    },
+    write: |rate| match *rate {
+        Rate::Schedule => "schedule".into(),
+        Rate::Constant => "constant".into(),
+        Rate::Number(number) => number.into(),
+    },
+};
+
+pub(super) const ALPHA_RATE: Setting<Custom<Rate>> = Setting::custom("alpha_rate", STEP)
+    .help("α's rate: η_t, the rate that is never decayed, or its own")
+    .source("FL4Health: 0.01")
+    .seldom();
+
+pub(super) const V_RATE: Setting<Custom<Rate>> = Setting::custom("v_rate", STEP)
+    .help("v's rate, likewise")
+    .source("FedTorch: constant")
+    .seldom();
+
+pub(super) const L2_ON_V: Setting<Flag> = Setting::flag("l2_on_v", false)
+    .help("true: the ℓ2 term acts on v itself, α∇ℓ + λv, and not through v̄, α(∇ℓ + λv̄)")
+    .source("FedTorch: true")
+    .seldom();
+
+pub(super) const V_DROPOUT: Setting<Words<VDropout>> = Setting::words(
+    "v_dropout",
+    "always",
+    &[
+        ("always", VDropout::Always, "as w's"),
+        (
+            "first-round",
+            VDropout::FirstRound,
+            "not from round 2 on; authors' code",
+        ),
+    ],
+)
+.help("when model.dropout acts on v")
+.source("FedTorch: first-round")
+.seldom();
+
+pub(super) const PROJECTION: Setting<Custom<Option<f64>>> = Setting::custom(
+    "projection",
+    Custom {
+        name: "number or word",
+        default: "\"none\"",
+        allowed: "\"none\" or a radius above 0",
+        parse: |found| match found.as_str() {
+            Some("none") => Some(None),
+            _ => positive(found).map(Some),
+        },
+        write: |radius| radius.map_or(Value::from("none"), Value::Float),
+    },
+)
+.symbol("R")
+.help("keeps wᵢ and vᵢ within ‖·‖ ≤ R")
+.source("Theorem 4")
+.seldom();
+
+/// Reads a number above 0.
 fn positive(found: &Value) -> Option<f64> {
-    let number = found
-        .as_float()
-        .or(found.as_integer().map(|x| x as f64))
-        .filter(|x| x.is_finite());
     // Steps are taken in f32, where smaller ones are none.
-    number.filter(|x| (1e-30..=1e30).contains(x))
-}
-
-fn rate(s: &mut Section<'_>, key: &str, default: Rate) -> Rate {
-    let mut rate = default;
-    if let Some(found) = s.take(key) {
-        match (found.as_str(), positive(&found)) {
-            (Some("schedule"), _) => rate = Rate::Schedule,
-            (Some("constant"), _) => rate = Rate::Constant,
-            (_, Some(number)) => rate = Rate::Number(number),
-            _ => s.problem(
-                key,
-                format!(
-                    "found {}, allowed is \"schedule\", \"constant\" or a number above 0",
-                    shown(&found)
-                ),
-            ),
-        }
-    }
-    match rate {
-        Rate::Schedule => s.resolve(key, "schedule"),
-        Rate::Constant => s.resolve(key, "constant"),
-        Rate::Number(number) => s.resolve(key, number),
-    }
-    rate
-}
-
-fn radius(s: &mut Section<'_>, key: &str, default: Option<f64>) -> Option<f64> {
-    let mut radius = default;
-    if let Some(found) = s.take(key) {
-        match (found.as_str(), positive(&found)) {
-            (Some("none"), _) => radius = None,
-            (_, Some(number)) => radius = Some(number),
-            _ => s.problem(
-                key,
-                format!(
-                    "found {}, allowed is \"none\" or a radius above 0",
-                    shown(&found)
-                ),
-            ),
-        }
-    }
-    match radius {
-        None => s.resolve(key, "none"),
-        Some(number) => s.resolve(key, number),
-    }
-    radius
+    as_number(found).filter(|x| (1e-30..=1e30).contains(x))
 }

@@ -9,15 +9,19 @@ use rand_distr::{Distribution, Gamma};
 use super::{Dealing, NOT_YET, Partition, PartitionKind};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream, stream};
-use crate::settings::Kind;
+use crate::settings::{Kind, Number, Setting, at_least};
+
+const CONCENTRATION: Setting<Number> =
+    Setting::number("concentration", 0.1, at_least(1e-6).to(1e6))
+        .help("the distribution's parameter: small is uneven");
 
 pub(super) const KIND: PartitionKind = Kind {
     name: "dirichlet",
-    about: "every class falls on the clients by a draw from a Dirichlet distribution",
-    keys: &[("concentration = 0.1", "small is uneven")],
+    about: "every class is assigned to the clients by a draw from a Dirichlet distribution",
+    settings: &[&CONCENTRATION],
     examples: &["{ kind = 'dirichlet', concentration = 0.5 }"],
-    read: |s| Partition::Dirichlet {
-        concentration: s.float("concentration", 0.1, 1e-6..=1e6, "1e-6 to 1e6"),
+    value: |s| Partition::Dirichlet {
+        concentration: s.get(&CONCENTRATION),
         clients: NOT_YET,
     },
 };

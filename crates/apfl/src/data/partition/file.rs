@@ -10,22 +10,19 @@ use super::{Dealing, Partition, PartitionKind};
 use crate::data::folder;
 use crate::digest::sha256_of;
 use crate::error::Result;
-use crate::settings::Kind;
+use crate::settings::{Kind, Setting, Text};
+
+const PATH: Setting<Text> = Setting::optional_text("path")
+    .help("who has which example, as `data inspect` saves it; it must be given")
+    .example("\"partition.json\"")
+    .required("missing: a file that says who has which example");
 
 pub(super) const KIND: PartitionKind = Kind {
     name: "file",
     about: "as a file says, which names the clients",
-    keys: &[(
-        "path = \"partition.json\"",
-        "who has which example, as `data inspect` saves it",
-    )],
+    settings: &[&PATH],
     examples: &["{ kind = 'file', path = 'p.json' }"],
-    read: |s| {
-        if !s.has("path") {
-            s.problem("path", "missing: a file that says who has which example");
-        }
-        Partition::File(folder::read_path(s, "path", ""))
-    },
+    value: |s| Partition::File(folder::read_path(s, &PATH)),
 };
 
 #[derive(Serialize, Deserialize)]

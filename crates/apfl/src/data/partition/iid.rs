@@ -10,9 +10,9 @@ use crate::settings::Kind;
 pub(super) const KIND: PartitionKind = Kind {
     name: "iid",
     about: "random parts of equal size",
-    keys: &[],
+    settings: &[],
     examples: &["{ kind = 'iid' }"],
-    read: |_| Partition::Iid { clients: NOT_YET },
+    value: |_| Partition::Iid { clients: NOT_YET },
 };
 
 /// Random parts; the first `rows % clients` have one example more.

@@ -10,7 +10,7 @@ use super::SourceFile;
 use crate::digest::sha256_of;
 use crate::error::Result;
 use crate::rng::{Purpose, stream};
-use crate::settings::{Kind, Section, registry};
+use crate::settings::{Inner, Kind, Section, Setting, Whole, at_least, registry};
 
 mod dirichlet;
 mod file;
@@ -22,6 +22,21 @@ pub use file::{checksum, parse, to_json};
 
 /// One kind of partition: what reads the rest of `data.partition`, and what is shown.
 pub type PartitionKind = Kind<fn(&mut Section<'_>) -> Partition>;
+
+/// `clients` of data that names none; it stands beside the partition.
+pub(super) const CLIENTS: Setting<Whole> =
+    Setting::whole("clients", 100, at_least(1).to(10_000_000))
+        .symbol("n")
+        .help("how many clients the examples are assigned to");
+
+/// `partition` of data that does not say whose an example is.
+pub(super) const PARTITION: Setting<Inner> =
+    Setting::table("partition", "a kind, or a table of one")
+        .help("how the examples are assigned to clients")
+        .example("\"stripe\"");
+
+const CLASSES: Setting<Whole> = Setting::whole("classes", 2, at_least(1).to(100_000))
+    .help("blocks or shards, and so about as many classes a client");
 
 registry! {
     Partition, PartitionKind:
@@ -108,7 +123,7 @@ impl Partition {
         s.expand_kind("partition");
         let mut partition = s.section("partition", |s| {
             let kind = s.pick_or("kind", default, Self::KINDS);
-            (kind.read)(s)
+            (kind.value)(s)
         });
         // `clients` stands in [data], beside the partition.
         match &mut partition {
@@ -116,7 +131,7 @@ impl Partition {
             | Partition::Shards { clients, .. }
             | Partition::Dirichlet { clients, .. }
             | Partition::Iid { clients } => {
-                *clients = s.integer("clients", 100, 1..=10_000_000, "1 to 10000000") as usize;
+                *clients = s.get(&CLIENTS) as usize;
             }
             Partition::File(_) => {
                 if s.take("clients").is_some() {
@@ -151,10 +166,6 @@ impl Partition {
 
 /// How many clients there are until [`Partition::read`] has read it.
 const NOT_YET: usize = 0;
-
-fn read_classes(s: &mut Section<'_>) -> usize {
-    s.integer("classes", 2, 1..=100_000, "1 to 100000") as usize
-}
 
 /// The rows in the order of their labels; equal labels in the order of the rows.
 fn sorted_by_label(labels: &[u32]) -> Vec<u32> {

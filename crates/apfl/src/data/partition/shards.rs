@@ -2,9 +2,7 @@
 
 use rand::seq::SliceRandom;
 
-use super::{
-    Dealing, NOT_YET, Partition, PartitionKind, read_classes, remainder_note, sorted_by_label,
-};
+use super::{CLASSES, Dealing, NOT_YET, Partition, PartitionKind, remainder_note, sorted_by_label};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
 use crate::settings::Kind;
@@ -12,10 +10,10 @@ use crate::settings::Kind;
 pub(super) const KIND: PartitionKind = Kind {
     name: "shards",
     about: "`classes` random shards of the sorted examples for every client",
-    keys: &[("classes = 2", "about as many a client")],
+    settings: &[&CLASSES],
     examples: &["{ kind = 'shards', classes = 3 }"],
-    read: |s| Partition::Shards {
-        classes: read_classes(s),
+    value: |s| Partition::Shards {
+        classes: s.get(&CLASSES) as usize,
         clients: NOT_YET,
     },
 };

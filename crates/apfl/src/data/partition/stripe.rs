@@ -1,18 +1,16 @@
 //! `stripe`, the partition of the APFL authors' experiments.
 
-use super::{
-    Dealing, NOT_YET, Partition, PartitionKind, read_classes, remainder_note, sorted_by_label,
-};
+use super::{CLASSES, Dealing, NOT_YET, Partition, PartitionKind, remainder_note, sorted_by_label};
 use crate::error::{Error, Result};
 use crate::settings::Kind;
 
 pub(super) const KIND: PartitionKind = Kind {
     name: "stripe",
     about: "one slice of each of `classes` blocks of the sorted examples for every client",
-    keys: &[("classes = 2", "about as many a client")],
+    settings: &[&CLASSES],
     examples: &["{ kind = 'stripe', classes = 3 }"],
-    read: |s| Partition::Stripe {
-        classes: read_classes(s),
+    value: |s| Partition::Stripe {
+        classes: s.get(&CLASSES) as usize,
         clients: NOT_YET,
     },
 };

@@ -8,7 +8,7 @@ use toml::Value;
 use super::survey::Survey;
 use super::value::name_of;
 use crate::moments::Moments;
-use crate::settings::{Section, shown};
+use crate::settings::{Custom, Section, Setting, as_number};
 
 /// `data.categories`, `data.classes`, `data.moments`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,69 +63,78 @@ impl Declared {
     /// Reads the keys, where they are written.
     pub(super) fn read(s: &mut Section<'_>) -> Self {
         s.knows(&["categories", "classes", "moments"]);
-        let mut declared = Self::default();
-        if let Some(found) = s.take("categories") {
+        let categories = s.optional(&CATEGORIES);
+        let classes = s.optional(&CLASSES);
+        let moments = s.optional(&MOMENTS);
+        Self {
+            categories: categories.map_or(BTreeMap::new(), |(categories, _)| categories),
+            classes: classes.map(|(classes, _)| classes),
+            moments: moments.map_or(BTreeMap::new(), |(moments, _)| moments),
+        }
+    }
+}
+
+/// Something of a table, and how it was written.
+type AsWritten<T> = Setting<Custom<(T, Value)>>;
+
+pub(super) const CATEGORIES: AsWritten<BTreeMap<String, Vec<String>>> = Setting::custom(
+    "categories",
+    Custom {
+        name: "table",
+        default: "",
+        allowed: "{ column = [\"value\", …], … }",
+        parse: |found| {
             let column = |(name, values): (&String, &Value)| Some((name.clone(), names(values)?));
-            let read = (found.as_table()).and_then(|table| table.iter().map(column).collect());
-            match read {
-                Some(categories) => {
-                    declared.categories = categories;
-                    s.resolve("categories", found);
-                }
-                None => {
-                    let found = shown(&found);
-                    s.problem(
-                        "categories",
-                        format!("found {found}, allowed is {{ column = [\"value\", …], … }}"),
-                    );
-                }
-            }
-        }
-        if let Some(found) = s.take("classes") {
-            match names(&found).filter(|classes| classes.len() > 1) {
-                Some(classes) => {
-                    declared.classes = Some(classes);
-                    s.resolve("classes", found);
-                }
-                None => {
-                    let found = shown(&found);
-                    let allowed = "allowed are two different labels or more: [\"no\", \"yes\"]";
-                    s.problem("classes", format!("found {found}, {allowed}"));
-                }
-            }
-        }
-        if let Some(found) = s.take("moments") {
-            let number = |value: &Value| match value {
-                Value::Integer(x) => Some(*x as f64),
-                value => value.as_float().filter(|x| x.is_finite()),
-            };
+            let columns: Option<_> = found.as_table()?.iter().map(column).collect();
+            Some((columns?, found.clone()))
+        },
+        write: |(_, found)| found.clone(),
+    },
+)
+.help("a category's values, where they shall not be looked for")
+.example("{ sex = [\"F\", \"M\"] }")
+.seldom();
+
+pub(super) const CLASSES: AsWritten<Vec<String>> = Setting::custom(
+    "classes",
+    Custom {
+        name: "list",
+        default: "",
+        allowed: "two different labels or more: [\"no\", \"yes\"]",
+        parse: |found| {
+            let classes = names(found).filter(|classes| classes.len() > 1)?;
+            Some((classes, found.clone()))
+        },
+        write: |(_, found)| found.clone(),
+    },
+)
+.help("the labels, likewise")
+.example("[\"healthy\", \"ill\"]")
+.seldom();
+
+pub(super) const MOMENTS: AsWritten<BTreeMap<String, (f64, f64)>> = Setting::custom(
+    "moments",
+    Custom {
+        name: "table",
+        default: "",
+        allowed: "{ column = { mean = 0.0, deviation = 1.0 }, … }",
+        parse: |found| {
+            let number = |value: &Value| as_number(value).filter(|x| x.is_finite());
             let column = |(name, value): (&String, &Value)| {
                 let table = value.as_table().filter(|table| table.len() == 2)?;
                 let mean = number(table.get("mean")?)?;
                 let deviation = number(table.get("deviation")?).filter(|d| *d > 0.0)?;
                 Some((name.clone(), (mean, deviation)))
             };
-            let read = (found.as_table()).and_then(|table| table.iter().map(column).collect());
-            match read {
-                Some(moments) => {
-                    declared.moments = moments;
-                    s.resolve("moments", found);
-                }
-                None => {
-                    let found = shown(&found);
-                    s.problem(
-                        "moments",
-                        format!(
-                            "found {found}, allowed is {{ column = {{ mean = 0.0, deviation = 1.0 }}, \
-                             … }}"
-                        ),
-                    );
-                }
-            }
-        }
-        declared
-    }
-}
+            let columns: Option<_> = found.as_table()?.iter().map(column).collect();
+            Some((columns?, found.clone()))
+        },
+        write: |(_, found)| found.clone(),
+    },
+)
+.help("mean and deviation of a number, likewise")
+.example("{ age = { mean = 54.0, deviation = 9.0 } }")
+.seldom();
 
 /// Different names, as cells are called; none where there is one that cannot be.
 fn names(value: &Value) -> Option<Vec<String>> {

@@ -1,68 +1,35 @@
 //! `[data]` of a table.
 
-use toml::Value;
+use std::path::PathBuf;
+
+use toml::{Table as Toml, Value};
 
 use super::value::{MISSING, name_of};
-use super::{ClientOf, Declared, Standardize, Table};
-use crate::data::partition::Partition;
+use super::{ClientOf, Declared, Standardize, Table, declared};
+use crate::data::partition::{CLIENTS, PARTITION, Partition};
 use crate::data::{Common, Source, SourceKind};
-use crate::settings::{Kind, Section, shown};
+use crate::settings::{Custom, Inner, Kind, Section, Setting, Text, Texts, Whole, Words};
 
 pub(in crate::data) const KIND: SourceKind = Kind {
     name: "table",
-    about: "your own table, CSV or Parquet: one row an example",
-    keys: &[
-        (
-            "path = \"my.csv\"",
-            "columns: client, label and features; [\"a.csv\", \"b.csv\"] for several files",
-        ),
-        (
-            "client = \"client\"",
-            "the column that names the client; { file = true }: the file's name does; \"\" deals \
-             the rows to `clients`, by a partition",
-        ),
-        (
-            "label = \"label\"",
-            "the column to predict: any text or number",
-        ),
-        (
-            "task = \"classification\"",
-            "or \"regression\": the label is a number to predict",
-        ),
-        (
-            "# split = \"split\"",
-            "a column with `train`, `valid` or `test`, if there is one",
-        ),
-        ("ignore = []", "columns to leave out"),
-        (
-            "categorical = []",
-            "columns whose numbers are names; text is a category anyway",
-        ),
-        (
-            "missing = [\"\", \"NA\", \"N/A\", \"NaN\", \"nan\", \"null\", \"?\"]",
-            "cells that mean: not known",
-        ),
-        (
-            "standardize = false",
-            "true: numbers to mean 0 and deviation 1; \"client\": by each client's own",
-        ),
-        (
-            "# header = [\"age\", \"label\"]",
-            "the columns' names, where the file's first line does not say them",
-        ),
-        (
-            "# categories = { sex = [\"F\", \"M\"] }",
-            "a category's values, where they shall not be looked for",
-        ),
-        ("# classes = [\"healthy\", \"ill\"]", "the labels, likewise"),
-        (
-            "# moments = { age = { mean = 54.0, deviation = 9.0 } }",
-            "mean and deviation of a number, likewise",
-        ),
-        (
-            "# label_map = { \"0\" = \"healthy\", \"*\" = \"ill\" }",
-            "other names for labels; * is every other one",
-        ),
+    about: "your own table, CSV or Parquet: one row per example",
+    settings: &[
+        &PATH,
+        &CLIENT,
+        &DEALT_TO,
+        &DEALT_BY,
+        &LABEL,
+        &TASK,
+        &SPLIT,
+        &IGNORE,
+        &CATEGORICAL,
+        &MISSING_CELLS,
+        &STANDARDIZE,
+        &HEADER,
+        &declared::CATEGORIES,
+        &declared::CLASSES,
+        &declared::MOMENTS,
+        &LABEL_MAP,
     ],
     examples: &[
         "{ kind = 'table', path = 't.csv', task = 'regression' }",
@@ -71,22 +38,18 @@ pub(in crate::data) const KIND: SourceKind = Kind {
          header = ['x', 'label'], label_map = { '0' = 'no', '*' = 'yes' }, \
          standardize = 'client', test = 0.1 }",
     ],
-    read: |s, common| Source::Table(Table::read(s, common)),
+    value: |s, common| Source::Table(Table::read(s, common)),
 };
 
 impl Table {
     /// Reads `[data]`.
     pub fn read(s: &mut Section<'_>, common: Common) -> Self {
-        let paths = read_paths(s);
+        let (paths, _) = s.get_or(&PATH, (Vec::new(), true));
         s.knows(&["split", "header"]);
         let split_required = s.has("split");
-        let client = read_client(s);
+        let client = s.get(&CLIENT);
         let partition = (client == ClientOf::Nobody).then(|| Partition::read(s, "iid"));
-        let regression = s.choice(
-            "task",
-            "classification",
-            &[("classification", false), ("regression", true)],
-        );
+        let regression = s.get(&TASK);
         match &partition {
             Some(Partition::Iid { .. } | Partition::File(_)) | None => {}
             Some(by_class) => {
@@ -99,7 +62,8 @@ impl Table {
                 }
             }
         }
-        let label_map = read_map(s);
+        let label_map = s.optional(&LABEL_MAP);
+        let label_map = label_map.map_or(Vec::new(), |(pairs, _)| pairs);
         if regression && !label_map.is_empty() {
             s.problem("label_map", "regression has numbers, no labels to name");
         }
@@ -107,12 +71,12 @@ impl Table {
         if regression && declared.classes.is_some() {
             s.problem("classes", "regression has numbers, no classes");
         }
-        let mut categorical = s.texts("categorical", &[]);
+        let mut categorical = s.get(&CATEGORICAL);
         let more = declared.categories.keys();
         let more = more.filter(|name| !categorical.contains(name)).cloned();
         let more: Vec<String> = more.collect();
         categorical.extend(more);
-        let header = s.has("header").then(|| s.texts("header", &[]));
+        let header = s.has("header").then(|| s.get(&HEADER));
         if header.as_ref().is_some_and(Vec::is_empty) {
             s.problem("header", "found none, allowed are the names of all columns");
         }
@@ -120,18 +84,19 @@ impl Table {
             paths,
             client,
             partition,
-            label: s.text("label", "label"),
-            split: match split_required {
-                true => s.text("split", "split"),
-                false => "split".into(),
+            label: s.get(&LABEL),
+            split: if split_required {
+                s.get(&SPLIT)
+            } else {
+                "split".into()
             },
             split_required,
             regression,
-            ignore: s.texts("ignore", &[]),
+            ignore: s.get(&IGNORE),
             categorical,
             declared: Box::new(declared),
-            missing: s.texts("missing", &MISSING),
-            standardize: read_standardize(s),
+            missing: s.get(&MISSING_CELLS),
+            standardize: s.get(&STANDARDIZE),
             header,
             label_map,
             common,
@@ -139,115 +104,148 @@ impl Table {
     }
 }
 
-fn read_paths(s: &mut Section<'_>) -> Vec<std::path::PathBuf> {
-    let found = s.take("path");
-    let listed = matches!(found, Some(Value::Array(_)));
-    let texts: Option<Vec<String>> = match found {
-        None => {
-            s.problem(
-                "path",
-                "missing: the CSV or Parquet file to read, such as \"my.csv\", or a list of files",
-            );
-            return Vec::new();
-        }
-        Some(Value::String(path)) => Some(vec![path]),
-        Some(Value::Array(paths)) => {
-            let text = |path: &Value| path.as_str().map(str::to_owned);
-            paths.iter().map(text).collect()
-        }
-        Some(_) => None,
-    };
-    let Some(texts) = texts else {
-        s.problem("path", "allowed is a file's name, or a list of them");
-        return Vec::new();
-    };
-    let absolute = |path: &String| std::path::absolute(path).unwrap_or_else(|_| path.into());
-    let paths: Vec<_> = texts.iter().map(absolute).collect();
-    let shown: Vec<Value> = (paths.iter())
-        .map(|path| path.display().to_string().into())
-        .collect();
-    match (listed, shown.into_iter().next()) {
-        (false, Some(path)) => s.resolve("path", path),
-        _ => {
-            let all = paths
+/// The files, and whether they were written as a list.
+const PATH: Setting<Custom<(Vec<PathBuf>, bool)>> = Setting::custom(
+    "path",
+    Custom {
+        name: "text or list of texts",
+        default: "",
+        allowed: "a file's name, or a list of them",
+        parse: |found| {
+            let absolute = |path: &Value| {
+                let path = path.as_str()?;
+                Some(std::path::absolute(path).unwrap_or_else(|_| path.into()))
+            };
+            match found.as_array() {
+                None => Some((vec![absolute(found)?], false)),
+                Some(paths) => Some((paths.iter().map(absolute).collect::<Option<_>>()?, true)),
+            }
+        },
+        write: |(paths, listed)| {
+            let mut paths = paths
                 .iter()
                 .map(|path| Value::from(path.display().to_string()));
-            s.resolve("path", Value::Array(all.collect()));
-        }
-    }
-    paths
-}
+            match (paths.next(), listed) {
+                (Some(path), false) => path,
+                (first, _) => Value::Array(first.into_iter().chain(paths).collect()),
+            }
+        },
+    },
+)
+.help("CSV or Parquet, columns: client, label and features; a list for several files")
+.example("\"my.csv\"")
+.required("missing: the CSV or Parquet file to read, such as \"my.csv\", or a list of files");
 
-fn read_client(s: &mut Section<'_>) -> ClientOf {
-    let by_file = |table: &toml::Table| {
-        table.len() == 1 && table.get("file").and_then(Value::as_bool) == Some(true)
-    };
-    let (client, resolved): (ClientOf, Value) = match s.take("client") {
-        None => (ClientOf::Column("client".into()), "client".into()),
-        Some(Value::String(name)) if name.is_empty() => (ClientOf::Nobody, "".into()),
-        Some(Value::String(name)) => (ClientOf::Column(name.clone()), name.into()),
-        Some(Value::Table(table)) if by_file(&table) => (ClientOf::File, table.into()),
-        Some(found) => {
-            let found = shown(&found);
-            s.problem(
-                "client",
-                format!("found {found}, allowed is a column's name, \"\" or {{ file = true }}"),
-            );
-            (ClientOf::File, "client".into())
-        }
-    };
-    s.resolve("client", resolved);
-    client
-}
+const CLIENT: Setting<Custom<ClientOf>> = Setting::custom(
+    "client",
+    Custom {
+        name: "text or table",
+        default: "\"client\"",
+        allowed: "a column's name, \"\" or { file = true }",
+        parse: |found| match found {
+            Value::String(name) if name.is_empty() => Some(ClientOf::Nobody),
+            Value::String(name) => Some(ClientOf::Column(name.clone())),
+            Value::Table(table) => (table.len() == 1
+                && table.get("file").and_then(Value::as_bool) == Some(true))
+            .then_some(ClientOf::File),
+            _ => None,
+        },
+        write: |client| match client {
+            ClientOf::Column(name) => name.as_str().into(),
+            ClientOf::File => Toml::from_iter([("file".to_string(), true.into())]).into(),
+            ClientOf::Nobody | ClientOf::Only { .. } => "".into(),
+        },
+    },
+)
+.help(
+    "the column that names the client; { file = true }: the file's name does; \"\" assigns the rows \
+     to `clients`, by a partition",
+);
 
-fn read_standardize(s: &mut Section<'_>) -> Standardize {
-    let (standardize, resolved): (_, Value) = match s.take("standardize") {
-        None | Some(Value::Boolean(false)) => (Standardize::No, false.into()),
-        Some(Value::Boolean(true)) => (Standardize::Federation, true.into()),
-        Some(Value::String(word)) if word == "client" => (Standardize::Client, word.into()),
-        Some(found) => {
-            let found = shown(&found);
-            let allowed = "allowed is false, true or \"client\"";
-            s.problem("standardize", format!("found {found}, {allowed}"));
-            (Standardize::No, false.into())
-        }
-    };
-    s.resolve("standardize", resolved);
-    standardize
-}
+const DEALT_TO: Setting<Whole> = CLIENTS.with("client = \"\"").seldom();
+const DEALT_BY: Setting<Inner> = PARTITION.with("client = \"\"").example("\"iid\"").seldom();
 
-/// `label_map`, its keys as labels are called; `*` last.
-fn read_map(s: &mut Section<'_>) -> Vec<(String, String)> {
-    let Some(found) = s.take("label_map") else {
-        return Vec::new();
-    };
-    let pairs: Option<Vec<(String, String)>> = found.as_table().and_then(|table| {
-        let pair = |(label, name): (&String, &Value)| {
-            let name = match name {
-                Value::String(name) => name.clone(),
-                Value::Integer(name) => name.to_string(),
-                _ => return None,
-            };
-            let called = match label.trim().parse::<f64>() {
-                Ok(x) if x.is_finite() => name_of(x),
-                _ => label.trim().to_owned(),
-            };
-            (!name.trim().is_empty()).then_some((called, name))
+const LABEL: Setting<Text> =
+    Setting::text("label", "label").help("the column to predict: any text or number");
+
+const TASK: Setting<Words<bool>> = Setting::words(
+    "task",
+    "classification",
+    &[
+        ("classification", false, "the label is a class"),
+        ("regression", true, "a number to predict"),
+    ],
+)
+.help("what is predicted");
+
+const SPLIT: Setting<Text> = Setting::text("split", "split")
+    .help("a column with `train`, `valid` or `test`, if there is one")
+    .seldom();
+
+const IGNORE: Setting<Texts> = Setting::texts("ignore", &[]).help("columns to leave out");
+
+const CATEGORICAL: Setting<Texts> = Setting::texts("categorical", &[])
+    .help("columns whose numbers are names; text is a category anyway");
+
+const MISSING_CELLS: Setting<Texts> =
+    Setting::texts("missing", &MISSING).help("cells that mean: not known");
+
+const STANDARDIZE: Setting<Custom<Standardize>> = Setting::custom(
+    "standardize",
+    Custom {
+        name: "true or false, or word",
+        default: "false",
+        allowed: "false, true or \"client\"",
+        parse: |found| match found {
+            Value::Boolean(true) => Some(Standardize::Federation),
+            Value::Boolean(false) => Some(Standardize::No),
+            Value::String(word) if word == "client" => Some(Standardize::Client),
+            _ => None,
+        },
+        write: |standardize| match standardize {
+            Standardize::No => false.into(),
+            Standardize::Federation => true.into(),
+            Standardize::Client => "client".into(),
+        },
+    },
+)
+.help("numbers to mean 0 and deviation 1, by the federation's (true) or by each client's own");
+
+const HEADER: Setting<Texts> = Setting::texts("header", &[])
+    .help("the columns' names, where the file's first line does not say them")
+    .usually("the file's first line")
+    .example("[\"age\", \"label\"]")
+    .seldom();
+
+/// Pairs of a label and its name, and how they were written.
+const LABEL_MAP: Setting<Custom<(Vec<(String, String)>, Value)>> = Setting::custom(
+    "label_map",
+    Custom {
+        name: "table",
+        default: "",
+        allowed: "{ \"label\" = \"name\", \"*\" = \"name\" }",
+        parse: |found| Some((label_map(found)?, found.clone())),
+        write: |(_, found)| found.clone(),
+    },
+)
+.help("other names for labels; * is every other one")
+.example("{ \"0\" = \"healthy\", \"*\" = \"ill\" }")
+.seldom();
+
+/// Reads `label_map`, its keys as labels are called.
+fn label_map(found: &Value) -> Option<Vec<(String, String)>> {
+    let pair = |(label, name): (&String, &Value)| {
+        let name = match name {
+            Value::String(name) => name.clone(),
+            Value::Integer(name) => name.to_string(),
+            _ => return None,
         };
-        table.iter().map(pair).collect()
-    });
-    match pairs {
-        Some(pairs) if !pairs.is_empty() => {
-            s.resolve("label_map", found);
-            pairs
-        }
-        _ => {
-            let found = shown(&found);
-            s.problem(
-                "label_map",
-                format!("found {found}, allowed is {{ \"label\" = \"name\", \"*\" = \"name\" }}"),
-            );
-            Vec::new()
-        }
-    }
+        let called = match label.trim().parse::<f64>() {
+            Ok(x) if x.is_finite() => name_of(x),
+            _ => label.trim().to_owned(),
+        };
+        (!name.trim().is_empty()).then_some((called, name))
+    };
+    let pairs: Vec<_> = found.as_table()?.iter().map(pair).collect::<Option<_>>()?;
+    (!pairs.is_empty()).then_some(pairs)
 }

@@ -1,0 +1,147 @@
+//! `mixing` of APFL: α fixed, learned, or chosen on held-out rows.
+
+use toml::{Table, Value};
+
+use super::Mixing;
+use crate::choice::Choosing;
+use crate::settings::{
+    Custom, Declaration, Field, Flag, Number, Section, Setting, Whole, above_zero, as_number,
+    at_least,
+};
+
+/// α as a spec says it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Alpha {
+    /// One for each client, fixed or learned.
+    One(Mixing),
+    /// Chosen by each client.
+    Chosen(Choosing),
+}
+
+pub(super) const MIXING: Setting<Custom<Mixing>> = Setting::custom(
+    "mixing",
+    Custom {
+        name: "table",
+        default: "{ adaptive = 0.01 }",
+        allowed: "{ fixed = α }, { adaptive = α⁰ } or { chosen = [α, …] } with 0 ≤ α ≤ 1",
+        parse: one_alpha,
+        write: |mixing| {
+            let (key, alpha) = match mixing {
+                Mixing::Fixed(alpha) => ("fixed", alpha),
+                Mixing::Adaptive(alpha) => ("adaptive", alpha),
+            };
+            Table::from_iter([(key.to_string(), Value::Float(alpha.to_setting()))]).into()
+        },
+    },
+)
+.symbol("α")
+.help(
+    "the share of the client's own v in its mixture: learned from this start; or { fixed = 0.5 }; or \
+     { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1], folds = 5, prior = 50 }: the one that is best on rows \
+     held out",
+)
+.example("{ adaptive = 0.01 }")
+.source("Algorithm 1, section 4.2");
+
+/// Reads the one entry of a table, where it is a fixed or a learned α.
+fn one_alpha(found: &Value) -> Option<Mixing> {
+    let table = found.as_table()?;
+    let (key, value) = table.iter().next().filter(|_| table.len() == 1)?;
+    let alpha = share(value)?;
+    match key.as_str() {
+        "fixed" => Some(Mixing::Fixed(alpha)),
+        "adaptive" => Some(Mixing::Adaptive(alpha)),
+        _ => None,
+    }
+}
+
+/// Reads a number from 0 to 1.
+fn share(value: &Value) -> Option<f32> {
+    let number = as_number(value)?;
+    // −0 + 0 is 0.
+    (0.0..=1.0).contains(&number).then_some(number as f32 + 0.0)
+}
+
+const UNIT: crate::settings::Range<f64> = at_least(0.0).to(1.0);
+const FIXED: Setting<Number> = Setting::optional_number("fixed", UNIT)
+    .symbol("α")
+    .help("the same for every client, for ever");
+const ADAPTIVE: Setting<Number> = Setting::optional_number("adaptive", UNIT)
+    .symbol("α⁰")
+    .help("where every client starts to learn its own")
+    .source("section 4.2");
+const CHOSEN: Setting<Custom<Vec<f32>>> = Setting::custom(
+    "chosen",
+    Custom {
+        name: "list of numbers",
+        default: "",
+        allowed: "a list of 1 to 32 different α from 0 to 1, such as [0, 0.25, 0.5, 1]",
+        parse: |found| {
+            let alphas: Option<Vec<f32>> = found.as_array()?.iter().map(share).collect();
+            let mut alphas = alphas?;
+            alphas.sort_by(f32::total_cmp);
+            let different = alphas.windows(2).all(|pair| pair[0] < pair[1]);
+            (different && (1..=32).contains(&alphas.len())).then_some(alphas)
+        },
+        write: |alphas| {
+            let alphas: Vec<f64> = alphas.iter().map(Field::to_setting).collect();
+            alphas.into()
+        },
+    },
+)
+.symbol("A")
+.help("each client's own is the one that is best on rows held out (docs/CHOICE.md)");
+const FOLDS: Setting<Whole> = Setting::whole("folds", 5, at_least(1).to(100))
+    .help("passes with a part of the rows held out; one more follows on all rows");
+const PRIOR: Setting<Number> = Setting::number("prior", 50.0, at_least(0.0).to(1e15))
+    .symbol("κ")
+    .help("how many rows the federation's losses count as beside a client's own");
+const ASIDE: Setting<Number> = Setting::number("aside", 0.2, above_zero(f64::MIN_POSITIVE).to(0.9))
+    .help("the share of rows that is held out")
+    .with("folds = 1");
+const REFIT: Setting<Flag> = Setting::flag("refit", true)
+    .help("whether a last pass trains on all rows; else the models of the one pass are delivered")
+    .with("folds = 1");
+const PASS: Setting<Whole> = Setting::optional_whole("pass", at_least(1).to_that_of("folds"))
+    .help("one pass alone, as in choice/1, … of a run directory");
+
+/// What may stand in the table.
+pub(crate) const SETTINGS: &[&dyn Declaration] = &[
+    &FIXED, &ADAPTIVE, &CHOSEN, &FOLDS, &PRIOR, &ASIDE, &REFIT, &PASS,
+];
+
+impl Alpha {
+    pub(super) fn settings(&mut self, s: &mut Section<'_>) {
+        if s.holds("mixing", "chosen") {
+            *self = Alpha::Chosen(Choosing::from([0.0, 1.0]));
+        }
+        match self {
+            Alpha::One(mixing) => s.field(&MIXING, mixing),
+            Alpha::Chosen(choosing) => s.section("mixing", |s| bind(choosing, s)),
+        }
+    }
+}
+
+/// `chosen` and the keys beside it.
+fn bind(choosing: &mut Choosing, s: &mut Section<'_>) {
+    s.field_or(&CHOSEN, vec![0.0, 1.0], &mut choosing.candidates);
+    s.field(&FOLDS, &mut choosing.folds);
+    s.field(&PRIOR, &mut choosing.prior);
+    if choosing.folds == 1 {
+        s.field(&ASIDE, &mut choosing.aside);
+        s.field(&REFIT, &mut choosing.refit);
+    } else {
+        let share = s.take("aside").is_some();
+        // A resolved spec says refit = true.
+        let refit = s
+            .take("refit")
+            .map_or(choosing.refit, |refit| refit.as_bool() == Some(true));
+        for (key, wrong) in [("aside", share), ("refit", !refit)] {
+            if wrong {
+                let problem = "is for folds = 1; with more of them every row is held out once";
+                s.problem(key, problem);
+            }
+        }
+    }
+    s.optional_field(&PASS.up_to(choosing.folds), &mut choosing.pass);
+}

@@ -1,0 +1,43 @@
+//! `[evaluation]` and `[delivery]`: what is scored, and who gets a model at the end.
+
+use super::Plan;
+use crate::settings::{Declaration, Flag, Section, Setting, Whole, Words, at_least};
+use crate::training::DeliverTo;
+
+const EVERY: Setting<Whole> = Setting::whole("every", 1, at_least(1).to(i64::MAX as u64))
+    .help("rounds between evaluations; the last round is always evaluated");
+
+const BATCH: Setting<Whole> = Setting::optional_whole("batch", at_least(1).to(1 << 40))
+    .help("score shuffled rows so many at a time, which matters to model.norm = \"batch\" alone")
+    .usually("as many as suits the program")
+    .example("20")
+    .seldom();
+
+const CLIENTS: Setting<Words<DeliverTo>> = Setting::words(
+    "clients",
+    "all",
+    &[
+        ("all", DeliverTo::All, ""),
+        ("drawn", DeliverTo::Drawn, "those that were ever sampled"),
+        ("none", DeliverTo::None, ""),
+    ],
+)
+.help("who gets a last local round, scores and a model at the end");
+
+const KEEP: Setting<Flag> = Setting::flag("keep", true).help("keep the clients' models");
+
+pub(super) const EVALUATION: &[&dyn Declaration] = &[&EVERY, &BATCH];
+pub(super) const DELIVERY: &[&dyn Declaration] = &[&CLIENTS, &KEEP];
+
+/// Binds both tables.
+pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
+    s.section("evaluation", |s| {
+        s.knows(&["batch"]);
+        s.optional_field(&BATCH, &mut plan.architecture.extras.scored_in);
+        s.field(&EVERY, &mut plan.evaluate_every);
+    });
+    s.section("delivery", |s| {
+        s.field(&CLIENTS, &mut plan.deliver_to);
+        s.field(&KEEP, &mut plan.keep_models);
+    });
+}
