@@ -14,14 +14,10 @@ fn line(setting: &str, comment: &str) -> String {
     }
 }
 
-fn is_commented(setting: &Description) -> bool {
-    setting.seldom || !setting.with.is_empty()
-}
-
 /// A setting's line, commented out where most specs are better without it.
 fn setting_line(setting: &Description) -> String {
     let shown = setting.line();
-    if is_commented(setting) {
+    if setting.is_commented() {
         line(&format!("# {shown}"), &setting.comment())
     } else {
         line(&shown, &setting.comment())
@@ -107,8 +103,8 @@ pub fn written(placeholder: &str) -> String {
     };
     match what {
         "keys" => keys(table, |_| true),
-        "usual" => keys(table, |setting| !is_commented(setting)),
-        "seldom" => keys(table, is_commented),
+        "usual" => keys(table, |setting| !setting.is_commented()),
+        "seldom" => keys(table, Description::is_commented),
         "chosen" => chosen(&registry()),
         "others" => blocks(&registry(), &registry().kinds[1..]),
         "all" => blocks(&registry(), &registry().kinds),

@@ -19,8 +19,10 @@ pub use kind::Kind;
 pub(crate) use kind::registry;
 pub use range::{Range, above_zero, at_least};
 pub use section::{Field, Section, Settings};
-pub use setting::{Declaration, Description, Setting};
-pub use values::{Custom, Flag, Inner, Number, Text, Texts, Values, Whole, Words, as_number};
+pub use setting::{About, Declaration, Description, Setting};
+pub use values::{
+    Custom, Flag, Inner, Number, Numbers, Text, Texts, Values, Whole, Words, as_number,
+};
 
 /// One thing wrong with a spec.
 #[derive(Clone, Debug, PartialEq)]

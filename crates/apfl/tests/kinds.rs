@@ -98,7 +98,7 @@ fn every_kind_has_a_name_of_its_own_and_one_line_of_help() {
 fn usual(setting: &Description) -> bool {
     let shown = format!("`{}`", setting.shown);
     let default = setting.default.as_ref() == Some(&shown);
-    setting.required || default
+    !setting.about.missing.is_empty() || default
 }
 
 /// The settings that stand in a kind's help are those it reads, at their defaults.
@@ -112,8 +112,7 @@ fn what_is_shown_of_a_kinds_settings_is_true() {
             .map(|kind| {
                 let mut settings = vec![chosen(&registry, kind.name)];
                 let written = kind.settings.iter().map(|s| s.describe());
-                let written = written.filter(|setting| !setting.seldom && usual(setting));
-                let written = written.filter(|setting| setting.with.is_empty());
+                let written = written.filter(|setting| !setting.is_commented() && usual(setting));
                 settings.extend(written.map(|setting| set(&setting.line())));
                 let plan = with(&registry, &settings).plan();
                 let plan = plan.unwrap_or_else(|e| panic!("{settings:?}: {e}"));
@@ -138,9 +137,10 @@ fn what_is_shown_of_a_kinds_settings_is_true() {
             if let Ok(alone) = with(&registry, &settings[..1]).plan() {
                 assert_eq!(alone.resolved, plan.resolved, "{}: defaults", kind.name);
             }
-            for setting in settings_of().filter(|setting| setting.seldom || !usual(setting)) {
+            for setting in settings_of().filter(|setting| setting.is_commented() || !usual(setting))
+            {
                 let mut settings = settings.clone();
-                settings.extend((!setting.with.is_empty()).then(|| set(setting.with)));
+                settings.extend((!setting.about.with.is_empty()).then(|| set(setting.about.with)));
                 settings.push(set(&setting.line()));
                 let Err(Error::Spec(problems)) = with(&registry, &settings).plan() else {
                     continue;

@@ -41,9 +41,11 @@ mod resume;
 mod robust;
 mod skipped;
 mod small;
+mod spec_page;
 mod specs;
 mod tables;
 mod theory;
+mod typed_plans;
 
 /// A file that nobody names would be tested by nobody.
 #[test]

@@ -58,7 +58,7 @@ registry! {
 }
 
 const RATE: Setting<Number> =
-    Setting::optional_number("learning_rate", above_zero(1e-30).to(1e6))
+    Setting::optional("learning_rate", above_zero(1e-30).to(1e6))
         .symbol("η_s")
         .help("the server's step; it must be given")
         .example("0.1")

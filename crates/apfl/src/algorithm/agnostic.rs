@@ -50,7 +50,7 @@ pub(super) const AGNOSTIC: Setting<Custom<Option<f64>>> = Setting::custom(
     "agnostic",
     Custom {
         name: "number, or true or false",
-        default: "false",
+        default: || Some(None),
         allowed: "true, false or the step γ_q, above 0, at most 1e6",
         parse: |found| match (found.as_bool(), as_number(found)) {
             (Some(on), _) => Some(on.then_some(0.01)),

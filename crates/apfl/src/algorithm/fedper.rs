@@ -22,7 +22,7 @@ pub struct Base {
 }
 
 pub(super) const PRIVATE_LAYERS: Setting<Whole> =
-    Setting::whole("private_layers", 1, at_least(0).to(64))
+    Setting::number("private_layers", 1, at_least(0).to(64))
         .symbol("K_P")
         .help("the last layers, which stay at their client, at most all of the model's");
 

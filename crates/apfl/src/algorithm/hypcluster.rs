@@ -63,7 +63,7 @@ pub struct Update {
 
 pack!(Update { model, cluster });
 
-const CLUSTERS: Setting<Whole> = Setting::whole("clusters", 2, at_least(1).to(1000))
+const CLUSTERS: Setting<Whole> = Setting::number("clusters", 2, at_least(1).to(1000))
     .symbol("k")
     .help("the number of models (1: FedAvg)");
 

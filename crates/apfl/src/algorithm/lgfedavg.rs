@@ -24,10 +24,10 @@ pub struct Head {
     pub warmup: u64,
 }
 
-const SHARED_LAYERS: Setting<Whole> = Setting::whole("shared_layers", 1, at_least(0).to(64))
+const SHARED_LAYERS: Setting<Whole> = Setting::number("shared_layers", 1, at_least(0).to(64))
     .help("the last layers, which are averaged, at most all of the model's");
 
-const WARMUP: Setting<Whole> = Setting::whole("warmup", 0, at_least(0).to(i64::MAX as u64))
+const WARMUP: Setting<Whole> = Setting::number("warmup", 0, at_least(0).to(i64::MAX as u64))
     .help("rounds of FedAvg before, in which all layers are averaged");
 
 pub(super) const KIND: AlgorithmKind = Kind {

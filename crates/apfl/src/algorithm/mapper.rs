@@ -35,7 +35,7 @@ const GRID: Setting<Custom<Vec<f64>>> = Setting::custom(
     "grid",
     Custom {
         name: "list of numbers",
-        default: "[0.25, 0.5, 0.75]",
+        default: || Some(vec![0.25, 0.5, 0.75]),
         allowed: "a list of 1 to 100 different numbers from 0 to 1, ascending, such as \
                   [0.25, 0.5, 0.75]",
         parse: |found| {

@@ -72,7 +72,7 @@ const INNER_RATE: Setting<Number> = Setting::number("inner_rate", 0.01, above_ze
     .symbol("p")
     .help("the step of θ (pFedMe's own code: 0.09); released: the training's rate");
 
-const INNER_STEPS: Setting<Whole> = Setting::whole("inner_steps", 5, at_least(1).to(1_000_000))
+const INNER_STEPS: Setting<Whole> = Setting::number("inner_steps", 5, at_least(1).to(1_000_000))
     .symbol("K")
     .help("steps of θ for one of w");
 

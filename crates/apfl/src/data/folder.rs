@@ -33,7 +33,7 @@ pub fn data_directory() -> PathBuf {
 }
 
 /// The folder of a data set.
-pub(super) const DIR: Setting<Text> = Setting::optional_text("dir")
+pub(super) const DIR: Setting<Text> = Setting::text("dir", || None)
     .help("its folder")
     .usually("the folder of the kind's name in the data directory")
     .example("\"data/set\"")

@@ -54,29 +54,29 @@ pub enum Owners {
 }
 
 const MISSING: &str = "missing: an IDX file, plain or gzipped";
-const IMAGES: Setting<Text> = Setting::optional_text("images")
+const IMAGES: Setting<Text> = Setting::text("images", || None)
     .help("an IDX file; it must be given")
     .required(MISSING)
     .example("\"images-idx3-ubyte.gz\"");
-const LABELS: Setting<Text> = Setting::optional_text("labels")
+const LABELS: Setting<Text> = Setting::text("labels", || None)
     .help("an IDX file with a class for every image; it must be given")
     .required(MISSING)
     .example("\"labels-idx1-ubyte.gz\"");
-const OWNERS: Setting<Text> = Setting::optional_text("clients")
+const OWNERS: Setting<Text> = Setting::text("clients", || None)
     .help("an IDX file with the owner of every image; or a number, and a partition")
     .usually("`100`, by the partition")
     .example("\"owners-idx1-int.gz\"");
 const DEALT: Setting<Inner> = PARTITION.with("clients = 100");
-const VALID_IMAGES: Setting<Text> = Setting::optional_text("valid_images")
+const VALID_IMAGES: Setting<Text> = Setting::text("valid_images", || None)
     .help("what is validated with, in files of its own; validation and test are not used then")
     .example("\"…\"")
     .seldom();
-const VALID_LABELS: Setting<Text> = Setting::optional_text("valid_labels")
+const VALID_LABELS: Setting<Text> = Setting::text("valid_labels", || None)
     .help("their classes")
     .with("valid_images = \"…\"")
     .example("\"…\"")
     .seldom();
-const VALID_CLIENTS: Setting<Text> = Setting::optional_text("valid_clients")
+const VALID_CLIENTS: Setting<Text> = Setting::text("valid_clients", || None)
     .help("their owners, where clients is a file")
     .with("valid_images = \"…\"")
     .example("\"…\"")

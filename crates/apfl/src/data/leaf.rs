@@ -178,7 +178,7 @@ fn checked(name: String, samples: u64, data: UserData) -> std::result::Result<Us
 }
 
 pub(super) const CLASSES: Setting<Whole> =
-    Setting::optional_whole("classes", at_least(2).to(MOST_CLASSES))
+    Setting::optional("classes", at_least(2).to(MOST_CLASSES))
         .help("how many classes there are")
         .usually("the largest label + 1")
         .example("10")

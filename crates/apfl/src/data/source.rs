@@ -71,7 +71,7 @@ sources! {
     table => Table;
 }
 
-const SEED: Setting<Whole> = Setting::optional_whole("seed", at_least(0).to(i64::MAX as u64))
+const SEED: Setting<Whole> = Setting::optional("seed", at_least(0).to(i64::MAX as u64))
     .help("the data's own seed: synthesis, partition, split")
     .usually("`seed`")
     .example("1")
@@ -84,7 +84,7 @@ const TEST: Setting<Number> = Setting::number("test", 0.0, at_least(0.0).below(1
     .help("another share, which nothing is chosen by");
 
 const MIN_EXAMPLES: Setting<Whole> =
-    Setting::whole("min_examples", 0, at_least(0).to(i64::MAX as u64))
+    Setting::number("min_examples", 0, at_least(0).to(i64::MAX as u64))
         .help("clients with fewer are left out");
 
 impl Source {

@@ -66,20 +66,20 @@ const BETA: Setting<Number> = Setting::number("beta", 1.0, at_least(0.0).to(1e6)
     .symbol("β")
     .help("how much the clients' inputs differ (standard deviation)");
 const FEATURES: Setting<Whole> =
-    Setting::whole("features", 60, at_least(1).to(1_000_000)).help("inputs of an example");
+    Setting::number("features", 60, at_least(1).to(1_000_000)).help("inputs of an example");
 const CLASSES: Setting<Whole> =
-    Setting::whole("classes", 10, at_least(2).to(100_000)).help("how many classes there are");
+    Setting::number("classes", 10, at_least(2).to(100_000)).help("how many classes there are");
 const IID: Setting<Flag> =
     Setting::flag("iid", false).help("true: all clients share one distribution");
-const EXAMPLES: Setting<Whole> = Setting::optional_whole("examples", at_least(2).to(10_000_000))
+const EXAMPLES: Setting<Whole> = Setting::optional("examples", at_least(2).to(10_000_000))
     .help("the same number for every client")
     .usually("lognormal sizes")
     .example("200")
     .seldom();
 const MAX_EXAMPLES: Setting<Whole> =
-    Setting::whole("max_examples", 1000, at_least(51).to(10_000_000))
+    Setting::number("max_examples", 1000, at_least(51).to(10_000_000))
         .help("the most that a client may have");
-const CLIENTS: Setting<Whole> = Setting::whole("clients", 100, at_least(1).to(100_000_000))
+const CLIENTS: Setting<Whole> = Setting::number("clients", 100, at_least(1).to(100_000_000))
     .symbol("n")
     .help("how many clients there are");
 

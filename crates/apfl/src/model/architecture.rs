@@ -99,7 +99,7 @@ const L2: Setting<Number> = Setting::number("l2", 1e-4, at_least(0.0).to(1e6))
     .help("(l2/2)·‖parameters‖², part of what is minimized")
     .usually("`1e-4` for linear, `0` for mlp and cnn");
 
-const INIT: Setting<Text> = Setting::text("init", "zeros")
+const INIT: Setting<Text> = Setting::text("init", || Some("zeros".into()))
     .symbol("w⁰")
     .help("the first model: zeros · uniform (±1/√fan_in) · a .safetensors file")
     .usually("`\"zeros\"` for linear, `\"uniform\"` for mlp and cnn")
@@ -251,7 +251,7 @@ impl Architecture {
 
 /// Lists of whole numbers that fit: the widths of layers.
 pub(super) const fn widths(
-    default: &'static str,
+    default: fn() -> Option<Vec<usize>>,
     allowed: &'static str,
     parse: fn(&toml::Value) -> Option<Vec<usize>>,
 ) -> Custom<Vec<usize>> {

@@ -19,7 +19,7 @@ use crate::settings::{Custom, Kind, Setting, Whole, at_least};
 const CHANNELS: Setting<Custom<Vec<usize>>> = Setting::custom(
     "channels",
     widths(
-        "[20, 50]",
+        || Some(vec![20, 50]),
         "two widths from 1 to 1024, such as [20, 50]",
         |found| {
             let fits = |w: &Vec<usize>| w.len() == 2 && w.iter().all(|w| (1..=1024).contains(w));
@@ -30,10 +30,10 @@ const CHANNELS: Setting<Custom<Vec<usize>>> = Setting::custom(
 .help("of the two convolutions");
 
 const KERNEL: Setting<Whole> =
-    Setting::whole("kernel", 5, at_least(1).to(31)).help("height and width of the filters");
+    Setting::number("kernel", 5, at_least(1).to(31)).help("height and width of the filters");
 
 const DENSE: Setting<Whole> =
-    Setting::whole("dense", 512, at_least(1).to(65_536)).help("units of the hidden dense layer");
+    Setting::number("dense", 512, at_least(1).to(65_536)).help("units of the hidden dense layer");
 
 pub(super) const KIND: ModelKind = Kind {
     name: "cnn",

@@ -34,7 +34,7 @@ pub(super) const LINEAR: ModelKind = Kind {
 const HIDDEN: Setting<Custom<Vec<usize>>> = Setting::custom(
     "hidden",
     widths(
-        "[200, 200]",
+        || Some(vec![200, 200]),
         "a list of at most 64 widths from 1 to 1000000, such as [200, 200]",
         |found| {
             let fits =

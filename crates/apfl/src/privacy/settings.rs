@@ -82,7 +82,7 @@ const LEVEL: Setting<Words<Level>> = Setting::words(
 .help("what is protected; it must be given")
 .required("nothing is said; allowed is client · example");
 
-const EPSILON: Setting<Number> = Setting::optional_number("epsilon", at_least(1e-6).to(1e6))
+const EPSILON: Setting<Number> = Setting::optional("epsilon", at_least(1e-6).to(1e6))
     .symbol("ε")
     .help("must not be exceeded: the noise follows from it, or, beside noise, the run's end")
     .example("8.0");
@@ -91,7 +91,7 @@ const NOISE: Setting<Custom<f64>> = Setting::custom(
     "noise",
     Custom {
         name: "number",
-        default: "",
+        default: || None,
         allowed: "0, or 0.01 to 1e6",
         parse: |found| as_number(found).filter(|x| *x == 0.0 || (LEAST_NOISE..=1e6).contains(x)),
         write: |noise| (*noise).into(),

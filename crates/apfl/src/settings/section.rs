@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 use super::setting::Setting;
-use super::values::Values;
+use super::values::{Values, one_of};
 use super::{Kind, Problems, nearest, shown};
 
 /// One table of a spec while it is being read, or written for typed values.
@@ -188,8 +188,9 @@ impl<'a> Section<'a> {
 
     /// Returns the value of a setting, or `default`.
     pub fn get_or<V: Values>(&mut self, setting: &Setting<V>, default: V::Value) -> V::Value {
-        if !setting.missing.is_empty() && !self.has(setting.key) {
-            self.problem(setting.key, setting.missing);
+        let missing = setting.about.missing;
+        if !missing.is_empty() && !self.has(setting.key) {
+            self.problem(setting.key, missing);
         }
         let value = self.optional(setting).unwrap_or(default);
         self.resolve(setting.key, setting.values.write(&value));
@@ -268,16 +269,8 @@ impl<'a> Section<'a> {
             match found.as_str().and_then(named) {
                 Some(kind) => picked = kind,
                 None => {
-                    let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
-                    let near = found.as_str();
-                    let near = near.and_then(|word| nearest(word, names.iter().copied()));
-                    let near = near.map(|near| format!(" (did you mean \"{near}\"?)"));
-                    let message = format!(
-                        "found {}, allowed is one of {}{}",
-                        shown(&found),
-                        names.join(" · "),
-                        near.unwrap_or_default()
-                    );
+                    let allowed = one_of(kinds.iter().map(|kind| kind.name), &found);
+                    let message = format!("found {}, allowed is {allowed}", shown(&found));
                     self.problem(key, message);
                 }
             }
@@ -374,7 +367,7 @@ mod tests {
     use crate::settings::{Number, Whole, Words, above_zero, at_least};
 
     const RATE: Setting<Number> = Setting::number("rate", 0.5, above_zero(1e-30));
-    const ROUNDS: Setting<Whole> = Setting::whole("rounds", 7, at_least(1));
+    const ROUNDS: Setting<Whole> = Setting::number("rounds", 7, at_least(1));
     const WORD: Setting<Words<u8>> = Setting::words("word", "a", &[("a", 1, ""), ("b", 2, "two")]);
 
     #[test]

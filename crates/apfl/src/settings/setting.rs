@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use toml::Value;
+
 use super::Problem;
 use super::range::Range;
-use super::values::{Custom, Flag, Inner, Number, Text, Texts, Values, Whole, Words};
+use super::values::{Custom, Flag, Inner, Numbers, Text, Texts, Values, Words, texts};
 
 /// One setting of a spec, declared once.
 ///
@@ -28,21 +30,34 @@ pub struct Setting<V> {
     pub key: &'static str,
     /// The values that it may have.
     pub values: V,
-    help: &'static str,
-    symbol: &'static str,
-    source: &'static str,
-    usual: &'static str,
-    example: &'static str,
-    pub(super) missing: &'static str,
-    with: &'static str,
-    seldom: bool,
+    /// What is said of it.
+    pub about: About,
+}
+
+/// What is said of a setting; what is empty is not said.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct About {
+    /// What it means, in one line.
+    pub help: &'static str,
+    /// Its symbol in the paper.
+    pub symbol: &'static str,
+    /// Where it comes from: a paper, a theorem, somebody's code.
+    pub source: &'static str,
+    /// What it is where a spec does not say, if that depends on something else.
+    pub usual: &'static str,
+    /// A value, as TOML, for a template to show in place of a default.
+    pub example: &'static str,
+    /// With what message a spec without it is refused.
+    pub missing: &'static str,
+    /// What must stand beside it, as TOML: without that it is no key of the table.
+    pub with: &'static str,
+    /// Whether templates show it commented out, for most people do not need it.
+    pub seldom: bool,
 }
 
 impl<V> Setting<V> {
     const fn new(key: &'static str, values: V) -> Self {
-        Self {
-            key,
-            values,
+        let about = About {
             help: "",
             symbol: "",
             source: "",
@@ -51,96 +66,76 @@ impl<V> Setting<V> {
             missing: "",
             with: "",
             seldom: false,
-        }
+        };
+        Self { key, values, about }
     }
 
-    /// Says what it means, in one line.
+    /// Sets [`About::help`].
     pub const fn help(mut self, help: &'static str) -> Self {
-        self.help = help;
+        self.about.help = help;
         self
     }
 
-    /// Gives its symbol in the paper.
+    /// Sets [`About::symbol`].
     pub const fn symbol(mut self, symbol: &'static str) -> Self {
-        self.symbol = symbol;
+        self.about.symbol = symbol;
         self
     }
 
-    /// Says where it comes from: a paper, a theorem, somebody's code.
+    /// Sets [`About::source`].
     pub const fn source(mut self, source: &'static str) -> Self {
-        self.source = source;
+        self.about.source = source;
         self
     }
 
-    /// Says what it is where a spec does not say, if that depends on something else.
+    /// Sets [`About::usual`].
     pub const fn usually(mut self, usual: &'static str) -> Self {
-        self.usual = usual;
+        self.about.usual = usual;
         self
     }
 
-    /// Gives a value, as TOML, for a template to show in place of a default.
+    /// Sets [`About::example`].
     pub const fn example(mut self, example: &'static str) -> Self {
-        self.example = example;
+        self.about.example = example;
         self
     }
 
-    /// Refuses a spec without it, with that message.
+    /// Sets [`About::missing`]: refuses a spec without it.
     pub const fn required(mut self, missing: &'static str) -> Self {
-        self.missing = missing;
+        self.about.missing = missing;
         self
     }
 
-    /// Says what must stand beside it, as TOML: without that it is no key of the table.
+    /// Sets [`About::with`].
     pub const fn with(mut self, other: &'static str) -> Self {
-        self.with = other;
+        self.about.with = other;
         self
     }
 
-    /// Shows it commented out in templates, for most people do not need it.
+    /// Sets [`About::seldom`].
     pub const fn seldom(mut self) -> Self {
-        self.seldom = true;
+        self.about.seldom = true;
         self
     }
 }
 
-impl Setting<Number> {
+impl<T: Copy> Setting<Numbers<T>> {
     /// Declares a number.
-    pub const fn number(key: &'static str, default: f64, range: Range<f64>) -> Self {
+    pub const fn number(key: &'static str, default: T, range: Range<T>) -> Self {
         let default = Some(default);
-        Self::new(key, Number { default, range })
+        Self::new(key, Numbers { default, range })
     }
 
     /// Declares a number that has no default.
-    pub const fn optional_number(key: &'static str, range: Range<f64>) -> Self {
+    pub const fn optional(key: &'static str, range: Range<T>) -> Self {
         let default = None;
-        Self::new(key, Number { default, range })
-    }
-}
-
-impl Setting<Whole> {
-    /// Declares a whole number.
-    pub const fn whole(key: &'static str, default: u64, range: Range<u64>) -> Self {
-        let default = Some(default);
-        Self::new(key, Whole { default, range })
-    }
-
-    /// Declares a whole number that has no default.
-    pub const fn optional_whole(key: &'static str, range: Range<u64>) -> Self {
-        let default = None;
-        Self::new(key, Whole { default, range })
+        Self::new(key, Numbers { default, range })
     }
 
     /// Returns the same with a largest number that was found out.
-    pub const fn up_to(mut self, most: u64) -> Self {
+    pub const fn up_to(mut self, most: T) -> Self {
         self.values.range = self.values.range.to(most);
         self
-    }
-}
-
-impl Setting<Flag> {
-    /// Declares true or false.
-    pub const fn flag(key: &'static str, default: bool) -> Self {
-        Self::new(key, Flag { default })
     }
 }
 
@@ -155,37 +150,66 @@ impl<T> Setting<Words<T>> {
     }
 }
 
-impl Setting<Text> {
-    /// Declares a text.
-    pub const fn text(key: &'static str, default: &'static str) -> Self {
-        let default = Some(default);
-        Self::new(key, Text { default })
+impl<T> Setting<Custom<T>> {
+    /// Declares values of a shape of their own.
+    pub const fn custom(key: &'static str, values: Custom<T>) -> Self {
+        Self::new(key, values)
     }
 
-    /// Declares a text that has no default.
-    pub const fn optional_text(key: &'static str) -> Self {
-        Self::new(key, Text { default: None })
+    const fn simple(
+        key: &'static str,
+        [name, allowed]: [&'static str; 2],
+        default: fn() -> Option<T>,
+        parse: fn(&Value) -> Option<T>,
+        write: fn(&T) -> Value,
+    ) -> Self {
+        let values = Custom {
+            name,
+            allowed,
+            default,
+            parse,
+            write,
+        };
+        Self::new(key, values)
+    }
+}
+
+impl Setting<Flag> {
+    /// Declares true or false.
+    pub const fn flag(key: &'static str, default: bool) -> Self {
+        let default: fn() -> Option<bool> = if default {
+            || Some(true)
+        } else {
+            || Some(false)
+        };
+        let words = ["true or false"; 2];
+        Self::simple(key, words, default, Value::as_bool, |flag| (*flag).into())
+    }
+}
+
+impl Setting<Text> {
+    /// Declares a text.
+    pub const fn text(key: &'static str, default: fn() -> Option<String>) -> Self {
+        let parse = |found: &Value| found.as_str().map(str::to_owned);
+        let words = ["text", "a text"];
+        Self::simple(key, words, default, parse, |text| text.clone().into())
     }
 }
 
 impl Setting<Texts> {
     /// Declares a list of texts.
-    pub const fn texts(key: &'static str, default: &'static [&'static str]) -> Self {
-        Self::new(key, Texts { default })
-    }
-}
-
-impl<T> Setting<Custom<T>> {
-    /// Declares values of a shape of their own.
-    pub const fn custom(key: &'static str, values: Custom<T>) -> Self {
-        Self::new(key, values)
+    pub const fn texts(key: &'static str, default: fn() -> Option<Vec<String>>) -> Self {
+        let words = ["list of texts", "a list of texts"];
+        Self::simple(key, words, default, texts, |texts| texts.clone().into())
     }
 }
 
 impl Setting<Inner> {
     /// Declares a table, whose settings are declared by themselves.
     pub const fn table(key: &'static str, allowed: &'static str) -> Self {
-        Self::new(key, Inner { allowed })
+        let parse = |found: &Value| found.as_table().cloned();
+        let words = ["table", allowed];
+        Self::simple(key, words, || None, parse, |table| table.clone().into())
     }
 }
 
@@ -200,7 +224,7 @@ impl<V: Values> Setting<V> {
     }
 
     /// Returns why a value that was found is refused.
-    pub fn refusal(&self, found: &toml::Value) -> String {
+    pub fn refusal(&self, found: &Value) -> String {
         let allowed = self.values.instead_of(found);
         format!("found {}, allowed is {allowed}", super::shown(found))
     }
@@ -217,36 +241,29 @@ pub trait Declaration: Sync {
 
 impl<V: Values> Declaration for Setting<V> {
     fn describe(&self) -> Description {
+        let about = self.about;
         let default = self.values.default();
         let default = default.map(|default| toml_of(&self.values.write(&default)));
-        let shown = match self.example {
+        let shown = match about.example {
             "" => default.clone().unwrap_or_default(),
             example => example.into(),
         };
-        let default = match (self.usual, default) {
-            ("", Some(default)) => Some(format!("`{default}`")),
-            ("", None) => None,
-            (usual, _) => Some(usual.into()),
-        };
-        let hint = match (self.seldom, self.example, self.usual) {
-            (true, example, usual) if !example.is_empty() && !usual.is_empty() => {
-                format!("{}; without it {usual}", self.values.hint(true))
-            }
-            (_, example, _) => self.values.hint(!example.is_empty()),
+        let mut hint = self.values.hint(!about.example.is_empty());
+        if about.seldom && !about.example.is_empty() && !about.usual.is_empty() {
+            hint += &format!("; without it {}", about.usual);
+        }
+        let default = match about.usual {
+            "" => default.map(|default| format!("`{default}`")),
+            usual => Some(usual.into()),
         };
         Description {
             key: self.key,
             values: self.values.name(),
-            default,
-            required: !self.missing.is_empty(),
-            shown,
             allowed: self.values.allowed(),
+            default,
+            shown,
             hint,
-            help: self.help,
-            symbol: self.symbol,
-            source: self.source,
-            with: self.with,
-            seldom: self.seldom,
+            about,
         }
     }
 
@@ -263,9 +280,9 @@ impl fmt::Debug for dyn Declaration {
 }
 
 /// A value as a person would write it: `1e-4` and not `0.0001`.
-fn toml_of(value: &toml::Value) -> String {
+fn toml_of(value: &Value) -> String {
     match value {
-        toml::Value::Float(x) if *x != 0.0 && x.abs() < 1e-3 => format!("{x:e}"),
+        Value::Float(x) if *x != 0.0 && x.abs() < 1e-3 => format!("{x:e}"),
         value => value.to_string(),
     }
 }
@@ -277,26 +294,16 @@ pub struct Description {
     pub key: &'static str,
     /// The name of its type.
     pub values: &'static str,
-    /// What it is where a spec does not say, in Markdown; `None`: nothing.
-    pub default: Option<String>,
-    /// Whether a spec must say it.
-    pub required: bool,
-    /// A value for a template to show: the default, or an example.
-    pub shown: String,
     /// What is allowed.
     pub allowed: String,
-    /// The same as a line of a template says it behind the meaning.
+    /// What it is where a spec does not say, in Markdown; `None`: nothing.
+    pub default: Option<String>,
+    /// A value for a template to show: the default, or an example.
+    pub shown: String,
+    /// What is allowed as a line of a template says it behind the meaning.
     pub hint: String,
-    /// What it means.
-    pub help: &'static str,
-    /// Its symbol in the paper; empty where it has none.
-    pub symbol: &'static str,
-    /// Where it comes from; empty where nothing is said.
-    pub source: &'static str,
-    /// What must stand beside it, as TOML; empty where nothing must.
-    pub with: &'static str,
-    /// Whether templates show it commented out.
-    pub seldom: bool,
+    /// What is said of it.
+    pub about: About,
 }
 
 impl Description {
@@ -305,18 +312,24 @@ impl Description {
         format!("{} = {}", self.key, self.shown)
     }
 
-    /// Returns what it means and what is allowed, for a comment behind that line.
-    pub fn comment(&self) -> String {
-        self.meaning() + &self.hint
+    /// Whether a template shows it commented out.
+    pub fn is_commented(&self) -> bool {
+        self.about.seldom || !self.about.with.is_empty()
     }
 
-    /// Returns its symbol, what it means, and what it goes with.
-    pub fn meaning(&self) -> String {
-        let parts = [self.symbol, self.help].into_iter();
-        let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-        match self.with {
-            "" => parts.join(", "),
-            with => format!("with {with}: {}", parts.join(", ")),
+    /// Returns what it goes with, what it means and what is allowed, for a comment behind its
+    /// line.
+    pub fn comment(&self) -> String {
+        let About {
+            symbol, help, with, ..
+        } = self.about;
+        let meaning = match symbol {
+            "" => help.into(),
+            symbol => format!("{symbol}, {help}"),
+        };
+        match with {
+            "" => meaning + &self.hint,
+            with => format!("with {with}: {meaning}{}", self.hint),
         }
     }
 }

@@ -20,7 +20,7 @@ const KIND: Setting<Words<bool>> = Setting::words(
 )
 .help("where clients live");
 
-const THREADS: Setting<Whole> = Setting::whole("threads", 0, at_least(0).to(4096))
+const THREADS: Setting<Whole> = Setting::number("threads", 0, at_least(0).to(4096))
     .help("0: all cores; never changes the result");
 
 const MEMORY: Setting<Words<bool>> = Setting::words(
@@ -30,12 +30,12 @@ const MEMORY: Setting<Words<bool>> = Setting::words(
 )
 .help("where clients' memories live");
 
-const BUDGET: Setting<Whole> = Setting::whole("budget_mb", 1000, at_least(1).to(1 << 30))
+const BUDGET: Setting<Whole> = Setting::number("budget_mb", 1000, at_least(1).to(1 << 30))
     .help("megabytes of memories that stay in RAM")
     .with("memory = \"disk\"")
     .seldom();
 
-const EVERY: Setting<Whole> = Setting::whole("every", 10, at_least(0).to(i64::MAX as u64))
+const EVERY: Setting<Whole> = Setting::number("every", 10, at_least(0).to(i64::MAX as u64))
     .help("rounds between checkpoints; 0: only at the end and on Ctrl-C");
 
 pub(super) const ENGINE: &[&dyn Declaration] = &[&KIND, &THREADS, &MEMORY, &BUDGET];

@@ -4,10 +4,10 @@ use super::Plan;
 use crate::settings::{Declaration, Flag, Section, Setting, Whole, Words, at_least};
 use crate::training::DeliverTo;
 
-const EVERY: Setting<Whole> = Setting::whole("every", 1, at_least(1).to(i64::MAX as u64))
+const EVERY: Setting<Whole> = Setting::number("every", 1, at_least(1).to(i64::MAX as u64))
     .help("rounds between evaluations; the last round is always evaluated");
 
-const BATCH: Setting<Whole> = Setting::optional_whole("batch", at_least(1).to(1 << 40))
+const BATCH: Setting<Whole> = Setting::optional("batch", at_least(1).to(1 << 40))
     .help("score shuffled rows so many at a time, which matters to model.norm = \"batch\" alone")
     .usually("as many as suits the program")
     .example("20")

@@ -23,10 +23,12 @@ const WEIGHTS: Setting<Words<Weights>> = Setting::words(
 
 const SERVER: Setting<Inner> = Setting::table("server", "a kind, or a table of one")
     .help("how the server moves its model to the cohort's")
+    .usually("`\"mean\"`")
     .example("\"mean\"");
 
 const ATTACK: Setting<Inner> = Setting::table("attack", "a kind, or a table of one")
     .help("what some clients do to the shared model; attackers are not scored")
+    .usually("`\"none\"`")
     .example("\"none\"");
 
 const PRIVACY: Setting<Inner> = Setting::table("privacy", "a table")

@@ -33,7 +33,7 @@ use crate::training::{DeliverTo, Setup, Weights};
 const MOST_HEADER: usize = 100_000_000;
 const TENSOR_ENTRY: usize = 80;
 
-const SEED: Setting<Whole> = Setting::whole("seed", 1, at_least(0).to(i64::MAX as u64))
+const SEED: Setting<Whole> = Setting::number("seed", 1, at_least(0).to(i64::MAX as u64))
     .help("everything random follows from this number");
 
 /// What stands in no table.

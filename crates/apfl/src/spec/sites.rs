@@ -24,21 +24,21 @@ pub struct PlannedSites {
     pub send_rare: bool,
 }
 
-const SITES: Setting<Texts> = Setting::texts("sites", &[])
+const SITES: Setting<Texts> = Setting::texts("sites", || Some(Vec::new()))
     .help("data at real sites (docs/FEDERATION.md): their names, in the clients' order")
     .usually("none: a simulation")
     .example("[\"north\", \"south\"]")
     .seldom();
 
 const MIN_SITES: Setting<Whole> =
-    Setting::optional_whole("min_sites", at_least(1).to_that_of("the number of sites"))
+    Setting::optional("min_sites", at_least(1).to_that_of("the number of sites"))
         .with("sites = [\"north\", \"south\"]")
         .help("how many must answer")
         .usually("all")
         .example("2")
         .seldom();
 
-const DEADLINE: Setting<Whole> = Setting::whole("deadline", 600, at_least(1).to(1 << 30))
+const DEADLINE: Setting<Whole> = Setting::number("deadline", 600, at_least(1).to(1 << 30))
     .with("sites = [\"north\", \"south\"]")
     .help("seconds that an answer may take")
     .seldom();
@@ -47,7 +47,7 @@ const DISCLOSE: Setting<Custom<Vec<String>>> = Setting::custom(
     "disclose",
     Custom {
         name: "list of words",
-        default: "[]",
+        default: || Some(Vec::new()),
         allowed: "a list of \"mixing\", \"classes\" and \"scores\"",
         parse: |found| {
             let words = found.as_array()?.iter();

@@ -15,26 +15,26 @@ use crate::training::Weights;
 
 use super::Plan;
 
-const THEOREM: Setting<Whole> = Setting::whole("theorem", 2, at_least(2).to(6))
+const THEOREM: Setting<Whole> = Setting::number("theorem", 2, at_least(2).to(6))
     .with("kind = \"theory\"")
     .help("whose step sizes")
     .source("Theorems 2 to 6");
 
 const NUMBER: crate::settings::Range<f64> = above_zero(f64::MIN_POSITIVE).to(1e15);
 
-const SMOOTHNESS: Setting<Number> = Setting::optional_number("smoothness", NUMBER)
+const SMOOTHNESS: Setting<Number> = Setting::optional("smoothness", NUMBER)
     .symbol("L")
     .with("kind = \"theory\"")
     .help("the smoothness")
     .usually("measured on the data");
 
-const MU: Setting<Number> = Setting::optional_number("mu", NUMBER)
+const MU: Setting<Number> = Setting::optional("mu", NUMBER)
     .symbol("μ")
     .with("kind = \"theory\"")
     .help("for Theorems 2 to 4: the strong convexity")
     .usually("`model.l2`, for a linear model");
 
-const SHIFT: Setting<Number> = Setting::optional_number("a", NUMBER)
+const SHIFT: Setting<Number> = Setting::optional("a", NUMBER)
     .symbol("a")
     .with("kind = \"theory\"")
     .help("for Theorems 2 to 4: the shift of the rates")

@@ -12,13 +12,13 @@ use crate::settings::{
 use crate::site::{LocalWork, Pace};
 
 const ROUNDS: Setting<Whole> =
-    Setting::whole("rounds", 100, at_least(1).to(i64::MAX as u64)).help("rounds to train");
+    Setting::number("rounds", 100, at_least(1).to(i64::MAX as u64)).help("rounds to train");
 
-const LOCAL_STEPS: Setting<Whole> = Setting::whole("local_steps", 10, at_least(1).to(1 << 40))
+const LOCAL_STEPS: Setting<Whole> = Setting::number("local_steps", 10, at_least(1).to(1 << 40))
     .symbol("τ")
     .help("local steps of every client in a round");
 
-const LOCAL_EPOCHS: Setting<Whole> = Setting::whole("local_epochs", 1, at_least(1).to(1 << 40))
+const LOCAL_EPOCHS: Setting<Whole> = Setting::number("local_epochs", 1, at_least(1).to(1 << 40))
     .symbol("E")
     .help("whole passes over the client's examples, in place of local_steps")
     .usually("`local_steps` is used")
@@ -28,7 +28,7 @@ const BATCH: Setting<Custom<Option<usize>>> = Setting::custom(
     "batch",
     Custom {
         name: "whole number or word",
-        default: "50",
+        default: || Some(Some(50)),
         allowed: "at least 1, or \"full\"",
         parse: |found| match (found.as_str(), found.as_integer()) {
             (Some("full"), _) => Some(None),
@@ -133,10 +133,10 @@ const PER: Setting<Words<Per>> = Setting::words(
 
 // What a caller may give and no spec can say.
 const POSITIVE: crate::settings::Range<f64> = above_zero(f64::MIN_POSITIVE);
-const NUMERATOR: Setting<Number> = Setting::optional_number("numerator", POSITIVE);
-const MU: Setting<Number> = Setting::optional_number("mu", POSITIVE);
-const SHIFT: Setting<Number> = Setting::optional_number("a", at_least(0.0));
-const RATE: Setting<Number> = Setting::optional_number("rate", POSITIVE);
+const NUMERATOR: Setting<Number> = Setting::optional("numerator", POSITIVE);
+const MU: Setting<Number> = Setting::optional("mu", POSITIVE);
+const SHIFT: Setting<Number> = Setting::optional("a", at_least(0.0));
+const RATE: Setting<Number> = Setting::optional("rate", POSITIVE);
 
 pub(super) const SCHEDULE_SETTINGS: &[&dyn Declaration] = &[
     &KIND,

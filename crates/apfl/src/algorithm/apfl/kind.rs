@@ -20,7 +20,7 @@ const OUTPUT: Setting<Words<bool>> = Setting::words(
 .seldom();
 
 const AVERAGING_SHIFT: Setting<Number> =
-    Setting::optional_number("averaging_shift", at_least(0.0).to(1e15))
+    Setting::optional("averaging_shift", at_least(0.0).to(1e15))
         .symbol("a")
         .help("the shift of the weights (t+a)², where no theory schedule gives it")
         .with("output = \"averaged\"")

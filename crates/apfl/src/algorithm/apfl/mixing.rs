@@ -22,7 +22,7 @@ pub(super) const MIXING: Setting<Custom<Mixing>> = Setting::custom(
     "mixing",
     Custom {
         name: "table",
-        default: "{ adaptive = 0.01 }",
+        default: || Some(Mixing::Adaptive(0.01)),
         allowed: "{ fixed = α }, { adaptive = α⁰ } or { chosen = [α, …] } with 0 ≤ α ≤ 1",
         parse: one_alpha,
         write: |mixing| {
@@ -63,10 +63,10 @@ fn share(value: &Value) -> Option<f32> {
 }
 
 const UNIT: crate::settings::Range<f64> = at_least(0.0).to(1.0);
-const FIXED: Setting<Number> = Setting::optional_number("fixed", UNIT)
+const FIXED: Setting<Number> = Setting::optional("fixed", UNIT)
     .symbol("α")
     .help("the same for every client, for ever");
-const ADAPTIVE: Setting<Number> = Setting::optional_number("adaptive", UNIT)
+const ADAPTIVE: Setting<Number> = Setting::optional("adaptive", UNIT)
     .symbol("α⁰")
     .help("where every client starts to learn its own")
     .source("section 4.2");
@@ -74,7 +74,7 @@ const CHOSEN: Setting<Custom<Vec<f32>>> = Setting::custom(
     "chosen",
     Custom {
         name: "list of numbers",
-        default: "",
+        default: || None,
         allowed: "a list of 1 to 32 different α from 0 to 1, such as [0, 0.25, 0.5, 1]",
         parse: |found| {
             let alphas: Option<Vec<f32>> = found.as_array()?.iter().map(share).collect();
@@ -91,7 +91,7 @@ const CHOSEN: Setting<Custom<Vec<f32>>> = Setting::custom(
 )
 .symbol("A")
 .help("each client's own is the one that is best on rows held out (docs/CHOICE.md)");
-const FOLDS: Setting<Whole> = Setting::whole("folds", 5, at_least(1).to(100))
+const FOLDS: Setting<Whole> = Setting::number("folds", 5, at_least(1).to(100))
     .help("passes with a part of the rows held out; one more follows on all rows");
 const PRIOR: Setting<Number> = Setting::number("prior", 50.0, at_least(0.0).to(1e15))
     .symbol("κ")
@@ -102,7 +102,7 @@ const ASIDE: Setting<Number> = Setting::number("aside", 0.2, above_zero(f64::MIN
 const REFIT: Setting<Flag> = Setting::flag("refit", true)
     .help("whether a last pass trains on all rows; else the models of the one pass are delivered")
     .with("folds = 1");
-const PASS: Setting<Whole> = Setting::optional_whole("pass", at_least(1).to_that_of("folds"))
+const PASS: Setting<Whole> = Setting::optional("pass", at_least(1).to_that_of("folds"))
     .help("one pass alone, as in choice/1, … of a run directory");
 
 /// What may stand in the table.

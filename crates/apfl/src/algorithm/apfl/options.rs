@@ -300,7 +300,7 @@ pub(super) const ALPHA_ON: Setting<Words<AlphaOn>> = Setting::words(
 
 const STEP: Custom<Rate> = Custom {
     name: "word or number",
-    default: "\"schedule\"",
+    default: || Some(Rate::Schedule),
     allowed: "\"schedule\", \"constant\" or a number above 0",
     parse: |found| match found.as_str() {
         Some("schedule") => Some(Rate::Schedule),
@@ -349,7 +349,7 @@ pub(super) const PROJECTION: Setting<Custom<Option<f64>>> = Setting::custom(
     "projection",
     Custom {
         name: "number or word",
-        default: "\"none\"",
+        default: || Some(None),
         allowed: "\"none\" or a radius above 0",
         parse: |found| match found.as_str() {
             Some("none") => Some(None),

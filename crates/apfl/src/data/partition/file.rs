@@ -12,7 +12,7 @@ use crate::digest::sha256_of;
 use crate::error::Result;
 use crate::settings::{Kind, Setting, Text};
 
-const PATH: Setting<Text> = Setting::optional_text("path")
+const PATH: Setting<Text> = Setting::text("path", || None)
     .help("who has which example, as `data inspect` saves it; it must be given")
     .example("\"partition.json\"")
     .required("missing: a file that says who has which example");

@@ -25,7 +25,7 @@ pub type PartitionKind = Kind<fn(&mut Section<'_>) -> Partition>;
 
 /// `clients` of data that names none; it stands beside the partition.
 pub(super) const CLIENTS: Setting<Whole> =
-    Setting::whole("clients", 100, at_least(1).to(10_000_000))
+    Setting::number("clients", 100, at_least(1).to(10_000_000))
         .symbol("n")
         .help("how many clients the examples are assigned to");
 
@@ -33,9 +33,10 @@ pub(super) const CLIENTS: Setting<Whole> =
 pub(super) const PARTITION: Setting<Inner> =
     Setting::table("partition", "a kind, or a table of one")
         .help("how the examples are assigned to clients")
+        .usually("`\"stripe\"`")
         .example("\"stripe\"");
 
-const CLASSES: Setting<Whole> = Setting::whole("classes", 2, at_least(1).to(100_000))
+const CLASSES: Setting<Whole> = Setting::number("classes", 2, at_least(1).to(100_000))
     .help("blocks or shards, and so about as many classes a client");
 
 registry! {

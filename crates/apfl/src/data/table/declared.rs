@@ -81,7 +81,7 @@ pub(super) const CATEGORIES: AsWritten<BTreeMap<String, Vec<String>>> = Setting:
     "categories",
     Custom {
         name: "table",
-        default: "",
+        default: || None,
         allowed: "{ column = [\"value\", …], … }",
         parse: |found| {
             let column = |(name, values): (&String, &Value)| Some((name.clone(), names(values)?));
@@ -99,7 +99,7 @@ pub(super) const CLASSES: AsWritten<Vec<String>> = Setting::custom(
     "classes",
     Custom {
         name: "list",
-        default: "",
+        default: || None,
         allowed: "two different labels or more: [\"no\", \"yes\"]",
         parse: |found| {
             let classes = names(found).filter(|classes| classes.len() > 1)?;
@@ -116,7 +116,7 @@ pub(super) const MOMENTS: AsWritten<BTreeMap<String, (f64, f64)>> = Setting::cus
     "moments",
     Custom {
         name: "table",
-        default: "",
+        default: || None,
         allowed: "{ column = { mean = 0.0, deviation = 1.0 }, … }",
         parse: |found| {
             let number = |value: &Value| as_number(value).filter(|x| x.is_finite());

@@ -109,7 +109,7 @@ const PATH: Setting<Custom<(Vec<PathBuf>, bool)>> = Setting::custom(
     "path",
     Custom {
         name: "text or list of texts",
-        default: "",
+        default: || None,
         allowed: "a file's name, or a list of them",
         parse: |found| {
             let absolute = |path: &Value| {
@@ -140,7 +140,7 @@ const CLIENT: Setting<Custom<ClientOf>> = Setting::custom(
     "client",
     Custom {
         name: "text or table",
-        default: "\"client\"",
+        default: || Some(ClientOf::Column("client".into())),
         allowed: "a column's name, \"\" or { file = true }",
         parse: |found| match found {
             Value::String(name) if name.is_empty() => Some(ClientOf::Nobody),
@@ -163,10 +163,14 @@ const CLIENT: Setting<Custom<ClientOf>> = Setting::custom(
 );
 
 const DEALT_TO: Setting<Whole> = CLIENTS.with("client = \"\"").seldom();
-const DEALT_BY: Setting<Inner> = PARTITION.with("client = \"\"").example("\"iid\"").seldom();
+const DEALT_BY: Setting<Inner> = PARTITION
+    .with("client = \"\"")
+    .usually("`\"iid\"`")
+    .example("\"iid\"")
+    .seldom();
 
-const LABEL: Setting<Text> =
-    Setting::text("label", "label").help("the column to predict: any text or number");
+const LABEL: Setting<Text> = Setting::text("label", || Some("label".into()))
+    .help("the column to predict: any text or number");
 
 const TASK: Setting<Words<bool>> = Setting::words(
     "task",
@@ -178,23 +182,25 @@ const TASK: Setting<Words<bool>> = Setting::words(
 )
 .help("what is predicted");
 
-const SPLIT: Setting<Text> = Setting::text("split", "split")
+const SPLIT: Setting<Text> = Setting::text("split", || Some("split".into()))
     .help("a column with `train`, `valid` or `test`, if there is one")
     .seldom();
 
-const IGNORE: Setting<Texts> = Setting::texts("ignore", &[]).help("columns to leave out");
+const IGNORE: Setting<Texts> =
+    Setting::texts("ignore", || Some(Vec::new())).help("columns to leave out");
 
-const CATEGORICAL: Setting<Texts> = Setting::texts("categorical", &[])
+const CATEGORICAL: Setting<Texts> = Setting::texts("categorical", || Some(Vec::new()))
     .help("columns whose numbers are names; text is a category anyway");
 
 const MISSING_CELLS: Setting<Texts> =
-    Setting::texts("missing", &MISSING).help("cells that mean: not known");
+    Setting::texts("missing", || Some(MISSING.map(str::to_owned).to_vec()))
+        .help("cells that mean: not known");
 
 const STANDARDIZE: Setting<Custom<Standardize>> = Setting::custom(
     "standardize",
     Custom {
         name: "true or false, or word",
-        default: "false",
+        default: || Some(Standardize::No),
         allowed: "false, true or \"client\"",
         parse: |found| match found {
             Value::Boolean(true) => Some(Standardize::Federation),
@@ -211,7 +217,7 @@ const STANDARDIZE: Setting<Custom<Standardize>> = Setting::custom(
 )
 .help("numbers to mean 0 and deviation 1, by the federation's (true) or by each client's own");
 
-const HEADER: Setting<Texts> = Setting::texts("header", &[])
+const HEADER: Setting<Texts> = Setting::texts("header", || Some(Vec::new()))
     .help("the columns' names, where the file's first line does not say them")
     .usually("the file's first line")
     .example("[\"age\", \"label\"]")
@@ -222,7 +228,7 @@ const LABEL_MAP: Setting<Custom<(Vec<(String, String)>, Value)>> = Setting::cust
     "label_map",
     Custom {
         name: "table",
-        default: "",
+        default: || None,
         allowed: "{ \"label\" = \"name\", \"*\" = \"name\" }",
         parse: |found| Some((label_map(found)?, found.clone())),
         write: |(_, found)| found.clone(),

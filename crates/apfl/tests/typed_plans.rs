@@ -1,0 +1,419 @@
+//! One configuration: what a spec says and what `Run::builder` is given is one plan, with the same
+//! checks and the same bits.
+
+use std::sync::Arc;
+
+use apfl::aggregation::ServerOptimizer;
+use apfl::algorithm::apfl::{Mixing, Options};
+use apfl::algorithm::pfedme::Variant;
+use apfl::algorithm::{AlgorithmSpec, Averaged, FedProx, L2gd, LocalOnly, PFedMe, every_algorithm};
+use apfl::attack::{Attack, AttackKind};
+use apfl::choice::Choosing;
+use apfl::privacy::{Level, NoiseSeed, PrivacySettings};
+use apfl::run::{Run, RunBuilder};
+use apfl::schedule::{Per, Theory};
+use apfl::settings::Problem;
+use apfl::spec::{Plan, Spec, registries};
+use apfl::{Aggregation, Apfl, DeliverTo, Error, FedAvg, Model, Schedule, Training, Weights};
+use toml::Table;
+
+use crate::small::fitting;
+
+const DATA: &str =
+    "data = { kind = 'synthetic', clients = 6, features = 5, classes = 3, examples = 40 }
+                    model = { kind = 'mlp', hidden = [4] }\n";
+
+/// A builder of the data and the model that a spec says.
+fn builder_of(plan: &Plan) -> RunBuilder {
+    let dataset = plan.data.load().unwrap();
+    let model: Arc<dyn Model> = Arc::from(plan.architecture.build(dataset.schema()).unwrap());
+    Run::builder(dataset, model)
+}
+
+fn planned(text: &str) -> Plan {
+    Spec::parse(&format!("{DATA}{text}"))
+        .unwrap()
+        .plan()
+        .unwrap()
+}
+
+/// A resolved spec but for data and model, which are the builder's own.
+fn settings(plan: &Plan) -> Table {
+    let mut table = plan.resolved.clone();
+    assert!(table.remove("data").is_some() && table.remove("model").is_some());
+    table
+}
+
+type Build = fn(RunBuilder) -> RunBuilder;
+
+fn private(level: Level) -> PrivacySettings {
+    PrivacySettings {
+        level,
+        epsilon: None,
+        noise: Some(0.5),
+        delta: 1e-4,
+        clip: 0.5,
+        noise_seed: NoiseSeed::Seed,
+    }
+}
+
+const PAIRS: [(&str, Build); 17] = [
+    ("", |b| b),
+    ("seed = 7\ntraining.rounds = 3", |b| b.seed(7).rounds(3)),
+    (
+        "training = { local_steps = 3, batch = 7, learning_rate = 0.3 }",
+        |b| b.local_steps(3).batch(7).learning_rate(0.3),
+    ),
+    (
+        "training = { local_epochs = 2, batch = 'full', schedule = 'constant' }",
+        |b| b.local_epochs(2).full_batch().schedule(Schedule::Constant),
+    ),
+    (
+        "training.schedule = { kind = 'geometric', factor = 0.5, per = 'epoch' }",
+        |b| {
+            let per = Per::Epoch;
+            b.schedule(Schedule::Geometric { factor: 0.5, per })
+        },
+    ),
+    (
+        "training.schedule = { kind = 'theory', theorem = 2, mu = 0.5, smoothness = 3 }",
+        |b| {
+            b.schedule(Theory {
+                theorem: 2,
+                mu: Some(0.5),
+                smoothness: Some(3.0),
+                a: None,
+            })
+        },
+    ),
+    (
+        "federation.participation = 0.5\ntraining = { momentum = 0.5, on_nonfinite = 'skip' }
+         algorithm.kind = 'fedavg'",
+        |b| {
+            let b = b.algorithm(FedAvg).participation(0.5);
+            b.momentum(0.5).skip_nonfinite(true)
+        },
+    ),
+    (
+        "federation.weights = 'examples'\ntraining.class_weights = 'balanced'",
+        |b| b.weights(Weights::Examples).balance_classes(true),
+    ),
+    (
+        "federation = { aggregation = 'trimmed-mean', trim = 0.3 }",
+        |b| b.aggregation(Aggregation::TrimmedMean { trim: 0.3 }),
+    ),
+    (
+        "federation.attack = { kind = 'sign-flip', share = 0.4, scale = 2 }",
+        |b| {
+            let kind = AttackKind::SignFlip { scale: 2.0 };
+            b.attack(Attack { kind, share: 0.4 })
+        },
+    ),
+    ("federation.attack = 'label-flip'", |b| {
+        let kind = AttackKind::LabelFlip;
+        b.attack(Attack { kind, share: 0.2 })
+    }),
+    (
+        "federation.server = { kind = 'momentum', learning_rate = 0.5 }",
+        |b| {
+            b.server(ServerOptimizer::Momentum {
+                learning_rate: 0.5,
+                momentum: 0.9,
+            })
+        },
+    ),
+    (
+        "federation.privacy = { level = 'client', noise = 0.5, delta = 1e-4, clip = 0.5 }
+         algorithm = { kind = 'fedprox', proximal = 0.1 }",
+        |b| {
+            let b = b.privacy(private(Level::Client));
+            b.algorithm(FedProx { proximal: 0.1 })
+        },
+    ),
+    (
+        "federation.privacy = { level = 'example', noise = 0.5, delta = 1e-4, clip = 0.5 }",
+        |b| b.privacy(private(Level::Example)),
+    ),
+    (
+        "evaluation = { every = 2, batch = 3 }\ndelivery = { clients = 'none', keep = false }",
+        |b| {
+            let b = b.evaluate_every(2).evaluate_in_batches_of(3);
+            b.deliver_to(DeliverTo::None).keep_models(false)
+        },
+    ),
+    (
+        "algorithm = { kind = 'apfl', mixing = { adaptive = 0.5 }, preset = 'fedtorch' }",
+        |b| {
+            b.algorithm(Apfl {
+                mixing: Mixing::Adaptive(0.5),
+                options: Options::FEDTORCH,
+            })
+        },
+    ),
+    (
+        "checkpoint.every = 3\nengine.threads = 2\nalgorithm.kind = 'local'",
+        |b| b.checkpoint_every(3).threads(2).algorithm(LocalOnly),
+    ),
+];
+
+#[test]
+fn a_spec_and_the_builder_make_one_plan() {
+    for (text, build) in PAIRS {
+        let plan = planned(text);
+        let built = build(builder_of(&plan)).plan();
+        let built = built.unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(
+            settings(&built).to_string(),
+            settings(&plan).to_string(),
+            "{text}"
+        );
+        assert_eq!(built.pace, plan.pace, "{text}");
+        assert_eq!(built.algorithm, plan.algorithm, "{text}");
+        assert_eq!(
+            (built.privacy, built.attack),
+            (plan.privacy, plan.attack),
+            "{text}"
+        );
+        assert_eq!(built.engine, plan.engine, "{text}");
+    }
+}
+
+#[test]
+fn a_spec_and_the_builder_train_to_one_fingerprint() {
+    for (text, build) in PAIRS {
+        let mut spec = Spec::parse(&format!("{DATA}{text}")).unwrap();
+        for short in ["training.rounds=2", "training.local_steps=2"] {
+            if !text.contains("local_epochs") || !short.contains("steps") {
+                spec.set(short).unwrap();
+            }
+        }
+        let plan = spec.plan().unwrap();
+        let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
+        while training.next_round().unwrap().is_some() {}
+        let mut builder = build(builder_of(&plan)).rounds(2);
+        if !text.contains("local_epochs") {
+            builder = builder.local_steps(2);
+        }
+        let finished = builder.build().unwrap().train().unwrap();
+        let fingerprint = finished.summary.fingerprint;
+        assert_eq!(fingerprint, training.fingerprint().unwrap(), "{text}");
+    }
+}
+
+/// Every kind that a builder can have is written as its example was read.
+#[test]
+fn every_kind_is_written_as_it_is_read() {
+    let same = |text: &str, build: &dyn Fn(RunBuilder, &Plan) -> RunBuilder| {
+        let spec = fitting(Spec::parse(&format!("{DATA}{text}")).unwrap());
+        let plan = spec.plan().unwrap_or_else(|e| panic!("{text}: {e}"));
+        let builder = build(builder_of(&plan), &plan);
+        let builder = builder
+            .participation(plan.participation)
+            .weights(plan.weights);
+        let built = builder.plan().unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(
+            settings(&built).to_string(),
+            settings(&plan).to_string(),
+            "{text}"
+        );
+    };
+    for example in every_algorithm() {
+        same(&format!("algorithm = {example}"), &|builder, plan| {
+            let builder = builder.algorithm_of(plan.algorithm.clone());
+            // One that takes its constants from a theorem is given one.
+            builder.schedule(plan.pace.schedule.clone())
+        });
+    }
+    for registry in registries() {
+        for example in registry.kinds.iter().flat_map(|kind| kind.examples) {
+            match registry.table {
+                "federation" => same(
+                    &format!("federation.aggregation = {example}"),
+                    &|b, plan| b.aggregation(plan.aggregation),
+                ),
+                "federation.server" => {
+                    same(&format!("federation.server = {example}"), &|b, plan| {
+                        b.server(plan.server)
+                    })
+                }
+                "federation.attack" => same(
+                    &format!("federation.attack = {example}"),
+                    &|b, plan| match plan.attack {
+                        Some(attack) => b.attack(attack),
+                        None => b,
+                    },
+                ),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn problems<T>(result: Result<T, Error>) -> Vec<Problem> {
+    match result {
+        Err(Error::Spec(problems)) => problems.0,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("nothing is wrong"),
+    }
+}
+
+#[test]
+fn the_builder_refuses_what_a_spec_refuses_in_the_same_words() {
+    let fedprox = |proximal: f32| FedProx { proximal };
+    let all: [(&str, Box<dyn Fn(RunBuilder) -> RunBuilder>); 15] = [
+        (
+            "training = { rounds = 0, learning_rate = -1.0, momentum = 1.0 }\nfederation.participation = 0.0",
+            Box::new(|b| b.rounds(0).learning_rate(-1.0).momentum(1.0).participation(0.0)),
+        ),
+        ("training.batch = 0\ntraining.local_steps = 0", Box::new(|b| b.batch(0).local_steps(0))),
+        ("engine.threads = 5000\nevaluation.every = 0", Box::new(|b| b.threads(5000).evaluate_every(0))),
+        (
+            "algorithm = { kind = 'fedprox', proximal = -0.5 }",
+            Box::new(move |b| b.algorithm(fedprox(-0.5))),
+        ),
+        (
+            "algorithm = { kind = 'l2gd', averaging = 1.0, pull = -1.0 }
+             federation = { participation = 0.5, weights = 'examples' }",
+            Box::new(|b| b.algorithm(L2gd::new(1.0, -1.0)).participation(0.5).weights(Weights::Examples)),
+        ),
+        (
+            "algorithm = { kind = 'pfedme', rate = 0.0, server = 101.0, inner_steps = 0 }",
+            Box::new(|b| {
+                b.algorithm(PFedMe {
+                    variant: Variant::Reference,
+                    lambda: 15.0,
+                    rate: 0.0,
+                    inner_rate: 0.01,
+                    inner_steps: 0,
+                    server: 101.0,
+                })
+            }),
+        ),
+        (
+            "algorithm = { kind = 'apfl', mixing = { adaptive = 0.5 }, output = 'averaged' }",
+            Box::new(|b| {
+                let apfl = Apfl::adaptive(0.5);
+                b.algorithm(Averaged { apfl, shift: None })
+            }),
+        ),
+        (
+            "algorithm = { kind = 'apfl', mixing = { chosen = [0.0, 1.0], folds = 0, prior = -1.0 },
+                           alpha_every = 'step' }",
+            Box::new(|b| {
+                let mut choosing = Choosing::from([0.0, 1.0]);
+                (choosing.folds, choosing.prior) = (0, -1.0);
+                let options = Options {
+                    alpha_every: apfl::algorithm::apfl::options::Every::Step,
+                    ..Options::PAPER
+                };
+                b.algorithm(apfl::algorithm::Chosen::new(choosing, options))
+            }),
+        ),
+        (
+            "federation = { aggregation = 'krum', byzantine = 0.5, weights = 'examples' }",
+            Box::new(|b| {
+                let krum = Aggregation::Krum { byzantine: 0.5 };
+                b.aggregation(krum).weights(Weights::Examples)
+            }),
+        ),
+        (
+            "federation = { aggregation = 'median', attack = 'label-flip' }\nalgorithm.kind = 'local'",
+            Box::new(|b| {
+                let kind = AttackKind::LabelFlip;
+                let b = b.aggregation(Aggregation::Median).attack(Attack { kind, share: 0.2 });
+                b.algorithm(LocalOnly)
+            }),
+        ),
+        (
+            "federation.server = { kind = 'adagrad', learning_rate = -1.0, adaptivity = 0.0 }",
+            Box::new(|b| {
+                b.server(ServerOptimizer::Adagrad {
+                    learning_rate: -1.0,
+                    adaptivity: 0.0,
+                })
+            }),
+        ),
+        (
+            "federation.attack = { kind = 'gaussian', share = 1.0, deviation = -1.0 }",
+            Box::new(|b| {
+                let kind = AttackKind::Gaussian { deviation: -1.0 };
+                b.attack(Attack { kind, share: 1.0 })
+            }),
+        ),
+        (
+            "federation.privacy = { level = 'example', delta = 0.9, clip = 0.0 }
+             training = { momentum = 0.5, class_weights = 'balanced' }\nalgorithm.kind = 'ditto'",
+            Box::new(|b| {
+                let b = b.algorithm(apfl::algorithm::Ditto { proximal: 1.0 });
+                b.momentum(0.5).balance_classes(true).privacy(PrivacySettings {
+                    noise: None,
+                    delta: 0.9,
+                    clip: 0.0,
+                    ..private(Level::Example)
+                })
+            }),
+        ),
+        (
+            "training.schedule = { kind = 'theory', theorem = 5 }\ntraining.local_epochs = 1
+             federation.participation = 0.5",
+            Box::new(|b| {
+                let (mu, smoothness, a) = (None, None, None);
+                let theorem = 5;
+                let b = b.local_epochs(1).participation(0.5);
+                b.schedule(Theory { theorem, mu, smoothness, a })
+            }),
+        ),
+        (
+            "training.schedule = { kind = 'geometric', factor = 1.5 }\nseed = 9223372036854775807",
+            Box::new(|b| {
+                let (factor, per) = (1.5, Per::Round);
+                b.seed(i64::MAX as u64).schedule(Schedule::Geometric { factor, per })
+            }),
+        ),
+    ];
+    let plan = planned("");
+    for (text, build) in all {
+        let spec = Spec::parse(&format!("{DATA}{text}")).unwrap();
+        let refused = problems(spec.plan());
+        assert!(!refused.is_empty());
+        assert_eq!(
+            problems(build(builder_of(&plan)).build()),
+            refused,
+            "{text}"
+        );
+    }
+}
+
+/// An algorithm that no spec can name is known to its plan by its words and properties.
+#[test]
+fn an_algorithm_of_ones_own_is_checked_and_bound_too() {
+    let plan = planned("");
+    // FedProx for the worst mixture of clients is in no registry.
+    let own = |step| apfl::algorithm::Agnostic {
+        inner: FedProx { proximal: 0.5 },
+        step,
+    };
+    let built = builder_of(&plan).algorithm(own(0.1)).plan().unwrap();
+    let algorithm = built.resolved["algorithm"].as_table().unwrap();
+    assert_eq!(algorithm["kind"].as_str(), Some("own"));
+    let words = algorithm["settings"].as_str().unwrap();
+    assert!(
+        words.contains("FedProx { proximal: 0.5 }") && words.contains("0.1"),
+        "{words}"
+    );
+    assert!(matches!(built.algorithm, AlgorithmSpec::Own(_)));
+    let median = builder_of(&plan)
+        .algorithm(own(0.1))
+        .aggregation(Aggregation::Median);
+    assert_eq!(problems(median.build())[0].key, "federation.aggregation");
+    let private = builder_of(&plan)
+        .algorithm(own(0.1))
+        .privacy(private(Level::Client));
+    let told = problems(private.build());
+    assert!(
+        told[0]
+            .message
+            .contains("no proof of it for algorithm.kind = \"own\""),
+        "{told:?}"
+    );
+}
