@@ -260,7 +260,8 @@ fn problems<T>(result: Result<T, Error>) -> Vec<Problem> {
 #[test]
 fn the_builder_refuses_what_a_spec_refuses_in_the_same_words() {
     let fedprox = |proximal: f32| FedProx { proximal };
-    let all: [(&str, Box<dyn Fn(RunBuilder) -> RunBuilder>); 15] = [
+    type Change = Box<dyn Fn(RunBuilder) -> RunBuilder>;
+    let all: [(&str, Change); 15] = [
         (
             "training = { rounds = 0, learning_rate = -1.0, momentum = 1.0 }\nfederation.participation = 0.0",
             Box::new(|b| b.rounds(0).learning_rate(-1.0).momentum(1.0).participation(0.0)),

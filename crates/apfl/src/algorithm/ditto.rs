@@ -4,8 +4,8 @@
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
 use crate::pack::OwnModel;
 use crate::params::Params;
-use crate::site::{Sgd, Site};
 use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
+use crate::site::{Sgd, Site};
 
 /// Ditto's settings. *Shared* and *localized* are FedAvg's, *personal* is vᵢ.
 #[derive(Clone, Copy, Debug, PartialEq)]

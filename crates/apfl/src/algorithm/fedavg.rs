@@ -3,8 +3,8 @@
 use super::agnostic::AGNOSTIC;
 use super::{Agnostic, AlgorithmKind, AlgorithmSpec, OneModel, Properties};
 use crate::params::Params;
-use crate::site::{Sgd, Site};
 use crate::settings::{Kind, Section, Settings};
+use crate::site::{Sgd, Site};
 
 /// τ local steps from w, then the mean.
 ///

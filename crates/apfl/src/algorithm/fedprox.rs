@@ -2,8 +2,8 @@
 
 use super::{AlgorithmKind, AlgorithmSpec, OneModel, Properties};
 use crate::params::Params;
-use crate::site::{Sgd, Site};
 use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
+use crate::site::{Sgd, Site};
 
 /// FedProx's settings. The three models are FedAvg's.
 #[derive(Clone, Copy, Debug, PartialEq)]

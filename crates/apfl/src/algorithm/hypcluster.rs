@@ -9,8 +9,8 @@ use crate::model::Layout;
 use crate::pack;
 use crate::params::{Mean, Params};
 use crate::rng::{Purpose, stream};
-use crate::site::{Sgd, Site};
 use crate::settings::{Kind, Section, Setting, Settings, Whole, at_least};
+use crate::site::{Sgd, Site};
 
 /// HypCluster's settings. *Shared* is scored as the model of each client's cluster;
 /// *localized* and *personal* are that model after the client's steps. The run's one shared

@@ -8,8 +8,8 @@ use crate::model::Layout;
 use crate::pack::ModelOnly;
 use crate::params::{Mean, Params};
 use crate::rng::{Purpose, stream};
-use crate::site::Site;
 use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
+use crate::site::Site;
 
 /// L2GD's settings. *Shared* is x̄, the mean of all models; *localized* and *personal* are xᵢ.
 ///

@@ -2,8 +2,8 @@
 
 use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Properties, Sender};
 use crate::pack::ModelOnly;
-use crate::site::{Sgd, Site};
 use crate::settings::{Kind, Section, Settings};
+use crate::site::{Sgd, Site};
 
 /// Local SGD without communication.
 ///

@@ -4,10 +4,10 @@
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
 use crate::pack;
 use crate::params::Params;
-use crate::site::Site;
 use crate::settings::{
     Kind, Number, Section, Setting, Settings, Whole, Words, above_zero, at_least,
 };
+use crate::site::Site;
 
 /// Whose loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Sender};
 use crate::pack;
 use crate::params::{Mean, Params, Sum, axpy};
-use crate::site::Site;
 use crate::settings::{Kind, Section, Setting, Settings, Words};
+use crate::site::Site;
 
 /// How a client renews its control cᵢ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -224,7 +224,10 @@ const HEADER: Setting<Texts> = Setting::texts("header", || Some(Vec::new()))
     .seldom();
 
 /// Pairs of a label and its name, and how they were written.
-const LABEL_MAP: Setting<Custom<(Vec<(String, String)>, Value)>> = Setting::custom(
+/// What labels become, and the table as it was written.
+type LabelMap = (Vec<(String, String)>, Value);
+
+const LABEL_MAP: Setting<Custom<LabelMap>> = Setting::custom(
     "label_map",
     Custom {
         name: "table",

@@ -19,7 +19,7 @@ pub enum Order {
     },
     /// Handle a request. Clients are those of all ranks; each handles it for its own.
     Handle {
-        request: PackedRequest,
+        request: Box<PackedRequest>,
         clients: Vec<usize>,
     },
     /// Leave the request that is being handled; nothing if it is handled already.

@@ -153,7 +153,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
         let mut body = Body::default();
         let packed = body.request::<A>(request);
         let order = Order::Handle {
-            request: packed,
+            request: Box::new(packed),
             clients: list.to_vec(),
         };
         self.mailbox.order(order, body.into_bytes());

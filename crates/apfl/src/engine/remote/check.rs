@@ -38,8 +38,8 @@ impl<A: Algorithm> Remote<A> {
                 own.as_ref().map_or(Ok(()), |own| self.check_held_out(own))
             }
             (Request::Finalize { .. }, Response::Finalized(own)) => {
-                let check = |own: &Box<Delivered>| self.check_final(client, own);
-                own.as_ref().map_or(Ok(()), check)
+                let check = |own| self.check_final(client, own);
+                own.as_deref().map_or(Ok(()), check)
             }
             _ => Err("it answers another request than it got"),
         }?;
