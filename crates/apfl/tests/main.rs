@@ -43,7 +43,6 @@ mod skipped;
 mod small;
 mod specs;
 mod tables;
-mod theory;
 
 /// A file that nobody names would be tested by nobody.
 #[test]
