@@ -16,7 +16,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SPECS = HERE / "specs"
-PRESETS = HERE.parent / "crates" / "apfl-cli" / "presets"
+PRESETS = HERE.parent / "crates" / "apfl-paper" / "presets"
 
 
 def run(apfl, *args):

@@ -1,4 +1,4 @@
-//! Notes the commit that the program is built from.
+//! Notes the commit that the program is built from; the Python module is built with it too.
 
 use std::process::Command;
 
@@ -16,9 +16,11 @@ fn main() {
     // What the program is made of: an edit makes the commit a dirty one.
     for part in [
         "src",
-        "presets",
         "Cargo.toml",
         "../apfl/src",
+        "../apfl-report/src",
+        "../apfl-paper/src",
+        "../apfl-paper/presets",
         "../../Cargo.lock",
     ] {
         if std::path::Path::new(part).exists() {

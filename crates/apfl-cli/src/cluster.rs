@@ -1,10 +1,6 @@
-//! `apfl run` when it was started many times over, by `mpirun` or the like.
+//! Where the program was started many times over, by `mpirun` or the like.
 
 use apfl::error::{Error, Result};
-use apfl::spec::Plan;
-
-use crate::args;
-use crate::run::Prepared;
 
 /// This process's number among those started together, by what the launcher left in the
 /// environment; `None` where there is no launcher.
@@ -39,103 +35,20 @@ pub fn refuse_many() -> Result<()> {
     }
 }
 
-/// An error for what runs on threads only.
-pub fn refuse_ranks(plan: &Plan) -> Result<()> {
-    match plan.engine.mpi {
-        false => Ok(()),
-        true => Err(Error::Request(
-            "engine.kind: found \"mpi\", which is for apfl run; use \"threads\" here".into(),
-        )),
-    }
-}
-
-/// A run on all ranks: the first leads, the others serve.
-#[cfg(not(feature = "mpi"))]
-pub fn run(_: &args::Run, _: Prepared) -> Result<std::process::ExitCode> {
-    Err(Error::Request(
-        "engine.kind: found \"mpi\", but this program was built without it; build it with \
-         --features mpi, or use \"threads\""
-            .into(),
-    ))
-}
-
 #[cfg(feature = "mpi")]
-pub use ranks::{agreed, joined, run, serve};
+pub use ranks::{agreed, joined, serve};
 
 #[cfg(feature = "mpi")]
 mod ranks {
-    use std::process::ExitCode;
-
     use apfl::algorithm::AlgorithmSpec;
     use apfl::data::partition;
     use apfl::digest::sha256_of;
-    use apfl::engine::EngineKind;
     use apfl::engine::mpi::{Cluster, Facts, Membership};
     use apfl::model::kernels::vectors;
     use apfl::params::bytes_of;
-    use apfl::spec::Resources;
     use apfl::training::{self, Setup};
 
-    use super::{Error, Prepared, Result, args};
-
-    /// A run on all ranks: the first leads, the others serve.
-    pub fn run(args: &args::Run, prepared: Prepared) -> Result<ExitCode> {
-        let (_membership, cluster) = joined()?;
-        let out = prepared.out.as_deref().map(|out| out.to_str());
-        if out == Some(None) {
-            let problem = "--out: a path that is not UTF-8 cannot be told to other ranks";
-            return Err(Error::Request(problem.into()));
-        }
-        let finished = prepared.finished();
-        // All see the same directory, or some would wait for others that have nothing to do.
-        let directory = match (&prepared.out, &prepared.begun) {
-            (None, _) => "a new one".into(),
-            (Some(out), None) => format!("{}, empty", out.display()),
-            (Some(out), Some(_)) if finished => format!("{}, with a finished run", out.display()),
-            (Some(out), Some(_)) => format!("{}, with a run to continue", out.display()),
-        };
-        if finished {
-            cluster.agree(Ok(vec![("the run directory".into(), directory)]))?;
-            return match cluster.leads() {
-                true => prepared.show_finished(args),
-                false => Ok(ExitCode::SUCCESS),
-            };
-        }
-        let spec = prepared.plan.to_toml();
-        let facts = vec![("the run directory".to_string(), directory)];
-        // The leader alone makes a directory. That it cannot is said after everybody has been
-        // heard: nobody waits for a leader that has gone.
-        let out = match cluster.leads() {
-            true => prepared.directory(args).map(Some),
-            false => Ok(None),
-        };
-        let setup = out.as_ref().map_err(told).and_then(|out| {
-            let on = Resources {
-                engine: EngineKind::Mpi(cluster),
-                directory: out.as_deref(),
-                ..Resources::default()
-            };
-            prepared.plan.setup_with(prepared.plan.data.load()?, on)
-        });
-        let agreed = agreed(cluster, facts, &spec, setup);
-        if let (Err(_), Ok(Some(out)), None) = (&agreed, &out, &prepared.out) {
-            let _ = std::fs::remove_dir(out); // made a moment ago, and still empty
-        }
-        let Some(setup) = agreed? else {
-            return Ok(ExitCode::SUCCESS); // the leader says why, and fails
-        };
-        if let Ok(Some(out)) = out {
-            let _leader = cluster.lead();
-            return prepared.train(args, setup, &out);
-        }
-        crate::signals::leave_to_leader();
-        serve(cluster, setup, &prepared.plan.algorithm);
-        Ok(ExitCode::SUCCESS)
-    }
-
-    fn told(error: &Error) -> Error {
-        Error::Engine(error.to_string())
-    }
+    use super::{Error, Result};
 
     /// Joins the job; an error where its launcher and the MPI library do not fit.
     pub fn joined() -> Result<(Membership, Cluster)> {

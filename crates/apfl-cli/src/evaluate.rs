@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args;
 use crate::output::{columns, print, print_json};
-use crate::predict::{Served, read, said, table_of};
+use crate::served::{Served, read, said, table_of};
 
 /// `--json`
 #[derive(Serialize)]

@@ -1,36 +1,38 @@
 //! `apfl`: personalized federated learning from the command line.
 
+mod advise;
 mod args;
 mod bench;
 mod check;
 mod cluster;
 mod data;
+mod directory;
+mod estimate;
 mod evaluate;
 mod export;
-mod grid;
 mod guard;
 mod init;
 mod join;
 mod kinds;
 mod memory;
 mod npz;
+mod output;
 mod predict;
 mod privacy;
 mod progress;
+mod report;
 mod reproduce;
-mod resume;
 mod run;
+mod served;
 mod signals;
 mod site;
 mod summary;
 mod sweep;
-mod table;
 mod theory;
 
 use std::process::ExitCode;
 
 use apfl::error::Result;
-use apfl_cli::{advise, chart, output, report, statistics};
 use clap::Parser;
 
 use args::{Args, Command};
@@ -73,8 +75,8 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Predict(args) => predict::predict(&args)?,
         Command::Evaluate(args) => evaluate::evaluate(&args)?,
         Command::Join(args) => join::run(&args)?,
-        Command::Advise(args) => advise::run(&args.run, args.json)?,
-        Command::Report(args) => report::run(&args.runs, args.out.as_deref(), args.by.as_deref())?,
+        Command::Advise(args) => advise::run(&args)?,
+        Command::Report(args) => report::run(&args)?,
         Command::Theory(args) => theory::run(&args)?,
         Command::Bench(args) => bench::run(&args)?,
         Command::Privacy(args) => privacy::run(&args)?,
@@ -82,4 +84,12 @@ fn dispatch(args: Args) -> Result<ExitCode> {
         Command::Completions { shell } => args::completions(shell)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// This program, as `environment.json` names it.
+fn program() -> apfl::Program {
+    apfl::Program {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: env!("APFL_COMMIT").into(),
+    }
 }

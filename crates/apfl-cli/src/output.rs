@@ -6,8 +6,10 @@ use std::path::Path;
 
 use apfl::error::{Error, Result};
 use apfl::model::Over;
-use apfl::privacy::Spent;
 use apfl::spec::{BATCH_STATISTICS, Plan};
+
+pub use apfl_report::table::columns;
+pub use apfl_report::words::{bytes, counted, duration, privacy_in_words};
 
 /// Prints to stdout. A reader that has gone away (`apfl … | head`) is no error.
 pub fn print(text: &str) -> Result<()> {
@@ -107,95 +109,15 @@ pub fn told(error: &Error) -> String {
     }
 }
 
-/// What privacy cost, in a line.
-pub fn privacy_in_words(spent: &Spent) -> String {
-    let epsilon = spent.epsilon.map_or("∞".into(), |e| format!("{e:.4}"));
-    let whence = match spent.simulation {
-        true => "; the noise follows from the seed: a simulation",
-        false => "; the noise is the operating system's: the fingerprint is another in every run",
-    };
-    let lost = match spent.lost as usize {
-        0 => String::new(),
-        n => format!("; {} begun, lost and paid for", counted(n, "round")),
-    };
-    format!(
-        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){whence}{lost}",
-        spent.level, spent.delta, spent.noise, spent.clip, spent.steps
-    )
-}
-
 /// Prints a value as one JSON document.
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).expect("plain JSON");
     print(&format!("{text}\n"))
 }
 
-/// Columns of text: the first to the left, the others to the right.
-pub fn columns(rows: &[Vec<String>]) -> String {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |k: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(k));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..count).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cell = |(k, cell): (usize, &String)| match k {
-            0 => format!("{cell:<width$}", width = widths[0]),
-            k => format!("{cell:>width$}", width = widths[k]),
-        };
-        let line: Vec<String> = row.iter().enumerate().map(cell).collect();
-        text.push_str(line.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-/// A count with its noun: `1 client`, `3 clients`.
-pub fn counted(n: usize, noun: &str) -> String {
-    match n {
-        1 => format!("1 {noun}"),
-        n => format!("{n} {noun}s"),
-    }
-}
-
-/// Bytes for people.
-pub fn bytes(n: f64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
-    let mut n = n;
-    let mut unit = 0;
-    while n >= 1000.0 && unit + 1 < UNITS.len() {
-        n /= 1000.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{n:.0} B"),
-        _ => format!("{n:.1} {}", UNITS[unit]),
-    }
-}
-
-/// A duration for people.
-pub fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 1.0 => format!("{:.0} ms", 1000.0 * s),
-        s if s < 120.0 => format!("{s:.1} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_line_up() {
-        let rows = [
-            vec!["a".to_string(), "1".into()],
-            vec!["bcd".into(), "23".into()],
-        ];
-        assert_eq!(columns(&rows), "a     1\nbcd  23\n");
-    }
 
     #[test]
     fn names_do_not_steer_a_terminal_and_messages_fit_a_screen() {
@@ -205,14 +127,5 @@ mod tests {
         assert_eq!(long.lines().count(), LINES + 1);
         assert!(long.ends_with("… and 60 more lines"), "{long}");
         assert!(long.lines().all(|line| line.chars().count() <= LINE + 1));
-    }
-
-    #[test]
-    fn sizes_and_times_read_well() {
-        assert_eq!(bytes(31_400.0), "31.4 kB");
-        assert_eq!(bytes(12.0), "12 B");
-        assert_eq!(duration(0.0123), "12 ms");
-        assert_eq!(duration(600.0), "10 min");
-        assert_eq!(counted(1, "client"), "1 client");
     }
 }

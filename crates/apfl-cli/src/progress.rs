@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use apfl::training::RoundRecord;
+use apfl_paper::grid::Event;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar of rounds, then one of deliveries.
@@ -55,6 +56,22 @@ impl Lines {
     }
 }
 
+/// Shows how far a grid of runs is.
+pub fn watch_grid(quiet: bool) -> impl Fn(Event<'_>) + Sync {
+    let shown: Mutex<Option<Progress>> = Mutex::default();
+    move |event| {
+        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Begun { rounds, runs } => *shown = Some(Progress::grid(rounds, runs, quiet)),
+            Event::Rounds(done) => shown.iter().for_each(|bar| bar.grid_rounds(done)),
+            Event::Runs(done) => shown.iter().for_each(|bar| bar.grid_runs(done)),
+            Event::Ended => shown.take().iter().for_each(Progress::clear),
+            Event::Note(note) if !quiet => crate::output::tell(note),
+            Event::Note(_) => {}
+        }
+    }
+}
+
 impl Progress {
     /// A bar of `rounds`, the first `done` of them behind us; hidden if `quiet` or if
     /// stderr is not a terminal.
@@ -83,7 +100,7 @@ impl Progress {
     }
 
     /// A bar of the rounds of several runs.
-    pub fn grid(rounds: u64, runs: u64, quiet: bool) -> Self {
+    fn grid(rounds: u64, runs: u64, quiet: bool) -> Self {
         let template =
             format!("{{bar:30}} {{percent}}%  {{msg}} of {runs} runs  {{elapsed}}  {{eta}} left");
         let bar = new_bar(rounds, quiet, &template);
@@ -93,7 +110,7 @@ impl Progress {
     }
 
     /// That many rounds of all runs are done.
-    pub fn grid_rounds(&self, rounds: u64) {
+    fn grid_rounds(&self, rounds: u64) {
         self.bar.set_position(rounds);
         if let Some(lines) = &self.lines {
             lines.tell(rounds, "of all runs");
@@ -101,7 +118,7 @@ impl Progress {
     }
 
     /// That many runs are done.
-    pub fn grid_runs(&self, runs: u64) {
+    fn grid_runs(&self, runs: u64) {
         self.bar.set_message(runs.to_string());
     }
 

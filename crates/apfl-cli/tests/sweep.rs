@@ -1,7 +1,6 @@
 //! Grids of runs through the outside: `apfl sweep` and `apfl reproduce`.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::Value;
 
@@ -208,36 +207,6 @@ fn a_reproduction_judges_what_its_runs_say() {
     assert!(said.contains("give another --out"), "{said}");
     let said = fails(at, &["reproduce", "fig7"], 2);
     assert!(said.contains("there is no item 'fig7'"), "{said}");
-}
-
-#[test]
-fn every_preset_is_a_spec() {
-    let presets = Path::new(env!("CARGO_MANIFEST_DIR")).join("presets");
-    let mut names = Vec::new();
-    for entry in fs::read_dir(presets).unwrap() {
-        let path = entry.unwrap().path();
-        let text = fs::read_to_string(&path).unwrap();
-        let plan = apfl::spec::Spec::parse(&text).and_then(|spec| spec.plan());
-        let plan = plan.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        // The paper's rate: 0.1, falling by 1% a round. Three are of tables that others published.
-        let rate = match name.as_str() {
-            "fedrep" => 0.01,
-            "pfllib" => 0.005,
-            "heart" => 0.001,
-            _ => 0.1,
-        };
-        assert_eq!(plan.pace.learning_rate, rate, "{name}");
-        names.push(name);
-    }
-    names.sort();
-    assert_eq!(
-        names,
-        [
-            "fedrep", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "heart", "pfllib", "table1",
-            "table2"
-        ]
-    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn planned(spec: &Bound<'_, PyAny>) -> PyResult<(Plan, PlannedSites)> {
 #[pyfunction]
 pub fn terms(spec: &Bound<'_, PyAny>) -> PyResult<(String, Vec<String>, u64)> {
     let (plan, sites) = planned(spec)?;
-    let terms = terms_of(&plan, &apfl_cli::program()).map_err(|e| e.told())?;
+    let terms = terms_of(&plan, &crate::program()).map_err(|e| e.told())?;
     Ok((terms.hash(), sites.names, sites.deadline))
 }
 
@@ -58,7 +58,7 @@ pub fn answer<'py>(
             file => Accept::File(file.into()),
         },
     };
-    let (bytes, error) = py.detach(|| match Node::open(site, apfl_cli::program()) {
+    let (bytes, error) = py.detach(|| match Node::open(site, crate::program()) {
         Ok(node) => node.answer(&letter),
         Err(error) => (Node::refusal(&letter, &error), Some(error)),
     });
@@ -96,7 +96,7 @@ pub fn serve(
         note,
         raised: raised.clone(),
     }));
-    let server = Server::new(plan, apfl_cli::program(), courier, directory, resume);
+    let server = Server::new(plan, crate::program(), courier, directory, resume);
     let ended = py.detach(|| server.run(&mut |event| see(&watch, event, &raised)));
     if let Some(raised) = raised.lock().map_or(None, |mut raised| raised.take()) {
         return Err(raised);

@@ -34,17 +34,25 @@ mod _apfl {
     use super::{advise, report, require_run, version};
 }
 
+/// This module, as `environment.json` names it.
+fn program() -> apfl::Program {
+    apfl::Program {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: env!("APFL_COMMIT").into(),
+    }
+}
+
 /// The version, and the commit that the module was built from.
 #[pyfunction]
 fn version() -> (String, String) {
-    let program = apfl_cli::program();
+    let program = program();
     (program.version, program.commit)
 }
 
 /// Writes one page about run directories.
 #[pyfunction]
 fn report(py: Python<'_>, runs: Vec<PathBuf>, file: PathBuf) -> PyResult<()> {
-    py.detach(|| apfl_cli::report::write(&runs, &file))
+    py.detach(|| apfl_report::write(&runs, &file, None))
         .map_err(|e| e.told())
 }
 

@@ -41,7 +41,7 @@ pub fn train(
     };
     let ended = py.detach(|| {
         let run = prepared(&plan, rows, &directory)?
-            .program(apfl_cli::program())
+            .program(crate::program())
             .force(force);
         let run = match resume {
             true => run.resume(&directory),

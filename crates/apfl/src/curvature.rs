@@ -76,7 +76,7 @@ fn over_clients(
 }
 
 /// u of length 1, in a random direction.
-pub(crate) fn direction(len: usize, rng: &mut Stream) -> Vec<f64> {
+pub fn direction(len: usize, rng: &mut Stream) -> Vec<f64> {
     let mut u: Vec<f64> = (0..len).map(|_| rng.sample(StandardNormal)).collect();
     normalize(&mut u);
     u
@@ -93,7 +93,7 @@ fn normalize(u: &mut [f64]) -> f64 {
 
 /// Power iteration on a symmetric matrix A, without end: u ← Au/‖Au‖, and every ‖Au‖ → |λ|,
 /// the largest |eigenvalue|. None of them is above it.
-pub(crate) fn power_iteration(
+pub fn power_iteration(
     mut u: Vec<f64>,
     mut apply: impl FnMut(&[f64]) -> Vec<f64>,
 ) -> impl Iterator<Item = f64> {
@@ -116,7 +116,7 @@ fn settled(numbers: impl Iterator<Item = f64>, most: usize, close: f64) -> f64 {
 }
 
 /// ∇²f(x)·u ≈ (∇f(x+hu) − ∇f(x−hu))/2h, where `gradient(u, h)` is ∇f(x+hu).
-pub(crate) fn hessian_times(
+pub fn hessian_times(
     u: &[f64],
     h: f64,
     mut gradient: impl FnMut(&[f64], f64) -> Vec<f64>,

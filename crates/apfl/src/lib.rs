@@ -71,7 +71,6 @@
 //! | [`store`] | run directory, models on disk |
 //! | [`join`] | a client that was never in training |
 //! | [`choice`] [`advise`] | which model a client serves, chosen on held-out rows; whether joining is worth it |
-//! | [`theory`] | ζᵢ, Δᵢ, σ², L, μ, κ, αᵢ*, the bound: measured on a run |
 //! | [`params`] [`mod@pack`] [`rng`] [`schedule`] [`metrics`] | vectors, named arrays, addressed randomness, η_t, scores |
 
 pub mod advise;
@@ -107,7 +106,6 @@ pub mod settings;
 pub mod site;
 pub mod spec;
 pub mod store;
-pub mod theory;
 pub mod training;
 
 pub use aggregation::Aggregation;

@@ -44,7 +44,6 @@ mod small;
 mod spec_page;
 mod specs;
 mod tables;
-mod theory;
 mod typed_plans;
 
 /// A file that nobody names would be tested by nobody.

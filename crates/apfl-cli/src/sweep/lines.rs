@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients};
+use apfl_paper::grid::{Done, Outcome};
+use apfl_report::ERRORS;
+use apfl_report::statistics::Sample;
 use serde::Serialize;
-
-use crate::grid::{Done, Outcome};
-use crate::report::ERRORS;
-use crate::statistics::Sample;
 
 /// One combination, over its seeds.
 #[derive(Clone, Serialize)]

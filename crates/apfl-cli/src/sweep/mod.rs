@@ -8,14 +8,14 @@ use std::process::ExitCode;
 use apfl::error::{Error, Result};
 use apfl::spec::{Spec, UNUSED};
 use apfl::store::write_atomically;
+use apfl_paper::grid::{Cell, Conduct, Grid};
+use apfl_report::table;
 
 use crate::args::{self, read_spec};
-use crate::grid::{Cell, Grid};
+use crate::directory::new_directory;
 use crate::output::{columns, print, print_json, tell};
-use crate::report;
-use crate::run::new_directory;
+use crate::progress::watch_grid;
 use crate::signals::stop_on_signal;
-use crate::table;
 use lines::{Line, mark_best, seed_rows, shown_rows};
 
 /// The most lines that a sweep's report shows.
@@ -63,8 +63,13 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     };
     require_own(&out, &keys)?;
     let stop = stop_on_signal()?;
-    let grid = Grid::new(&out, args.threads, args.quiet, &stop)?;
-    let outcomes = grid.run(&cells)?;
+    let how = Conduct {
+        threads: args.threads,
+        program: &crate::program(),
+        stop: &stop,
+        watch: &watch_grid(args.quiet),
+    };
+    let outcomes = Grid::new(&out, how)?.run(&cells)?;
     let mut lines: Vec<Line> = combinations
         .into_iter()
         .zip(outcomes.chunks(args.seeds as usize))
@@ -88,7 +93,7 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
         .map(|line| (line.name(), line.runs.iter().map(PathBuf::from).collect()))
         .collect();
     if !groups.is_empty() {
-        report::write_groups(&groups, &out.join("report.html"), args.by.as_deref())?;
+        apfl_report::write_groups(&groups, &out.join("report.html"), args.by.as_deref())?;
     }
     let failed: Vec<String> = lines.iter().flat_map(|line| line.failed.clone()).collect();
     for failure in &failed {

@@ -1,0 +1,331 @@
+//! `apfl run`
+
+#[cfg(feature = "mpi")]
+mod ranks;
+mod resume;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use apfl::aggregation::Aggregation;
+use apfl::error::{Error, Result};
+use apfl::run::{Ended, Event, Run};
+use apfl::spec::Plan;
+use apfl::spec::Resources;
+use apfl::store::RunDir;
+use apfl::store::checkpoint::Found;
+use apfl::store::run_dir::{InterruptedRun, Summary};
+use apfl::training::Setup;
+use serde::Serialize;
+
+use crate::args::{self, read_spec};
+use crate::cluster;
+use crate::directory::new_directory;
+use crate::guard;
+use crate::memory;
+use crate::output::{counted, duration, print, print_json};
+use crate::progress::Progress;
+use crate::signals::stop_on_signal;
+use crate::summary;
+#[cfg(feature = "mpi")]
+use ranks::run as on_ranks;
+
+/// Trains, delivers and shows the result.
+pub fn run(args: &args::Run) -> Result<ExitCode> {
+    let prepared = Prepared::new(args)?;
+    if prepared.plan.engine.mpi {
+        return on_ranks(args, prepared);
+    }
+    cluster::refuse_many()?;
+    if prepared.finished() {
+        return prepared.show_finished(args);
+    }
+    let dataset = prepared.plan.data.load()?;
+    let out = prepared.directory(args)?;
+    let on = Resources {
+        directory: Some(&out),
+        ..Resources::default()
+    };
+    let setup = prepared.plan.setup_with(dataset, on).and_then(|setup| {
+        memory::require_room(memory::of_models(&setup), args.force)?;
+        Ok(setup)
+    });
+    if setup.is_err() && prepared.out.is_none() {
+        let _ = std::fs::remove_dir(&out); // made a moment ago, and still empty
+    }
+    let setup = setup?;
+    prepared.train(args, setup, &out)
+}
+
+/// A run on all ranks: the first leads, the others serve.
+#[cfg(not(feature = "mpi"))]
+fn on_ranks(_: &args::Run, _: Prepared) -> Result<ExitCode> {
+    Err(Error::Request(
+        "engine.kind: found \"mpi\", but this program was built without it; build it with \
+         --features mpi, or use \"threads\""
+            .into(),
+    ))
+}
+
+/// A run that was asked for, before its data is read.
+pub struct Prepared {
+    /// What it does.
+    pub plan: Plan,
+    /// Where, if that was said.
+    pub out: Option<PathBuf>,
+    /// What is there already.
+    pub begun: Option<InterruptedRun>,
+}
+
+impl Prepared {
+    fn new(args: &args::Run) -> Result<Self> {
+        let begun = match args.resume {
+            true => resume::begun(args)?,
+            false => None,
+        };
+        if let Some((plan, begun)) = begun {
+            return Ok(Self {
+                plan,
+                out: Some(begun.path.clone()),
+                begun: Some(begun),
+            });
+        }
+        let mut spec = read_spec(args.spec.as_ref(), &args.overrides)?;
+        if let Some(threads) = args.threads {
+            spec.set(&format!("engine.threads={threads}"))?;
+        }
+        if let Some(out) = &args.out
+            && RunDir::require_empty(out).is_err()
+        {
+            return Err(Error::Request(format!(
+                "--out {}: the directory is there already and not empty; give another one, or \
+                 continue that run with --resume",
+                out.display()
+            )));
+        }
+        Ok(Self {
+            plan: spec.plan()?,
+            out: args.out.clone(),
+            begun: None,
+        })
+    }
+
+    /// Whether there is nothing left to do.
+    pub fn finished(&self) -> bool {
+        self.begun.as_ref().is_some_and(|b| b.summary.is_some())
+    }
+
+    /// Shows the result of a run that is finished.
+    pub fn show_finished(&self, args: &args::Run) -> Result<ExitCode> {
+        if let Some(InterruptedRun {
+            summary: Some(summary),
+            path,
+            ..
+        }) = &self.begun
+        {
+            if !args.quiet {
+                crate::output::tell(format!("{}: the run is finished already", path.display()));
+            }
+            let page = path.join("report.html");
+            if !page.exists() {
+                apfl_report::write(std::slice::from_ref(path), &page, None)?; // the disk was full then
+            }
+            show(args, None, summary, path)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The run directory: the one that was said, or a new one.
+    pub fn directory(&self, args: &args::Run) -> Result<PathBuf> {
+        if let Some(out) = &self.out {
+            return Ok(out.clone());
+        }
+        let name = match args.spec.as_deref().and_then(Path::file_stem) {
+            Some(stem) => stem.to_string_lossy().into_owned(),
+            None => format!("{}-{}", self.plan.algorithm.kind(), self.plan.data.kind()),
+        };
+        new_directory(&name)
+    }
+
+    /// Trains, delivers and shows the result.
+    pub fn train(self, args: &args::Run, setup: Setup, out: &Path) -> Result<ExitCode> {
+        let headline = headline(&self.plan, &setup);
+        let (rounds, notes) = (setup.rounds, setup.notes.clone());
+        let run = Run::new(&self.plan, setup)
+            .program(crate::program())
+            .force(args.force);
+        let run = match self.begun {
+            None => run.directory(out),
+            Some(begun) => run.resume(begun.path),
+        };
+        let stop = stop_on_signal()?;
+        let mut progress: Option<Progress> = None;
+        let mut notes = Some(notes);
+        let mut pass = None;
+        let ended = run.watch(&mut |event| {
+            let begin = || Progress::rounds(rounds, 0, args.quiet);
+            match event {
+                Event::Pass { pass: this, of } => {
+                    progress.iter().for_each(Progress::clear);
+                    pass = Some((this, of));
+                    if !args.quiet {
+                        crate::output::tell(which_pass(this, of));
+                    }
+                }
+                Event::Begun(round) => {
+                    let bar = Progress::rounds(rounds, round, args.quiet);
+                    if let (Some(notes), false) = (notes.take(), args.quiet) {
+                        notes.iter().for_each(|note| bar.say(note));
+                    }
+                    progress = Some(bar);
+                }
+                Event::Found(found) => tell(found, out, args.quiet),
+                Event::Round(record) => {
+                    let bar = progress.get_or_insert_with(begin);
+                    bar.round(record);
+                    if !record.skipped.is_empty() {
+                        bar.say(&format!(
+                            "round {}: left out, because their loss is not finite: {}",
+                            record.round,
+                            record.skipped.join(", ")
+                        ));
+                    }
+                }
+                Event::Delivering(clients) => {
+                    progress.iter().for_each(Progress::clear);
+                    progress = Some(Progress::deliveries(clients, args.quiet));
+                }
+                Event::Delivered(clients) => progress.iter().for_each(|bar| bar.delivered(clients)),
+                _ => {}
+            }
+            match stop.load(Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        progress.iter().for_each(Progress::clear);
+        match ended? {
+            Ended::Finished(finished) => {
+                let summary = &finished.summary;
+                if !summary.skipped.is_empty() {
+                    crate::output::tell(format!(
+                        "delivery: left out, because their loss is not finite: {}",
+                        summary.skipped.join(", ")
+                    ));
+                }
+                apfl_report::write(&[out.to_owned()], &out.join("report.html"), None)?;
+                let chosen = self.plan.algorithm.choosing().is_some();
+                if !args.quiet
+                    && let Some(line) = guard::line(summary, &finished.clients()?, chosen)
+                {
+                    crate::output::tell(line);
+                }
+                show(args, Some(&headline), summary, out)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Ended::Stopped(round) => {
+                let when = match round == rounds {
+                    true => "stopped during delivery".to_string(),
+                    false => format!("stopped after round {round} of {rounds}"),
+                };
+                let when = match pass {
+                    Some((pass, of)) => format!("{when}, in pass {pass} of {of}"),
+                    None => when,
+                };
+                crate::output::tell(format!(
+                    "{when}; continue with: apfl run --resume --out {}",
+                    out.display()
+                ));
+                Ok(ExitCode::FAILURE)
+            }
+        }
+    }
+}
+
+/// What a pass of a choice is for.
+fn which_pass(pass: u64, of: u64) -> String {
+    match pass == of {
+        true => format!("pass {pass} of {of}: all training rows, each client with its choice"),
+        false => format!("pass {pass} of {of}: all candidates, with rows held out to choose by"),
+    }
+}
+
+fn tell(found: &Found, out: &Path, quiet: bool) {
+    match found {
+        Found::Resumed { round, notes } => {
+            notes.iter().for_each(crate::output::tell);
+            if !quiet {
+                crate::output::tell(format!("{}: going on after round {round}", out.display()));
+            }
+        }
+        Found::None if !quiet => {
+            crate::output::tell(format!(
+                "{}: no checkpoint yet, starting from round 1",
+                out.display()
+            ));
+        }
+        Found::None => {}
+    }
+}
+
+fn show(args: &args::Run, headline: Option<&str>, summary: &Summary, out: &Path) -> Result<()> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        run: String,
+        #[serde(flatten)]
+        summary: &'a Summary,
+    }
+    if args.json {
+        return print_json(&Document {
+            run: out.display().to_string(),
+            summary,
+        });
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    let headline = headline.map_or(String::new(), |line| format!("{line}\n\n"));
+    print(&format!(
+        "{headline}{}\n{} in {}; run directory: {}\n",
+        summary::table(summary),
+        counted(summary.rounds as usize, "round"),
+        duration(summary.seconds),
+        out.display()
+    ))
+}
+
+/// One line that says what is being trained.
+fn headline(plan: &Plan, setup: &Setup) -> String {
+    let world = &setup.world;
+    let n = world.dataset.clients();
+    let k = setup.cohort_size();
+    let cohort = match k == n {
+        true => String::new(),
+        false => format!(", {k} a round"),
+    };
+    // Whose examples are whose decides everything, so it is said where nothing names them.
+    let table = |key: &str| plan.resolved.get("data")?.get("partition")?.get(key);
+    let partition = match table("kind").and_then(|kind| kind.as_str()) {
+        None => String::new(),
+        Some(kind) => match (table("classes"), table("concentration")) {
+            (Some(classes), _) => format!(" by {kind} of {classes} classes"),
+            (_, Some(c)) => format!(" by {kind} of {c}"),
+            _ => format!(" by {kind}"),
+        },
+    };
+    let rule = match plan.aggregation {
+        Aggregation::Mean => String::new(),
+        rule => format!(" · {rule}"),
+    };
+    format!(
+        "{}{rule} · {} ({} parameters) · {}{partition} · {}{cohort} · seed {}",
+        plan.algorithm.describe(),
+        plan.architecture.kind(),
+        world.model.layout().len(),
+        plan.data.kind(),
+        counted(n, "client"),
+        plan.seed
+    )
+}

@@ -1,0 +1,70 @@
+//! `apfl run` on the ranks of an MPI job.
+
+use std::process::ExitCode;
+
+use apfl::engine::EngineKind;
+use apfl::error::{Error, Result};
+use apfl::spec::Resources;
+
+use super::Prepared;
+use crate::args;
+use crate::cluster::{agreed, joined, serve};
+
+/// A run on all ranks: the first leads, the others serve.
+pub fn run(args: &args::Run, prepared: Prepared) -> Result<ExitCode> {
+    let (_membership, cluster) = joined()?;
+    let out = prepared.out.as_deref().map(|out| out.to_str());
+    if out == Some(None) {
+        let problem = "--out: a path that is not UTF-8 cannot be told to other ranks";
+        return Err(Error::Request(problem.into()));
+    }
+    let finished = prepared.finished();
+    // All see the same directory, or some would wait for others that have nothing to do.
+    let directory = match (&prepared.out, &prepared.begun) {
+        (None, _) => "a new one".into(),
+        (Some(out), None) => format!("{}, empty", out.display()),
+        (Some(out), Some(_)) if finished => format!("{}, with a finished run", out.display()),
+        (Some(out), Some(_)) => format!("{}, with a run to continue", out.display()),
+    };
+    if finished {
+        cluster.agree(Ok(vec![("the run directory".into(), directory)]))?;
+        return match cluster.leads() {
+            true => prepared.show_finished(args),
+            false => Ok(ExitCode::SUCCESS),
+        };
+    }
+    let spec = prepared.plan.to_toml();
+    let facts = vec![("the run directory".to_string(), directory)];
+    // The leader alone makes a directory. That it cannot is said after everybody has been
+    // heard: nobody waits for a leader that has gone.
+    let out = match cluster.leads() {
+        true => prepared.directory(args).map(Some),
+        false => Ok(None),
+    };
+    let setup = out.as_ref().map_err(told).and_then(|out| {
+        let on = Resources {
+            engine: EngineKind::Mpi(cluster),
+            directory: out.as_deref(),
+            ..Resources::default()
+        };
+        prepared.plan.setup_with(prepared.plan.data.load()?, on)
+    });
+    let agreed = agreed(cluster, facts, &spec, setup);
+    if let (Err(_), Ok(Some(out)), None) = (&agreed, &out, &prepared.out) {
+        let _ = std::fs::remove_dir(out); // made a moment ago, and still empty
+    }
+    let Some(setup) = agreed? else {
+        return Ok(ExitCode::SUCCESS); // the leader says why, and fails
+    };
+    if let Ok(Some(out)) = out {
+        let _leader = cluster.lead();
+        return prepared.train(args, setup, &out);
+    }
+    crate::signals::leave_to_leader();
+    serve(cluster, setup, &prepared.plan.algorithm);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn told(error: &Error) -> Error {
+    Error::Engine(error.to_string())
+}

@@ -1,0 +1,255 @@
+//! Tables of the paper: a column a model, with its printed loss and accuracy.
+
+use apfl_report::statistics::Sample;
+
+use super::item::Tables;
+use super::results::{Measure, Model, Results, Track, track};
+use super::verdict::{Check, Claim};
+
+/// A column of a table: a track, and the paper's (loss, its spread, accuracy in percent, its
+/// spread).
+pub struct Column {
+    /// Which model.
+    pub track: Track,
+    /// What the paper prints; nothing where the column is ours.
+    pub paper: Option<[f64; 4]>,
+}
+
+/// How a table is run: what its runs' names end with, and what it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// As the paper's text has it.
+    Text,
+    /// As the authors' released code has it.
+    Authors,
+}
+
+/// Both.
+pub const SETTINGS: [Setting; 2] = [Setting::Text, Setting::Authors];
+
+impl Setting {
+    /// The name of a run in it.
+    pub fn run(self, name: &str) -> String {
+        match self {
+            Setting::Text => name.into(),
+            Setting::Authors => format!("{name}, authors"),
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Setting::Text => "as the text has it",
+            Setting::Authors => "as the authors' code has it",
+        }
+    }
+
+    /// A claim judged by its runs.
+    pub fn judged(self, mut claim: Claim) -> Claim {
+        if self == Setting::Authors {
+            claim.claim = format!("{} — {}", claim.claim, self.words());
+            claim.about_apfl = false;
+        }
+        claim
+    }
+}
+
+/// Every run in both settings.
+pub fn in_both(runs: Vec<(String, Vec<String>)>) -> Vec<(String, Vec<String>)> {
+    let authors = runs.iter().map(|(name, set)| {
+        let mut set = set.clone();
+        set.push("preset=authors".into());
+        (Setting::Authors.run(name), set)
+    });
+    let authors: Vec<_> = authors.collect();
+    runs.into_iter().chain(authors).collect()
+}
+
+/// The run of [`chosen`], of one pass with a quarter of the rows held out: clients here have
+/// hundreds. With a fifth, the last of table 2's 20 steps would be a batch of 4 rows.
+pub const CHOSEN: &str =
+    "algorithm.mixing={ chosen = [0, 0.1, 0.25, 0.5, 0.75, 1], folds = 1, aside = 0.25 }";
+
+/// A chosen α, which is no column of the paper's and part of no claim.
+pub fn chosen() -> Column {
+    Column {
+        track: track("APFL chosen (ours)", "chosen", Model::Personal, 7),
+        paper: None,
+    }
+}
+
+/// A column of that name, run and model, with what the paper prints.
+pub fn column(name: &str, run: &str, model: Model, colour: usize, paper: [f64; 4]) -> Column {
+    Column {
+        track: track(name, run, model, colour),
+        paper: Some(paper),
+    }
+}
+
+impl Column {
+    /// The track of its runs in a setting.
+    pub fn track_in(&self, setting: Setting) -> Track {
+        Track {
+            run: setting.run(&self.track.run),
+            ..self.track.clone()
+        }
+    }
+
+    /// The paper's mean and spread of a measure.
+    fn cell(&self, measure: Measure) -> Option<(f64, f64)> {
+        let [loss, of_loss, percent, of_percent] = self.paper?;
+        Some(match measure {
+            Measure::ValidAccuracy => (percent / 100.0, of_percent / 100.0),
+            _ => (loss, of_loss),
+        })
+    }
+}
+
+/// Whether the paper's own spreads tell two of its cells apart.
+fn told_apart(a: &Column, b: &Column, measure: Measure) -> bool {
+    match (a.cell(measure), b.cell(measure)) {
+        (Some(a), Some(b)) => (a.0 - b.0).abs() > a.1 + b.1,
+        _ => true,
+    }
+}
+
+/// Every `low` below every `high` of a table's columns in a setting. What the paper's own spreads
+/// do not tell apart is reported and does not decide.
+pub fn each_below(
+    (results, setting): (&Results, Setting),
+    columns: &[Column],
+    measure: Measure,
+    low: &[usize],
+    high: &[usize],
+) -> Vec<Check> {
+    let value = |k: &usize| results.last(&columns[*k].track_in(setting), measure);
+    let pairs = low.iter().flat_map(|l| high.iter().map(move |h| (l, h)));
+    let check = |(l, h): (&usize, &usize)| {
+        let apart = told_apart(&columns[*l], &columns[*h], measure);
+        Check::below(&value(l), &value(h)).deciding(apart)
+    };
+    pairs.map(check).collect()
+}
+
+/// The paper and both settings, cell by cell; the settings over the rounds; and how many cells
+/// are near the paper's.
+pub fn tables(results: &Results, name: &str, columns: &[Column], at: &[u64]) -> Tables {
+    let (loss, accuracy) = (Measure::TrainLoss, Measure::ValidAccuracy);
+    let mut rows = vec![vec!["model".to_string()]];
+    for what in ["train loss", "validation"] {
+        rows[0].push(format!("{what}: paper"));
+        rows[0].extend(SETTINGS.map(|setting| setting.words().to_string()));
+    }
+    for column in columns {
+        let [of_loss, of_accuracy] = match column.paper {
+            Some(p) => [
+                format!("{} ± {}", p[0], p[1]),
+                format!("{:.2} ± {:.2}%", p[2], p[3]),
+            ],
+            None => ["–", "–"].map(String::from),
+        };
+        let ours = |measure| {
+            SETTINGS.map(|setting| {
+                let sample = results.last(&column.track_in(setting), measure).sample();
+                shown(sample, measure)
+            })
+        };
+        let mut row = vec![column.track.name.clone(), of_loss];
+        row.extend(ours(loss));
+        row.push(of_accuracy);
+        row.extend(ours(accuracy));
+        rows.push(row);
+    }
+    // Rounds that were run, and the last.
+    let last = columns
+        .first()
+        .map_or(0, |column| results.rounds(&column.track.run));
+    let mut at: Vec<u64> = at.iter().copied().filter(|round| *round < last).collect();
+    at.push(last);
+    let mut over = vec![vec![
+        "setting".to_string(),
+        "model".into(),
+        "measure".into(),
+    ]];
+    over[0].extend(at.iter().map(|round| format!("round {round}")));
+    for setting in SETTINGS {
+        for column in columns {
+            let track = column.track_in(setting);
+            for (measure, what) in [(loss, "train loss"), (accuracy, "validation")] {
+                let cell =
+                    |round: &u64| shown(results.at(&track, measure, *round).sample(), measure);
+                let mut row = vec![setting.words().into(), track.name.clone(), what.into()];
+                row.extend(at.iter().map(cell));
+                over.push(row);
+            }
+        }
+    }
+    let heads = ["setting", "cells near the paper's", "farthest"];
+    let mut near = vec![heads.map(String::from).to_vec()];
+    near.extend(SETTINGS.map(|setting| near_cells(results, setting, columns)));
+    vec![
+        (name.into(), rows),
+        (format!("{name}-over-rounds"), over),
+        (format!("{name}-cells"), near),
+    ]
+}
+
+fn shown(sample: Sample, measure: Measure) -> String {
+    match measure {
+        Measure::ValidAccuracy => sample.percent(),
+        _ => sample.number(),
+    }
+}
+
+/// How many cells are within twice the paper's spread, or within the sum of both; and the one
+/// that is farthest from that. A count, not a verdict.
+fn near_cells(results: &Results, setting: Setting, columns: &[Column]) -> Vec<String> {
+    let (mut near, mut all, mut farthest) = (0, 0, (0.0, String::new()));
+    for column in columns {
+        for measure in [Measure::TrainLoss, Measure::ValidAccuracy] {
+            let Some((mean, spread)) = column.cell(measure) else {
+                continue;
+            };
+            let ours = results.last(&column.track_in(setting), measure).sample();
+            let allowed = spread + ours.deviation.unwrap_or(0.0).max(spread);
+            let off = (ours.mean - mean).abs();
+            all += 1;
+            near += usize::from(off <= allowed);
+            if off / allowed > farthest.0 {
+                let there = match measure {
+                    Measure::ValidAccuracy => format!("{:.2}%", 100.0 * mean),
+                    _ => mean.to_string(),
+                };
+                let here = shown(ours, measure);
+                let name = &column.track.name;
+                farthest = (off / allowed, format!("{name}: {there} there, {here} here"));
+            }
+        }
+    }
+    vec![
+        setting.words().into(),
+        format!("{near} of {all}"),
+        farthest.1,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 98.10 ± .10 against 97.86 ± .09 is apart by .24, more than .19; against 98.04 ± .08 it is
+    /// not: .06 and .18.
+    #[test]
+    fn the_papers_spreads_tell_its_cells_apart() {
+        let of = |p| column("", "", Model::Personal, 0, p);
+        let [adaptive, three_quarters, half] = [
+            of([0.004, 0.0008, 98.10, 0.10]),
+            of([0.002, 0.0001, 97.86, 0.09]),
+            of([0.004, 0.0004, 98.04, 0.08]),
+        ];
+        let accuracy = Measure::ValidAccuracy;
+        assert!(told_apart(&adaptive, &three_quarters, accuracy));
+        assert!(!told_apart(&adaptive, &half, accuracy));
+        assert!(told_apart(&adaptive, &three_quarters, Measure::TrainLoss));
+    }
+}

@@ -1,0 +1,243 @@
+//! Figure 6: clients that join after training.
+
+use apfl::WhichModel;
+use apfl::algorithm::apfl::Mixing;
+use apfl::data::{Source, newcomer};
+use apfl::error::{Error, Result};
+use apfl::join::{Epoch, Joining, join};
+use apfl::store::run_dir::FinishedRun;
+use apfl_report::chart::{self, Axis, Chart, Series};
+use apfl_report::statistics::Sample;
+
+use super::item::{Item, Pictures, Tables, run};
+use super::results::{Results, banded};
+use super::verdict::{Check, Claim, Values, all_of};
+use crate::grid::Done;
+
+const DATA: [&str; 2] = ["0", "0.5"];
+
+/// The clients that join, each by itself: those behind the 97 that trained. The paper has three,
+/// whose own data decide then; the means are over two hundred.
+const JOINERS: std::ops::Range<u64> = 97..297;
+const EPOCHS: u64 = 5;
+
+/// How a joiner mixes: what it is called, α, and whether w runs on. The text has both models
+/// trained, so w runs, and names no α: the verdicts are on the fixed ones with w running.
+const WAYS: [(&str, Mixing, bool); 6] = [
+    ("APFL α=0.5, w frozen", Mixing::Fixed(0.5), false),
+    ("APFL α=0.75, w frozen", Mixing::Fixed(0.75), false),
+    ("APFL adaptive, w frozen", Mixing::Adaptive(0.5), false),
+    ("APFL α=0.5, w running", Mixing::Fixed(0.5), true),
+    ("APFL α=0.75, w running", Mixing::Fixed(0.75), true),
+    ("APFL adaptive, w running", Mixing::Adaptive(0.5), true),
+];
+
+/// What is run and claimed.
+pub fn item() -> Item {
+    let one = |spread: &str| {
+        let set = [
+            format!("data.gamma={spread}"),
+            format!("data.beta={spread}"),
+        ];
+        run(name(spread), &[&set[0], &set[1]])
+    };
+    Item {
+        name: "fig6",
+        title: "Clients that join after training (synthetic, logistic)",
+        preset: include_str!("../../presets/fig6.toml"),
+        runs: DATA.into_iter().map(one).collect(),
+        variants: &[],
+        claims,
+        figures,
+        tables,
+        both: false,
+        remarks: &[
+            "Means over 200 joiners (the paper has 3), each alone with the trained w. Verdicts are on α = \
+             0.5 and 0.75 with w running, for the joiners “start training local and personalized models \
+             of their own”; the other ways are counted beside. The rate starts afresh at 0.1 for joiners, the same for \
+             fine-tuning and for APFL; with w frozen the mixture moves with α²η, so fine-tuning from \
+             the same w at the same rate has the longer steps.",
+        ],
+    }
+}
+
+fn name(spread: &str) -> String {
+    format!("synthetic({spread}, {spread})")
+}
+
+/// Training loss and validation accuracy after every epoch, over the joiners of one run.
+struct Path {
+    loss: Vec<f64>,
+    accuracy: Vec<f64>,
+}
+
+/// The paths of fine-tuning and of every way to mix, in one run.
+fn paths(run: &Done) -> Result<Vec<Path>> {
+    let run = FinishedRun::open(&run.dir)?;
+    let shared = run.model(WhichModel::Shared, "")?;
+    let Source::Synthetic(settings) = &run.plan.data else {
+        return Err(Error::data(format!(
+            "{}: not synthetic data",
+            run.path.display()
+        )));
+    };
+    let mut paths = Vec::new();
+    for (k, (_, mixing, running)) in WAYS.into_iter().enumerate() {
+        let mut all: Vec<Vec<Epoch>> = Vec::new();
+        for number in JOINERS {
+            let shard = newcomer::synthetic(settings, number as usize)?;
+            let joining = Joining {
+                mixing,
+                epochs: EPOCHS,
+                running,
+                pace: run.plan.pace.of_newcomer(),
+                seed: run.plan.seed,
+                number,
+                unit: 1.0,
+            };
+            all.push(join(shared.model(), shared.params(), &shard, &joining, false)?.epochs);
+        }
+        let path = |pick: fn(&Epoch) -> (f64, f64)| {
+            let mean = |epoch: usize| {
+                let of: Vec<(f64, f64)> = all.iter().map(|epochs| pick(&epochs[epoch])).collect();
+                let n = of.len() as f64;
+                let sum = of.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+                (sum.0 / n, sum.1 / n)
+            };
+            let (loss, accuracy) = (0..=EPOCHS as usize).map(mean).unzip();
+            Path { loss, accuracy }
+        };
+        // Fine-tuning is the same whatever stands beside it.
+        if k == 0 {
+            paths.push(path(|e| {
+                (
+                    e.fine_tuned.train.loss,
+                    e.fine_tuned.valid.accuracy.unwrap_or(0.0),
+                )
+            }));
+        }
+        paths.push(path(|e| {
+            (
+                e.personal.train.loss,
+                e.personal.valid.accuracy.unwrap_or(0.0),
+            )
+        }));
+    }
+    Ok(paths)
+}
+
+/// The names of what [`paths`] returns.
+fn names() -> Vec<&'static str> {
+    std::iter::once("FedAvg fine-tuning")
+        .chain(WAYS.iter().map(|way| way.0))
+        .collect()
+}
+
+/// All paths of a data set, seed by seed.
+fn by_seed(results: &Results, spread: &str) -> Result<Vec<Vec<Path>>> {
+    results.runs(&name(spread)).iter().map(paths).collect()
+}
+
+const BETTER: &str = "the model from APFL can better personalize the global model with respect to the \
+                      FedAvg method both in training loss and validation accuracy.";
+
+fn claims(results: &Results) -> Result<Vec<Claim>> {
+    let (mut lower, mut higher) = (Vec::new(), Vec::new());
+    for spread in DATA {
+        let seeds = by_seed(results, spread)?;
+        let last = |k: usize, pick: fn(&Path) -> &Vec<f64>| Values {
+            name: format!("{} ({})", names()[k], name(spread)),
+            by_seed: seeds
+                .iter()
+                .map(|paths| pick(&paths[k])[EPOCHS as usize])
+                .collect(),
+        };
+        for (way, (_, mixing, running)) in (1..).zip(WAYS) {
+            let decides = running && matches!(mixing, Mixing::Fixed(_));
+            let loss = Check::below(&last(way, |p| &p.loss), &last(0, |p| &p.loss));
+            let accuracy = Check::below(&last(0, |p| &p.accuracy), &last(way, |p| &p.accuracy));
+            lower.push(loss.deciding(decides));
+            higher.push(accuracy.deciding(decides));
+        }
+    }
+    Ok(vec![
+        all_of(
+            "23: joiners: APFL lies below FedAvg's fine-tuning in training loss",
+            "below on both data sets",
+            lower,
+        )
+        .quoting(BETTER),
+        all_of(
+            "24: joiners: and above it in validation accuracy",
+            "above on both data sets",
+            higher,
+        )
+        .quoting(BETTER),
+    ])
+}
+
+fn figures(results: &Results) -> Result<Pictures> {
+    let mut charts = Vec::new();
+    let all: Vec<_> = DATA
+        .into_iter()
+        .map(|spread| by_seed(results, spread))
+        .collect::<Result<_>>()?;
+    for loss in [true, false] {
+        for (spread, seeds) in DATA.into_iter().zip(&all) {
+            let series = |(k, line): (usize, &str)| -> Series {
+                let at = |epoch: usize| {
+                    let value = |paths: &Vec<Path>| match loss {
+                        true => paths[k].loss[epoch],
+                        false => paths[k].accuracy[epoch],
+                    };
+                    let sample = Sample::of(seeds.iter().map(value))?;
+                    Some((epoch as f64, sample))
+                };
+                // Epoch 0 is the same for all and far above the rest.
+                let samples = (1..=EPOCHS as usize).filter_map(at).collect();
+                let colour = if k == 0 { 3 } else { [0, 1, 2][(k - 1) % 3] };
+                banded(line, colour, samples, k > 3)
+            };
+            charts.push(Chart {
+                title: name(spread),
+                x: Axis::new("epochs after joining"),
+                y: match loss {
+                    true => Axis::new("training loss"),
+                    false => Axis::percent("validation accuracy"),
+                },
+                series: names().into_iter().enumerate().map(series).collect(),
+            });
+        }
+    }
+    Ok(vec![(
+        "fig6".into(),
+        chart::panels("", &charts, DATA.len()),
+    )])
+}
+
+fn tables(results: &Results) -> Result<Tables> {
+    let mut rows = vec![vec!["data".to_string(), "joiner".into(), "measure".into()]];
+    rows[0].extend((0..=EPOCHS).map(|epoch| format!("epoch {epoch}")));
+    for spread in DATA {
+        let seeds = by_seed(results, spread)?;
+        for (k, line) in names().into_iter().enumerate() {
+            for loss in [true, false] {
+                let what = if loss { "train loss" } else { "validation" };
+                let mut row = vec![name(spread), line.to_string(), what.into()];
+                for epoch in 0..=EPOCHS as usize {
+                    let value = |paths: &Vec<Path>| match loss {
+                        true => paths[k].loss[epoch],
+                        false => paths[k].accuracy[epoch],
+                    };
+                    let sample = Sample::of(seeds.iter().map(value));
+                    row.push(sample.map_or(String::new(), |s| match loss {
+                        true => s.number(),
+                        false => s.percent(),
+                    }));
+                }
+                rows.push(row);
+            }
+        }
+    }
+    Ok(vec![("fig6".into(), rows)])
+}

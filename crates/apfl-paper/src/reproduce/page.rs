@@ -1,0 +1,112 @@
+//! What an item leaves: verdicts, tables and pictures.
+
+use std::path::Path;
+
+use apfl::error::Result;
+use apfl::store::write_atomically;
+use apfl_report::chart;
+use apfl_report::table::{csv, markdown};
+use apfl_report::words::counted;
+
+use super::item::Item;
+use super::results::Results;
+use super::verdict::{Claim, Verdict};
+
+/// Writes verdicts, tables and pictures. Returns the tables.
+pub fn write(
+    item: &Item,
+    results: &Results,
+    claims: &[Claim],
+    seeds: u64,
+    unlike: &[String],
+    out: &Path,
+) -> Result<String> {
+    let json = serde_json::to_string_pretty(claims).expect("plain JSON");
+    write_atomically(&out.join("verdict.json"), json + "\n")?;
+    let mut page = format!("# {}: {}\n\n", item.name, item.title);
+    let commits: Vec<String> = results.commits().into_iter().collect();
+    page += &format!(
+        "apfl {}, runs by {}, {}.\n",
+        env!("CARGO_PKG_VERSION"),
+        commits.join(" and "),
+        counted(seeds as usize, "seed")
+    );
+    if !claims.is_empty() {
+        page += "\n";
+        page += &verdicts(claims);
+    }
+    for remark in item.remarks {
+        page += &format!("\n{remark}\n");
+    }
+    let mut tables = match unlike.is_empty() {
+        true => String::new(),
+        false => format!("\n**Not as the preset says:** {}.\n", unlike.join("; ")),
+    };
+    for (name, rows) in (item.tables)(results)? {
+        write_atomically(&out.join(format!("{name}.md")), markdown(&rows))?;
+        write_atomically(&out.join(format!("{name}.csv")), csv(&rows))?;
+        tables += &format!("\n## {name}\n\n{}", markdown(&rows));
+    }
+    page += &tables;
+    for (name, svg) in (item.figures)(results)? {
+        write_atomically(&out.join(format!("{name}.png")), chart::png(&svg)?)?;
+        write_atomically(&out.join(format!("{name}.svg")), svg)?;
+        page += &format!("\n![{name}]({name}.svg)\n");
+    }
+    write_atomically(&out.join("verdict.md"), page)?;
+    Ok(tables)
+}
+
+/// How many seeds a page that was written is of.
+pub fn seeds_of(page: &str) -> Option<u64> {
+    let line = page.lines().find(|line| line.starts_with("apfl "))?;
+    let words = line.rsplit(", ").next()?;
+    words.split(' ').next()?.parse().ok()
+}
+
+fn verdicts(claims: &[Claim]) -> String {
+    let heads = ["claim", "paper", "ours", "verdict"];
+    let mut rows = vec![heads.map(String::from).to_vec()];
+    for claim in claims {
+        let verdict = match &claim.note {
+            Some(note) => format!("**{}** ({note})", word(claim.verdict)),
+            None => format!("**{}**", word(claim.verdict)),
+        };
+        let said = match claim.sentence {
+            Some(sentence) => format!("{} (“{sentence}”)", claim.claim),
+            None => claim.claim.clone(),
+        };
+        let [paper, ours] = [&claim.paper, &claim.ours].map(String::clone);
+        rows.push(vec![said, paper, ours, verdict]);
+    }
+    markdown(&rows)
+}
+
+/// A verdict as it is written.
+pub fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::WithinNoise => "within-noise",
+        Verdict::Fails => "fails",
+    }
+}
+
+/// The verdicts for people: the claim, then paper, ours and the verdict under it.
+pub fn text(item: &Item, claims: &[Claim]) -> String {
+    let mut text = format!("{} · {}\n\n", item.name, item.title);
+    for claim in claims {
+        let note = claim.note.as_ref();
+        let note = note.map_or(String::new(), |note| format!(" ({note})"));
+        let sentence = claim.sentence.map_or(String::new(), |sentence| {
+            format!("    rests on “{sentence}”\n")
+        });
+        text += &format!(
+            "  {}\n{sentence}    paper    {}\n    ours     {}\n    verdict  {}{note}\n\n",
+            claim.claim,
+            claim.paper,
+            claim.ours,
+            word(claim.verdict)
+        );
+    }
+    text
+}

@@ -1,0 +1,214 @@
+//! What the runs of an item gave, by name and seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use apfl::metrics::{ByModel, Scores};
+use apfl::training::RoundRecord;
+use apfl_report::chart::Series;
+use apfl_report::statistics::Sample;
+
+use super::verdict::Values;
+use crate::grid::Done;
+
+/// One of the three models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// The server's.
+    Shared,
+    /// A client's copy after its local steps.
+    Localized,
+    /// The one it serves.
+    Personal,
+}
+
+impl Model {
+    /// It among the three.
+    pub fn of<T>(self, three: &ByModel<T>) -> &T {
+        match self {
+            Model::Shared => &three.shared,
+            Model::Localized => &three.localized,
+            Model::Personal => &three.personal,
+        }
+    }
+}
+
+/// One of the scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Loss on training examples.
+    TrainLoss,
+    /// Loss on validation examples.
+    ValidLoss,
+    /// Accuracy on validation examples.
+    ValidAccuracy,
+}
+
+impl Measure {
+    fn of(self, scores: &Scores) -> f64 {
+        match self {
+            Measure::TrainLoss => scores.train.loss,
+            Measure::ValidLoss => scores.valid.loss,
+            Measure::ValidAccuracy => scores.valid.accuracy.unwrap_or(f64::NAN),
+        }
+    }
+}
+
+/// A line of a figure: one model of one run, under the paper's name for it.
+#[derive(Clone, Debug)]
+pub struct Track {
+    /// The paper's name.
+    pub name: String,
+    /// The run.
+    pub run: String,
+    /// Which of its models.
+    pub model: Model,
+    /// Its colour in figures.
+    pub colour: usize,
+}
+
+/// Of that name, run and model.
+pub fn track(name: &str, run: impl Into<String>, model: Model, colour: usize) -> Track {
+    Track {
+        name: name.into(),
+        run: run.into(),
+        model,
+        colour,
+    }
+}
+
+/// The runs of an item.
+#[derive(Clone, Default)]
+pub struct Results {
+    runs: BTreeMap<String, Vec<Done>>,
+    /// Whether the last scores are those of delivery, over all clients.
+    over_all: bool,
+}
+
+impl Results {
+    /// Adds the runs of that name, seed by seed.
+    pub fn insert(&mut self, name: &str, runs: Vec<Done>) {
+        self.runs.insert(name.into(), runs);
+    }
+
+    /// The runs of that name, seed by seed.
+    pub fn runs(&self, name: &str) -> &[Done] {
+        self.runs.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// A number of every seed's run; not a number where there is none.
+    fn by_seed(&self, track: &Track, value: impl Fn(&Done) -> Option<f64>) -> Values {
+        let runs = self.runs(&track.run).iter();
+        Values {
+            name: track.name.clone(),
+            by_seed: runs.map(|run| value(run).unwrap_or(f64::NAN)).collect(),
+        }
+    }
+
+    /// A score in the last evaluated round at or before `round`, over the clients drawn then.
+    pub fn at(&self, track: &Track, measure: Measure, round: u64) -> Values {
+        let value = |run: &Done| {
+            let scored = |r: &&RoundRecord| r.scores.is_some() && r.round <= round;
+            let record = run.rounds.iter().rev().find(scored)?;
+            Some(measure.of(track.model.of(record.scores.as_ref()?)))
+        };
+        self.by_seed(track, value)
+    }
+
+    /// A score in the last round, over the clients drawn then.
+    pub fn last(&self, track: &Track, measure: Measure) -> Values {
+        match self.over_all {
+            true => self.delivered(track, measure),
+            false => self.at(track, measure, u64::MAX),
+        }
+    }
+
+    /// The largest score of all evaluated rounds, each over the clients drawn then.
+    pub fn best(&self, track: &Track, measure: Measure) -> Values {
+        self.by_seed(track, |run: &Done| {
+            let scores = run.rounds.iter().filter_map(|r| r.scores.as_ref());
+            scores
+                .map(|scores| measure.of(track.model.of(scores)))
+                .reduce(f64::max)
+        })
+    }
+
+    /// The same results, whose last scores are those of delivery, over all clients.
+    pub fn over_all_clients(&self) -> Self {
+        Self {
+            over_all: true,
+            ..self.clone()
+        }
+    }
+
+    /// The rounds of the runs of that name.
+    pub fn rounds(&self, name: &str) -> u64 {
+        let last = |run: &Done| run.rounds.last().map(|record| record.round);
+        self.runs(name).iter().filter_map(last).max().unwrap_or(0)
+    }
+
+    /// The programs that made the runs, by commit.
+    pub fn commits(&self) -> BTreeSet<String> {
+        let runs = self.runs.values().flatten();
+        runs.map(|run| run.commit.clone()).collect()
+    }
+
+    /// The same for several.
+    pub fn all(&self, tracks: &[Track], measure: Measure) -> Vec<Values> {
+        tracks
+            .iter()
+            .map(|track| self.last(track, measure))
+            .collect()
+    }
+
+    /// A score at the end, over all clients.
+    pub fn delivered(&self, track: &Track, measure: Measure) -> Values {
+        let value = |run: &Done| {
+            let models = run.summary.models.as_ref()?;
+            let pooled = &track.model.of(models).pooled;
+            Some(match measure {
+                Measure::TrainLoss => pooled.train.loss,
+                Measure::ValidLoss => pooled.valid.loss,
+                Measure::ValidAccuracy => pooled.valid.accuracy?,
+            })
+        };
+        self.by_seed(track, value)
+    }
+
+    /// A score over the rounds: the mean over seeds, with one deviation around it.
+    pub fn curve(&self, track: &Track, measure: Measure) -> Series {
+        let mut by_round: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for record in self.runs(&track.run).iter().flat_map(|run| &run.rounds) {
+            if let Some(scores) = &record.scores {
+                let value = measure.of(track.model.of(scores));
+                by_round.entry(record.round).or_default().push(value);
+            }
+        }
+        let samples = by_round
+            .into_iter()
+            .filter_map(|(round, values)| Some((round as f64, Sample::of(values.into_iter())?)));
+        banded(
+            &track.name,
+            track.colour,
+            samples.collect(),
+            track.model == Model::Localized,
+        )
+    }
+}
+
+/// A line with one deviation around it.
+pub fn banded(name: &str, colour: usize, samples: Vec<(f64, Sample)>, dashed: bool) -> Series {
+    let points = samples
+        .iter()
+        .map(|(x, sample)| (*x, sample.mean))
+        .collect();
+    let line = Series::line(name, colour, points);
+    let around = |(_, s): &(f64, Sample)| {
+        let deviation = s.deviation.unwrap_or(0.0);
+        (s.mean - deviation, s.mean + deviation)
+    };
+    let line = match samples.iter().any(|(_, s)| s.deviation.is_some()) {
+        true => line.with_band(samples.iter().map(around).collect()),
+        false => line,
+    };
+    if dashed { line.dashed() } else { line }
+}

@@ -1,0 +1,332 @@
+//! The convergence theorems, checked on problems whose optimum is known.
+//!
+//! Algorithm 1 is simulated literally, in f64, on quadratics with one Hessian for all (so
+//! that ζ is finite) and additive gradient noise; Theorems 5 and 6 on a small network.
+
+use apfl::error::Result;
+use serde::Serialize;
+
+pub mod lemma;
+pub mod network;
+pub mod quadratic;
+mod table;
+
+use lemma::{Lemma, lemma_bound, printed_lemma_bound};
+use network::Nonconvex;
+use quadratic::{Course, Quadratics};
+
+pub use table::text;
+
+/// How much to simulate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Effort {
+    /// Everything random.
+    pub seed: u64,
+    /// Repetitions whose mean stands for an expectation.
+    pub seeds: u64,
+    /// The largest T on quadratics.
+    pub longest: u64,
+    /// The largest T on the network.
+    pub network_longest: u64,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            seeds: 20,
+            longest: 100_000,
+            network_longest: 30_000,
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Convergence {
+    /// How much was simulated.
+    pub effort: Effort,
+    /// The problem's μ, L, κ, ζ/n, mean Δᵢ, σ².
+    pub problem: Problem,
+    /// Theorems 2 and 3.
+    pub strongly_convex: Vec<Setting>,
+    /// The residual's law in α.
+    pub residual: Residual,
+    /// The corrected lemma against the measurement.
+    pub lemma: Vec<Lemma>,
+    /// Theorems 5 and 6.
+    pub nonconvex: Nonconvex,
+}
+
+/// The quadratics' constants.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Problem {
+    /// n
+    pub clients: usize,
+    /// Parameters.
+    pub size: usize,
+    /// μ
+    pub mu: f64,
+    /// L
+    pub l: f64,
+    /// κ
+    pub kappa: f64,
+    /// σ²
+    pub sigma2: f64,
+    /// ζ/n
+    pub zeta_mean: f64,
+    /// The mean of Δᵢ.
+    pub delta_mean: f64,
+}
+
+/// One choice of K and τ, for growing T.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// In words.
+    pub name: String,
+    /// K
+    pub cohort: usize,
+    /// For growing T.
+    pub rows: Vec<Row>,
+    /// The slope of log(F(ŵ) − F*) over log T, of the last three rows; Theorem 2: −1.
+    pub slope: f64,
+    /// The slopes for the personal models, one for every α.
+    pub personal_slopes: Vec<(f64, f64)>,
+}
+
+/// One T.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// T
+    pub steps: u64,
+    /// τ
+    pub tau: u64,
+    /// Mean over seeds of F(ŵ) − F*.
+    pub gap: f64,
+    /// Theorem 2's leading term with its constant: 8T(T+1+2a)σ²/(μ·K·S_T).
+    pub leading: f64,
+    /// (α, mean over seeds and clients of fᵢ(v̂ᵢ) − fᵢ*).
+    pub personal: Vec<(f64, f64)>,
+    /// (α, α²σ²/(μbT) + (1−α)²(ζᵢ/μ + κLΔᵢ)/b): Theorem 3's two leading terms without
+    /// their constants, mean over clients.
+    pub personal_leading: Vec<(f64, f64)>,
+}
+
+/// How fᵢ(v̂ᵢ) − fᵢ* depends on α when there is no noise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Residual {
+    /// T
+    pub steps: u64,
+    /// τ
+    pub tau: u64,
+    /// (α, mean over clients of fᵢ(v̂ᵢ) − fᵢ*).
+    pub gaps: Vec<(f64, f64)>,
+    /// The slope of its logarithm over log(1−α); the theorem's law: 2.
+    pub exponent: f64,
+    /// (α, (1−α)²(ζᵢ/μ + κLΔᵢ)): the theorem's residual, which does not fall with T.
+    pub theorem: Vec<(f64, f64)>,
+    /// The slope of the measured one over log T, at α = 0.9.
+    pub slope_in_steps: f64,
+}
+
+const ALPHAS: [f64; 6] = [0.25, 0.5, 0.75, 0.9, 0.98, 1.0];
+
+/// Simulates all of it. `progress` hears what is being done.
+pub fn check(
+    effort: &Effort,
+    progress: &mut (dyn FnMut(&str, u64, u64) + Send),
+) -> Result<Convergence> {
+    let problem = Quadratics::spread(10, 5, 1.0, 5.0, 1.0, effort.seed);
+    let n = problem.clients();
+    let times = growing(effort.longest);
+    let settings = [
+        ("all clients, τ = √(T/n)", n, None),
+        ("half of them, τ = √(T/K)", n / 2, None),
+        ("half of them, τ = 10", n / 2, Some(10)),
+    ];
+    let mut strongly_convex = Vec::new();
+    for (done, (name, k, tau)) in settings.into_iter().enumerate() {
+        progress("Theorems 2 and 3", done as u64, settings.len() as u64);
+        strongly_convex.push(setting(&problem, name, k, tau, &times, effort));
+    }
+    progress("the residual", 0, 0);
+    let residual = residual(&problem, &times);
+    progress("the lemma", 0, 0);
+    let lemma = times.iter().map(|t| check_lemma(&problem, *t, 10, effort));
+    let lemma = lemma.collect();
+    let nonconvex = network::check(effort, progress)?;
+    Ok(Convergence {
+        effort: *effort,
+        problem: Problem {
+            clients: n,
+            size: problem.size(),
+            mu: problem.mu(),
+            l: problem.l(),
+            kappa: problem.l() / problem.mu(),
+            sigma2: problem.sigma2,
+            zeta_mean: problem.zeta() / n as f64,
+            delta_mean: mean((0..n).map(|i| problem.delta(i))),
+        },
+        strongly_convex,
+        residual,
+        lemma,
+        nonconvex,
+    })
+}
+
+/// Five values of T, each about 3.16 times the one before.
+fn growing(longest: u64) -> Vec<u64> {
+    let factor = 10f64.sqrt();
+    let time = |k: i32| (longest as f64 / factor.powi(k)).round().max(1.0) as u64;
+    (0..5).rev().map(time).collect()
+}
+
+fn setting(
+    problem: &Quadratics,
+    name: &str,
+    k: usize,
+    tau: Option<u64>,
+    times: &[u64],
+    effort: &Effort,
+) -> Setting {
+    let n = problem.clients();
+    let (mu, l, sigma2) = (problem.mu(), problem.l(), problem.sigma2);
+    let b = (k as f64 / n as f64).min(0.5);
+    let row = |steps: u64| {
+        let tau = tau.unwrap_or((steps as f64 / k as f64).sqrt().round().max(1.0) as u64);
+        let course = Course::of_theorem_2(problem, steps, tau, k);
+        let runs: Vec<_> = (0..effort.seeds)
+            .map(|s| problem.run(&course, &ALPHAS, effort.seed + s))
+            .collect();
+        let t = steps as f64;
+        let leading = 8.0 * t * (t + 1.0 + 2.0 * course.a) * sigma2;
+        Row {
+            steps,
+            tau,
+            gap: mean(runs.iter().map(|run| run.gap)),
+            leading: leading / (mu * k as f64 * course.weights()),
+            personal: pairs(|j| mean(runs.iter().map(|run| run.personal[j]))),
+            personal_leading: pairs(|j| {
+                let alpha = ALPHAS[j];
+                let residual = |i| problem.zeta_i(i) / mu + l / mu * l * problem.delta(i);
+                let residual = mean((0..n).map(residual));
+                alpha.powi(2) * sigma2 / (mu * b * t) + (1.0 - alpha).powi(2) * residual / b
+            }),
+        }
+    };
+    let rows: Vec<Row> = times.iter().map(|t| row(*t)).collect();
+    let last = &rows[rows.len().saturating_sub(3)..];
+    Setting {
+        name: name.into(),
+        cohort: k,
+        slope: slope(last.iter().map(|r| (r.steps as f64, r.gap))),
+        personal_slopes: pairs(|j| slope(last.iter().map(|r| (r.steps as f64, r.personal[j].1)))),
+        rows,
+    }
+}
+
+/// Without noise: what is left is the drift of the copies wᵢ between synchronizations.
+fn residual(problem: &Quadratics, times: &[u64]) -> Residual {
+    let alphas = [0.5, 0.75, 0.9, 0.95, 0.98];
+    let still = Quadratics {
+        sigma2: 0.0,
+        ..problem.clone()
+    };
+    let n = still.clients();
+    let run = |steps: u64| {
+        let tau = (steps as f64 / n as f64).sqrt().round().max(1.0) as u64;
+        let course = Course::of_theorem_2(&still, steps, tau, n);
+        (tau, still.run(&course, &alphas, 0))
+    };
+    let steps = *times.last().expect("five of them");
+    let (tau, last) = run(steps);
+    let at_09: Vec<_> = times[times.len() - 3..]
+        .iter()
+        .map(|t| (*t as f64, run(*t).1.personal[2]))
+        .collect();
+    let term =
+        |i| still.zeta_i(i) / still.mu() + still.l() / still.mu() * still.l() * still.delta(i);
+    let term = mean((0..n).map(term));
+    let gaps = alphas.iter().copied().zip(last.personal.iter().copied());
+    Residual {
+        steps,
+        tau,
+        exponent: slope(gaps.clone().map(|(alpha, gap)| (1.0 - alpha, gap))),
+        gaps: gaps.collect(),
+        theorem: alphas
+            .iter()
+            .map(|a| (*a, (1.0 - a).powi(2) * term))
+            .collect(),
+        slope_in_steps: slope(at_09.into_iter()),
+    }
+}
+
+/// E‖w⁽ᵀ⁺¹⁾ − w*‖² over seeds, with everyone taking part, against the lemma.
+pub fn check_lemma(problem: &Quadratics, steps: u64, tau: u64, effort: &Effort) -> Lemma {
+    let n = problem.clients();
+    let course = Course::of_theorem_2(problem, steps, tau, n);
+    let runs = (0..effort.seeds).map(|s| problem.run(&course, &[], effort.seed + s).distance);
+    Lemma {
+        steps,
+        tau,
+        measured: mean(runs),
+        bound: lemma_bound(problem, &course),
+        printed: printed_lemma_bound(problem, &course),
+    }
+}
+
+fn pairs(value: impl Fn(usize) -> f64) -> Vec<(f64, f64)> {
+    (0..ALPHAS.len()).map(|j| (ALPHAS[j], value(j))).collect()
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (count, sum) = values.fold((0, 0.0), |(n, sum), x| (n + 1, sum + x));
+    sum / f64::from(count)
+}
+
+/// The least-squares slope of log y over log x.
+pub fn slope(points: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let logs: Vec<(f64, f64)> = points.map(|(x, y)| (x.ln(), y.ln())).collect();
+    let (x, y) = (
+        mean(logs.iter().map(|p| p.0)),
+        mean(logs.iter().map(|p| p.1)),
+    );
+    let (mut top, mut bottom) = (0.0, 0.0);
+    for (a, b) in logs {
+        top += (a - x) * (b - y);
+        bottom += (a - x).powi(2);
+    }
+    top / bottom
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slopes_and_times() {
+        let power = [1.0, 10.0, 100.0].map(|x: f64| (x, 7.0 * x.powf(-1.5)));
+        assert!((slope(power.into_iter()) + 1.5).abs() < 1e-12);
+        assert_eq!(growing(100_000), [1000, 3162, 10_000, 31_623, 100_000]);
+    }
+
+    /// The corrected lemma lies above the mean over 20 seeds, on a problem where noise,
+    /// drift and start all matter.
+    #[test]
+    fn the_corrected_lemma_bounds_the_measurement() {
+        let effort = Effort::default();
+        for (tau, sigma2) in [(1, 1.0), (10, 1.0), (25, 0.0)] {
+            let problem = Quadratics {
+                sigma2,
+                ..Quadratics::spread(5, 3, 1.0, 3.0, 1.0, 7)
+            };
+            for steps in [50, 500, 3000] {
+                let lemma = check_lemma(&problem, steps, tau, &effort);
+                assert!(
+                    lemma.measured > 0.0 && lemma.measured <= lemma.bound,
+                    "{lemma:?}"
+                );
+            }
+        }
+    }
+}

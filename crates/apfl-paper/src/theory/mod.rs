@@ -1,0 +1,277 @@
+//! The paper's quantities, measured on a run: what its theorems speak of, in numbers.
+//!
+//! A run is deterministic, so nothing extra is stored for this: [`measure`] replays it and
+//! looks at the shared model of some evenly spaced rounds. Suprema are over those visited
+//! points and called so. Optima exist for strongly convex objectives (a linear model with
+//! an ℓ2 term); for others they are not defined, and absent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use apfl::algorithm::Apfl;
+use apfl::choice::{Candidate, Choice, Choices, Choosing, HeldOut, Pass};
+use apfl::data::Dataset;
+use apfl::error::{Error, Result};
+use apfl::spec::Plan;
+use apfl::training::{DeliverTo, Setup, Training};
+use serde::Serialize;
+
+pub mod bound;
+mod client;
+pub mod convergence;
+mod diversity;
+mod federation;
+mod minimize;
+mod objective;
+mod picture;
+mod report;
+mod smoothness;
+mod table;
+
+use bound::Constants;
+use client::{Look, look};
+use federation::Federation;
+use minimize::Accuracy;
+use objective::{distance_squared, norm_squared, widened};
+use report::{Found, assemble};
+
+pub use client::{ClientTheory, LocalOptimum};
+pub use picture::draw;
+pub use report::{Optimum, Report, Theorem3};
+pub use table::text;
+
+/// What to measure, and with which constants.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Inputs {
+    /// Visited points that are looked at, the first and the last among them.
+    pub points: usize,
+    /// Certified distance from an optimum relative to max(1, its norm).
+    pub accuracy: f64,
+    /// The most steps of a search for an optimum.
+    pub steps: u64,
+    /// The bound's constants.
+    #[serde(flatten)]
+    pub constants: Constants,
+}
+
+impl Default for Inputs {
+    fn default() -> Self {
+        Self {
+            points: 20,
+            accuracy: 1e-3,
+            steps: 5000,
+            constants: Constants::default(),
+        }
+    }
+}
+
+impl Inputs {
+    fn check(&self) -> Result<()> {
+        let wrong = |name: &str, found: f64, allowed: &str| {
+            Err(Error::Request(format!(
+                "{name}: found {found}, allowed is {allowed}"
+            )))
+        };
+        let c = &self.constants;
+        if self.points < 2 {
+            return wrong("points", self.points as f64, "at least 2");
+        }
+        if !(self.accuracy > 0.0 && self.accuracy < 1.0) {
+            return wrong("accuracy", self.accuracy, "above 0 and below 1");
+        }
+        if !(c.delta > 0.0 && c.delta < 1.0) {
+            return wrong("delta", c.delta, "above 0 and below 1");
+        }
+        let positive = [("B", c.b), ("G", c.g), ("C", c.c), ("C2", c.c2)];
+        let given = [("d", c.d), ("R", c.r)];
+        let given = given.into_iter().filter_map(|(name, x)| Some((name, x?)));
+        for (name, x) in positive.into_iter().chain(given) {
+            if !(x > 0.0 && x.is_finite()) {
+                return wrong(name, x, "a number above 0");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rounds to look at: `count` evenly spaced ones from 0 to the last.
+fn visited(rounds: u64, count: usize) -> Vec<u64> {
+    let last = count as u64 - 1;
+    let mut rounds: Vec<u64> = (0..=last).map(|k| rounds * k / last).collect();
+    rounds.dedup();
+    rounds
+}
+
+/// Replays a run and measures. `progress` hears what is being done, how much of it is
+/// done and how much there is (0: nobody knows).
+pub fn measure(
+    plan: &Plan,
+    inputs: &Inputs,
+    progress: &mut (dyn FnMut(&str, u64, u64) + Send),
+) -> Result<Report> {
+    measure_chosen(plan, &BTreeMap::new(), inputs, progress)
+}
+
+/// The same of a run whose clients, by name, have chosen what they serve.
+pub fn measure_chosen(
+    plan: &Plan,
+    chosen: &BTreeMap<String, Candidate>,
+    inputs: &Inputs,
+    progress: &mut (dyn FnMut(&str, u64, u64) + Send),
+) -> Result<Report> {
+    inputs.check()?;
+    let mut setup = plan.setup()?;
+    let choosing = plan.algorithm.choosing().filter(|c| c.single().is_none());
+    if let Some(choosing) = choosing {
+        if chosen.is_empty() {
+            return Err(Error::Request(
+                "algorithm.mixing: found { chosen = … }, whose α is known when the run is done; \
+                 run it, then give its directory"
+                    .into(),
+            ));
+        }
+        setup.world.pass = Some(Pass::Last);
+        setup.choices = Arc::new(choices_of(choosing, chosen, &*setup.world.dataset));
+    }
+    setup.deliver_to = DeliverTo::All;
+    setup.keep_models = true;
+    setup.evaluate_every = setup.rounds;
+    let world = setup.world.clone();
+    let linear = plan.architecture.is_linear();
+
+    let looked_at = visited(setup.rounds, inputs.points);
+    let mut points = vec![widened(&world.w0)];
+    let mut training = Training::new(setup.clone(), &plan.algorithm)?;
+    while let Some(record) = training.next_round()? {
+        if looked_at.contains(&record.round) {
+            points.push(widened(&training.shared()));
+        }
+        progress("replaying the run", record.round, setup.rounds);
+    }
+    let fingerprint = training.fingerprint()?;
+    let learned = match choosing {
+        None => Vec::new(),
+        Some(_) => learned(&setup, progress)?,
+    };
+
+    let federation = Federation::new(&*world.dataset, &*world.model, linear, setup.threads)?;
+    let n = federation.clients();
+    let (l_i, smoothness) = smoothness::measure(&federation, &points, plan.seed, progress)?;
+    let total = points.len() as u64;
+    let batch = setup.world.pace.batch;
+    let diversity = diversity::measure(&federation, &points, batch, plan.seed, &mut |done| {
+        progress("gradients at visited points", done, total)
+    })?;
+
+    let accuracy = Accuracy {
+        mu: smoothness.mu,
+        relative: inputs.accuracy,
+        steps: inputs.steps,
+    };
+    let strongly_convex = linear && smoothness.mu > 0.0;
+    let shared = widened(&training.output());
+    let found = match strongly_convex {
+        false => None,
+        true => Some(federation.optimum(shared.clone(), accuracy, &mut |count| {
+            progress("w*, the optimum of all", count, 0)
+        })?),
+    };
+    let optimum = match &found {
+        None => None,
+        Some(found) => {
+            let mut g = vec![0.0; shared.len()];
+            let (_, loss) = federation.evaluate(&found.at, &mut g)?;
+            let (value, _) = federation.evaluate(&shared, &mut g)?;
+            Some(Optimum {
+                value: found.value,
+                loss,
+                norm: norm_squared(&found.at).sqrt(),
+                certified_within: found.gradient / smoothness.mu,
+                converged: found.converged,
+                shared_gap: value - found.value,
+                shared_distance: distance_squared(&shared, &found.at),
+            })
+        }
+    };
+
+    // Delivery in portions: all clients' models at once may not fit.
+    const PORTION: usize = 256;
+    let mut looks: Vec<Look> = Vec::with_capacity(n);
+    for start in (0..n).step_by(PORTION) {
+        let portion: Vec<usize> = (start..n.min(start + PORTION)).collect();
+        let mut delivered = Vec::with_capacity(portion.len());
+        training.deliver(&portion, &mut |one| {
+            delivered.push(one);
+            Ok(())
+        })?;
+        let w_star = found.as_ref().map(|found| &found.at[..]);
+        federation.each_of(
+            &portion,
+            |client| {
+                let one = &delivered[client - start];
+                look(&federation, client, one, &shared, w_star, accuracy)
+            },
+            |_, look| {
+                looks.push(look);
+                progress("every client's optimum", looks.len() as u64, n as u64);
+            },
+        )?;
+    }
+
+    Ok(assemble(
+        inputs,
+        &setup,
+        &federation,
+        Found {
+            fingerprint,
+            looked_at,
+            smoothness,
+            l_i,
+            diversity,
+            optimum,
+            looks,
+            learned,
+            chosen: choosing.is_some(),
+        },
+    ))
+}
+
+/// Choices as a training needs them, without what they were made by.
+fn choices_of(
+    choosing: &Choosing,
+    chosen: &BTreeMap<String, Candidate>,
+    dataset: &dyn Dataset,
+) -> Choices {
+    let of = (0..dataset.clients()).filter_map(|client| {
+        let choice = Choice {
+            candidate: *chosen.get(&dataset.name(client))?,
+            held_out: HeldOut::default(),
+        };
+        Some((client, choice))
+    });
+    Choices {
+        list: choosing.list(),
+        of: of.collect(),
+        ..Choices::default()
+    }
+}
+
+/// The α that the paper's rule learns from 0.01 on the same run: w's path is the same.
+fn learned(
+    setup: &Setup,
+    progress: &mut (dyn FnMut(&str, u64, u64) + Send),
+) -> Result<Vec<Option<f64>>> {
+    let mut setup = setup.clone();
+    (setup.world.pass, setup.choices) = (None, Default::default());
+    setup.keep_models = false;
+    let mut training = Training::with_algorithm(setup.clone(), Apfl::adaptive(0.01))?;
+    while let Some(record) = training.next_round()? {
+        progress("the learned α, on the same run", record.round, setup.rounds);
+    }
+    let mut learned = Vec::new();
+    training.deliver(&training.receivers(), &mut |one| {
+        learned.push(one.mixing.map(f64::from));
+        Ok(())
+    })?;
+    Ok(learned)
+}

@@ -1,0 +1,68 @@
+//! The learned α against αᵢ*, against ζᵢ and against the number of examples.
+
+use std::path::Path;
+
+use apfl::error::Result;
+use apfl_report::chart::{self, Axis, Chart, Series};
+
+use super::table::number;
+use super::{ClientTheory, Report};
+
+/// The picture as SVG, or as PNG where the file is named so. A panel whose quantity is not
+/// defined says so.
+pub fn draw(report: &Report, file: &Path) -> Result<Vec<u8>> {
+    let charts = [
+        against(report, Axis::new("α* of the bound"), |c| {
+            Some(c.bound?.alpha)
+        }),
+        against(report, Axis::log("ζᵢ over visited points"), |c| {
+            Some(c.zeta)
+        }),
+        against(report, Axis::log("training examples mᵢ"), |c| {
+            Some(c.examples as f64)
+        }),
+    ];
+    let svg = chart::panels("", &charts, 3);
+    match file.extension().is_some_and(|e| e == "png") {
+        true => chart::png(&svg),
+        false => Ok(svg.into_bytes()),
+    }
+}
+
+/// An α of a client, by name.
+type Alpha = (&'static str, fn(&ClientTheory) -> Option<f64>);
+
+fn against(report: &Report, x: Axis, of: fn(&ClientTheory) -> Option<f64>) -> Chart {
+    let chosen = report.clients.iter().any(|c| c.chosen.is_some());
+    let alphas: &[Alpha] = match chosen {
+        false => &[("", |c| c.learned)],
+        true => &[
+            ("learned", |c| c.learned),
+            ("chosen", |c| c.chosen),
+            ("line search", |c| c.line_search),
+        ],
+    };
+    let mut series = Vec::new();
+    for (colour, (name, alpha_of)) in alphas.iter().enumerate() {
+        let (mut points, mut tips) = (Vec::new(), Vec::new());
+        for client in &report.clients {
+            if let (Some(at), Some(alpha)) = (of(client), alpha_of(client)) {
+                points.push((at, alpha));
+                tips.push(format!(
+                    "{}: {name}{}α = {alpha:.3} at {}",
+                    client.client,
+                    if name.is_empty() { "" } else { " " },
+                    number(at)
+                ));
+            }
+        }
+        series.push(Series::dots(name, colour, points).with_tips(tips));
+    }
+    let empty = series.iter().all(|series| series.points.is_empty());
+    Chart {
+        title: if empty { "not defined" } else { "" }.into(),
+        x,
+        y: Axis::new(if chosen { "α" } else { "learned α" }).within(-0.04, 1.04),
+        series,
+    }
+}

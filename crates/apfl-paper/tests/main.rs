@@ -1,0 +1,4 @@
+//! Every test of the laboratory from outside, as one program.
+
+mod presets;
+mod theory;

@@ -1,0 +1,203 @@
+//! Several runs side by side.
+
+use apfl::metrics::{ByModel, OverClients, Score, Scores};
+use apfl::training::RoundRecord;
+use toml::{Table, Value};
+
+use super::curves::{logarithmic_where_wide, measure_axis};
+use super::group::{Curve, Group, cell as over_seeds};
+use super::html::{Cell, charts, link, remark, table, words};
+use super::page::anchor;
+use super::read::Run;
+use super::scores::{MODELS, measure, measured};
+use crate::chart::{Axis, Chart, Series, shortened, style};
+use crate::words::duration;
+
+/// Scores of which less is better.
+pub const ERRORS: [&str; 4] = ["loss", "brier", "rmse", "mae"];
+
+/// Puts the runs whose personal models validate best by a score first, those without it last.
+pub fn rank(groups: &mut [Group], by: &str) {
+    let merit = |group: &Group| {
+        let score = group.sample(|run| models(run)?.personal.pooled.valid.get(by));
+        score.map_or(f64::NEG_INFINITY, |score| match ERRORS.contains(&by) {
+            true => -score.mean,
+            false => score.mean,
+        })
+    };
+    groups.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
+}
+
+/// The table of all runs, by a validation score, and their curves over each other.
+pub fn compare(groups: &[Group], by: Option<&str>) -> String {
+    let keys = differing(groups);
+    let seeds = groups.iter().any(|group| group.runs.len() > 1);
+    let mut html = String::from("<section><h2>Comparison</h2>\n");
+    html.push_str(&remark(&match keys.is_empty() {
+        true => "The runs have one spec.".to_string(),
+        false => format!("The specs differ in {}.", keys.join(", ")),
+    }));
+    let mut head = vec!["run".to_string()];
+    head.extend(keys.iter().cloned());
+    if seeds {
+        head.push("seeds".into());
+    }
+    head.push("rounds".into());
+    let score = by.map_or(String::new(), |by| format!(" {by}"));
+    head.extend(MODELS.iter().map(|m| format!("{} valid{score}", m.name)));
+    let last = ["worst decile", "personal train loss", "mean α", "time"];
+    head.extend(last.map(String::from));
+    let rows = groups.iter().enumerate();
+    let rows = rows
+        .map(|(k, group)| row(k, group, &keys, seeds, by))
+        .collect();
+    html.push_str(&table(&head, rows));
+    html.push_str(&remark(
+        "Scores are the final ones, pooled over the clients that delivery reached; the worst \
+         decile is of the personal models' validation; – where a run is not finished or has none.",
+    ));
+    if seeds {
+        html.push_str(&remark(
+            "Over several seeds: mean ± standard deviation, in the charts the mean within the \
+             range of all seeds. Below, the first seed of each line in detail.",
+        ));
+    }
+    html.push_str(&charts(&overlays(groups)));
+    html.push_str("</section>\n");
+    html
+}
+
+fn row(k: usize, group: &Group, keys: &[String], seeds: bool, by: Option<&str>) -> Vec<Cell> {
+    let first = group.first();
+    let by = by.unwrap_or_else(|| measured(first));
+    let mut row = vec![link(&group.name, &anchor(k))];
+    for key in keys {
+        row.push(words(
+            first.key(key).map_or("–".into(), |v| shortened(&v, 60)),
+        ));
+    }
+    if seeds {
+        row.push(words(group.runs.len().to_string()));
+    }
+    let done = first.rounds.last().map_or(0, |r| r.round);
+    row.push(words(match &first.summary {
+        Some(_) => done.to_string(),
+        None => format!("{done}, unfinished"),
+    }));
+    let share = by.ends_with("accuracy");
+    for m in &MODELS {
+        let score = group.sample(|run| (m.over)(models(run)?).pooled.valid.get(by));
+        row.push(over_seeds(score, share));
+    }
+    let worst = group.sample(|run| models(run)?.personal.worst_decile.valid.get(by));
+    row.push(over_seeds(worst, share));
+    let loss = group.sample(|run| Some(models(run)?.personal.pooled.train.loss));
+    row.push(over_seeds(loss, false));
+    let mixing = group.sample(|run| Some(run.summary.as_ref()?.mixing?.mean));
+    row.push(over_seeds(mixing, false));
+    let rounds = group.runs.iter().flat_map(|run| &run.rounds);
+    row.push(words(duration(rounds.map(|r| r.seconds).sum())));
+    row
+}
+
+/// A run's final numbers.
+fn models(run: &Run) -> Option<&ByModel<OverClients>> {
+    run.summary.as_ref()?.models.as_ref()
+}
+
+fn overlays(groups: &[Group]) -> Vec<Chart> {
+    type Split = fn(&Scores) -> Score;
+    let (train, valid): (Split, Split) = (|s| s.train, |s| s.valid);
+    let mut shown = Vec::new();
+    let lines = |of: &dyn Fn(&Group) -> Option<Curve>| -> Vec<Series> {
+        let each = groups.iter().enumerate().filter_map(|(k, group)| {
+            let curve = of(group)?;
+            let mut series = Series::line(&group.name, colour(k), curve.points);
+            if let Some(band) = curve.band {
+                series = series.with_band(band);
+            }
+            let second = k / (style::COLOURS - 1) % 2 == 1;
+            Some(if second { series.dashed() } else { series })
+        });
+        each.filter(|series| !series.points.is_empty()).collect()
+    };
+    for what in ["accuracy", "rmse"] {
+        for (name, of) in [
+            (MODELS[2].name, MODELS[2].of),
+            (MODELS[0].name, MODELS[0].of),
+        ] {
+            shown.push(Chart {
+                title: format!("{name} model, validation {what}"),
+                x: Axis::new("round"),
+                y: measure_axis(what),
+                series: lines(&|group| {
+                    let pick = |r: &RoundRecord| measure(&valid(&of(r.scores.as_ref()?)));
+                    (measured(group.first()) == what).then(|| group.curve(pick))
+                }),
+            });
+        }
+    }
+    shown.push(logarithmic_where_wide(Chart {
+        title: "personal model, training loss".into(),
+        x: Axis::new("round"),
+        y: Axis::new("loss"),
+        series: lines(&|group| {
+            Some(group.curve(|r| Some(train(&r.scores.as_ref()?.personal).loss)))
+        }),
+    }));
+    shown.push(Chart {
+        title: "mean α of the cohort".into(),
+        x: Axis::new("round"),
+        y: Axis::new("α"),
+        series: lines(&|group| Some(group.curve(|r| Some(r.mixing.as_ref()?.mean)))),
+    });
+    shown.retain(|chart| !chart.series.is_empty());
+    shown
+}
+
+/// Grey is left to what is for comparison only.
+fn colour(k: usize) -> usize {
+    k % (style::COLOURS - 1)
+}
+
+/// The keys in which the specs differ, but for those that never change a result.
+fn differing(groups: &[Group]) -> Vec<String> {
+    let mut keys: Vec<String> = Vec::new();
+    let runs: Vec<&Run> = groups.iter().map(Group::first).collect();
+    let of_many_kinds = |table: &str| {
+        let kind = |run: &Run| run.key(&format!("{table}.kind"));
+        runs.iter().any(|run| kind(run) != kind(runs[0]))
+    };
+    for run in &runs {
+        collect("", &run.spec, &mut keys);
+    }
+    let differs = |key: &String| {
+        let mut values: Vec<Option<String>> = runs.iter().map(|run| run.key(key)).collect();
+        // Another kind of data has other keys: the kind says it all.
+        if key
+            .match_indices('.')
+            .any(|(dot, _)| of_many_kinds(&key[..dot]))
+        {
+            values.retain(Option::is_some);
+        }
+        values.windows(2).any(|pair| pair[0] != pair[1])
+    };
+    let silent = |key: &String| key.starts_with("engine.") || key.starts_with("checkpoint.");
+    keys.retain(|key| differs(key) && !silent(key));
+    keys
+}
+
+/// Every key that is not a table, in the order of the spec, each once.
+fn collect(path: &str, table: &Table, keys: &mut Vec<String>) {
+    for (name, value) in table {
+        let key = match path {
+            "" => name.clone(),
+            path => format!("{path}.{name}"),
+        };
+        match value {
+            Value::Table(inner) => collect(&key, inner, keys),
+            _ if keys.contains(&key) => {}
+            _ => keys.push(key),
+        }
+    }
+}

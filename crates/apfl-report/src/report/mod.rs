@@ -1,0 +1,63 @@
+//! One self-contained HTML page about one or more runs.
+
+mod advice;
+mod clients;
+mod compare;
+mod curves;
+mod group;
+mod html;
+mod mix;
+mod page;
+mod privacy;
+mod read;
+mod scores;
+
+use std::path::{Path, PathBuf};
+
+use apfl::error::Result;
+use apfl::store::atomic::write_atomically;
+
+pub use compare::ERRORS;
+use group::Group;
+use read::Run;
+
+/// Reads run directories and writes one page about them all. With a score `by` they are compared
+/// by it, the best first.
+///
+/// # Errors
+///
+/// A directory that is not a run's, and a file that cannot be written.
+pub fn write(directories: &[PathBuf], file: &Path, by: Option<&str>) -> Result<()> {
+    let mut groups = read(directories)?;
+    if let Some(by) = by {
+        compare::rank(&mut groups, by);
+    }
+    write_atomically(file, page::page(&groups, by))
+}
+
+fn read(directories: &[PathBuf]) -> Result<Vec<Group>> {
+    let mut runs: Vec<Run> = directories
+        .iter()
+        .map(|directory| Run::open(directory))
+        .collect::<Result<_>>()?;
+    read::tell_apart(&mut runs);
+    Ok(runs.into_iter().map(Group::of_one).collect())
+}
+
+/// Writes one page about runs that differ in their seeds alone, group by group: it shows means
+/// and spreads of the score `by`.
+///
+/// # Errors
+///
+/// A directory that is not a run's, and a file that cannot be written.
+pub fn write_groups(
+    groups: &[(String, Vec<PathBuf>)],
+    file: &Path,
+    by: Option<&str>,
+) -> Result<()> {
+    let groups: Vec<Group> = groups
+        .iter()
+        .map(|(name, directories)| Group::open(name, directories))
+        .collect::<Result<_>>()?;
+    write_atomically(file, page::page(&groups, by))
+}
