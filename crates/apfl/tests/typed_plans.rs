@@ -259,27 +259,25 @@ fn problems<T>(result: Result<T, Error>) -> Vec<Problem> {
 
 #[test]
 fn the_builder_refuses_what_a_spec_refuses_in_the_same_words() {
-    let fedprox = |proximal: f32| FedProx { proximal };
-    type Change = Box<dyn Fn(RunBuilder) -> RunBuilder>;
-    let all: [(&str, Change); 15] = [
+    let all: [(&str, Build); 15] = [
         (
             "training = { rounds = 0, learning_rate = -1.0, momentum = 1.0 }\nfederation.participation = 0.0",
-            Box::new(|b| b.rounds(0).learning_rate(-1.0).momentum(1.0).participation(0.0)),
+            |b| b.rounds(0).learning_rate(-1.0).momentum(1.0).participation(0.0),
         ),
-        ("training.batch = 0\ntraining.local_steps = 0", Box::new(|b| b.batch(0).local_steps(0))),
-        ("engine.threads = 5000\nevaluation.every = 0", Box::new(|b| b.threads(5000).evaluate_every(0))),
+        ("training.batch = 0\ntraining.local_steps = 0", |b| b.batch(0).local_steps(0)),
+        ("engine.threads = 5000\nevaluation.every = 0", |b| b.threads(5000).evaluate_every(0)),
         (
             "algorithm = { kind = 'fedprox', proximal = -0.5 }",
-            Box::new(move |b| b.algorithm(fedprox(-0.5))),
+            |b| b.algorithm(FedProx { proximal: -0.5 }),
         ),
         (
             "algorithm = { kind = 'l2gd', averaging = 1.0, pull = -1.0 }
              federation = { participation = 0.5, weights = 'examples' }",
-            Box::new(|b| b.algorithm(L2gd::new(1.0, -1.0)).participation(0.5).weights(Weights::Examples)),
+            |b| b.algorithm(L2gd::new(1.0, -1.0)).participation(0.5).weights(Weights::Examples),
         ),
         (
             "algorithm = { kind = 'pfedme', rate = 0.0, server = 101.0, inner_steps = 0 }",
-            Box::new(|b| {
+            |b| {
                 b.algorithm(PFedMe {
                     variant: Variant::Reference,
                     lambda: 15.0,
@@ -288,19 +286,19 @@ fn the_builder_refuses_what_a_spec_refuses_in_the_same_words() {
                     inner_steps: 0,
                     server: 101.0,
                 })
-            }),
+            },
         ),
         (
             "algorithm = { kind = 'apfl', mixing = { adaptive = 0.5 }, output = 'averaged' }",
-            Box::new(|b| {
+            |b| {
                 let apfl = Apfl::adaptive(0.5);
                 b.algorithm(Averaged { apfl, shift: None })
-            }),
+            },
         ),
         (
             "algorithm = { kind = 'apfl', mixing = { chosen = [0.0, 1.0], folds = 0, prior = -1.0 },
                            alpha_every = 'step' }",
-            Box::new(|b| {
+            |b| {
                 let mut choosing = Choosing::from([0.0, 1.0]);
                 (choosing.folds, choosing.prior) = (0, -1.0);
                 let options = Options {
@@ -308,43 +306,43 @@ fn the_builder_refuses_what_a_spec_refuses_in_the_same_words() {
                     ..Options::PAPER
                 };
                 b.algorithm(apfl::algorithm::Chosen::new(choosing, options))
-            }),
+            },
         ),
         (
             "federation = { aggregation = 'krum', byzantine = 0.5, weights = 'examples' }",
-            Box::new(|b| {
+            |b| {
                 let krum = Aggregation::Krum { byzantine: 0.5 };
                 b.aggregation(krum).weights(Weights::Examples)
-            }),
+            },
         ),
         (
             "federation = { aggregation = 'median', attack = 'label-flip' }\nalgorithm.kind = 'local'",
-            Box::new(|b| {
+            |b| {
                 let kind = AttackKind::LabelFlip;
                 let b = b.aggregation(Aggregation::Median).attack(Attack { kind, share: 0.2 });
                 b.algorithm(LocalOnly)
-            }),
+            },
         ),
         (
             "federation.server = { kind = 'adagrad', learning_rate = -1.0, adaptivity = 0.0 }",
-            Box::new(|b| {
+            |b| {
                 b.server(ServerOptimizer::Adagrad {
                     learning_rate: -1.0,
                     adaptivity: 0.0,
                 })
-            }),
+            },
         ),
         (
             "federation.attack = { kind = 'gaussian', share = 1.0, deviation = -1.0 }",
-            Box::new(|b| {
+            |b| {
                 let kind = AttackKind::Gaussian { deviation: -1.0 };
                 b.attack(Attack { kind, share: 1.0 })
-            }),
+            },
         ),
         (
             "federation.privacy = { level = 'example', delta = 0.9, clip = 0.0 }
              training = { momentum = 0.5, class_weights = 'balanced' }\nalgorithm.kind = 'ditto'",
-            Box::new(|b| {
+            |b| {
                 let b = b.algorithm(apfl::algorithm::Ditto { proximal: 1.0 });
                 b.momentum(0.5).balance_classes(true).privacy(PrivacySettings {
                     noise: None,
@@ -352,24 +350,24 @@ fn the_builder_refuses_what_a_spec_refuses_in_the_same_words() {
                     clip: 0.0,
                     ..private(Level::Example)
                 })
-            }),
+            },
         ),
         (
             "training.schedule = { kind = 'theory', theorem = 5 }\ntraining.local_epochs = 1
              federation.participation = 0.5",
-            Box::new(|b| {
+            |b| {
                 let (mu, smoothness, a) = (None, None, None);
                 let theorem = 5;
                 let b = b.local_epochs(1).participation(0.5);
                 b.schedule(Theory { theorem, mu, smoothness, a })
-            }),
+            },
         ),
         (
             "training.schedule = { kind = 'geometric', factor = 1.5 }\nseed = 9223372036854775807",
-            Box::new(|b| {
+            |b| {
                 let (factor, per) = (1.5, Per::Round);
                 b.seed(i64::MAX as u64).schedule(Schedule::Geometric { factor, per })
-            }),
+            },
         ),
     ];
     let plan = planned("");

@@ -75,7 +75,7 @@ impl Declared {
 }
 
 /// Something of a table, and how it was written.
-type AsWritten<T> = Setting<Custom<(T, Value)>>;
+pub(super) type AsWritten<T> = Setting<Custom<(T, Value)>>;
 
 pub(super) const CATEGORIES: AsWritten<BTreeMap<String, Vec<String>>> = Setting::custom(
     "categories",

@@ -223,11 +223,10 @@ const HEADER: Setting<Texts> = Setting::texts("header", || Some(Vec::new()))
     .example("[\"age\", \"label\"]")
     .seldom();
 
-/// Pairs of a label and its name, and how they were written.
-/// What labels become, and the table as it was written.
-type LabelMap = (Vec<(String, String)>, Value);
+/// Pairs of a label and its name.
+type Pairs = Vec<(String, String)>;
 
-const LABEL_MAP: Setting<Custom<LabelMap>> = Setting::custom(
+const LABEL_MAP: declared::AsWritten<Pairs> = Setting::custom(
     "label_map",
     Custom {
         name: "table",
@@ -242,7 +241,7 @@ const LABEL_MAP: Setting<Custom<LabelMap>> = Setting::custom(
 .seldom();
 
 /// Reads `label_map`, its keys as labels are called.
-fn label_map(found: &Value) -> Option<Vec<(String, String)>> {
+fn label_map(found: &Value) -> Option<Pairs> {
     let pair = |(label, name): (&String, &Value)| {
         let name = match name {
             Value::String(name) => name.clone(),
