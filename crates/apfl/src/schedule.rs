@@ -87,20 +87,6 @@ impl Schedule {
         }
     }
 
-    /// Why its numbers make no step sizes; `None` where they do.
-    pub fn problem(&self) -> Option<String> {
-        let positive = |x: f64| x > 0.0 && x.is_finite();
-        let right = match *self {
-            Schedule::Constant => true,
-            Schedule::Geometric { factor, .. } => positive(factor) && factor <= 1.0,
-            Schedule::Inverse { numerator, mu, a } => {
-                positive(numerator) && positive(mu) && a >= 0.0 && a.is_finite()
-            }
-            Schedule::Flat { rate } => positive(rate),
-        };
-        (!right).then(|| format!("{self:?} is no schedule: a number of it is out of range"))
-    }
-
     /// a, where the schedule has one.
     pub fn shift(&self) -> Option<f64> {
         match *self {

@@ -416,3 +416,102 @@ fn an_algorithm_of_ones_own_is_checked_and_bound_too() {
         "{told:?}"
     );
 }
+
+/// An algorithm that must know the model's layers or the seed is fitted to the run, whoever
+/// names it: by a spec, as a value of the builder, or as a spec's value.
+#[test]
+fn algorithms_that_are_fitted_to_a_run_have_one_fingerprint() {
+    type Own = fn(RunBuilder) -> RunBuilder;
+    let all: [(&str, Own); 4] = [
+        ("{ kind = 'fedper' }", |b| {
+            b.algorithm(apfl::algorithm::FedPer::last_layers_private(1))
+        }),
+        ("{ kind = 'lgfedavg' }", |b| {
+            b.algorithm(apfl::algorithm::LgFedAvg::last_layers_shared(1, 0))
+        }),
+        ("{ kind = 'l2gd', averaging = 0.3 }", |b| {
+            b.algorithm(L2gd::new(0.3, 0.1))
+        }),
+        ("{ kind = 'hypcluster' }", |b| {
+            b.algorithm(apfl::algorithm::HypCluster::new(2))
+        }),
+    ];
+    for (algorithm, own) in all {
+        let plan = planned(&format!(
+            "algorithm = {algorithm}\ntraining = {{ rounds = 3, local_steps = 2 }}"
+        ));
+        let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
+        while training.next_round().unwrap().is_some() {}
+        let expected = training.fingerprint().unwrap();
+        for builder in [
+            own(builder_of(&plan)),
+            builder_of(&plan).algorithm_of(plan.algorithm.clone()),
+        ] {
+            let run = builder.rounds(3).local_steps(2).build().unwrap();
+            let found = run.train().unwrap().summary.fingerprint;
+            assert_eq!(found, expected, "{algorithm}");
+        }
+    }
+}
+
+/// A weighted loss has no plain mean over examples, so no norm of an example's gradient is known.
+#[test]
+fn a_weighted_model_is_not_private_by_example() {
+    let plan = planned("algorithm = { kind = 'fedavg' }");
+    let dataset = plan.data.load().unwrap();
+    let model: Arc<dyn Model> = Arc::from(plan.architecture.build(dataset.schema()).unwrap());
+    let weights = vec![1.0, 2.0, 3.0];
+    let weighted = Arc::new(apfl::model::weighted::Weighted { model, weights });
+    let builder = Run::builder(dataset, weighted).algorithm(FedAvg);
+    let error = builder
+        .privacy(private(Level::Example))
+        .build()
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("the norms of examples' gradients"),
+        "{error}"
+    );
+    let mut by_hand = planned("algorithm = { kind = 'fedavg' }");
+    (by_hand.class_weights, by_hand.privacy) = (true, Some(private(Level::Example)));
+    assert!(by_hand.setup().is_err());
+}
+
+/// A plan describes an algorithm of the caller's own and cannot run it.
+#[test]
+fn a_plan_cannot_run_an_algorithm_of_ones_own() {
+    #[derive(Debug)]
+    struct Own;
+    impl apfl::algorithm::OneModel for Own {
+        type Memory = ();
+        fn join(&self, _: &[f32]) {}
+        fn local_round(
+            &self,
+            sent: &[f32],
+            _: &mut (),
+            _: &mut apfl::site::Site<'_>,
+        ) -> apfl::Params {
+            sent.to_vec()
+        }
+    }
+    let plan = planned("");
+    let own = builder_of(&plan).algorithm(Own).plan().unwrap();
+    let error = Training::new(plan.setup().unwrap(), &own.algorithm).unwrap_err();
+    assert!(
+        error.to_string().contains("Training::with_algorithm"),
+        "{error}"
+    );
+}
+
+#[test]
+fn candidates_that_do_not_rise_are_refused() {
+    let mut choosing = Choosing::from([0.0, 1.0]);
+    choosing.candidates = vec![1.0, 0.0];
+    let chosen = apfl::algorithm::Chosen::new(choosing, Options::PAPER);
+    let found = problems(builder_of(&planned("")).algorithm(chosen).plan());
+    assert!(
+        found.iter().any(|p| p.message.contains("ascending")),
+        "{found:?}"
+    );
+}

@@ -142,7 +142,16 @@ impl<A: OneModel> Algorithm for Agnostic<A> {
 
     fn properties(&self) -> Properties {
         let inner = OneModel::properties(&self.inner);
+        let Extensions {
+            partial,
+            clusters,
+            final_models,
+            ..
+        } = OneModel::extensions(&self.inner);
+        let plain = partial.is_none() && clusters.is_none() && final_models.is_none();
+        let problem = "agnostic takes no algorithm with clusters, final models or shared parts";
         Properties {
+            problem: (!plain).then(|| problem.into()).or(inner.problem),
             details: format!("{}, agnostic", inner.details),
             weighs_clients: true,
             ..inner

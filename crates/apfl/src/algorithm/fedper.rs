@@ -63,7 +63,7 @@ impl Sharing for Base {
         Properties {
             models: [
                 "the mean base with w⁰'s head",
-                "base and head of one's own",
+                "the client's own base and head",
                 "the same",
             ],
             layers: Some(("algorithm.private_layers", self.private_layers)),

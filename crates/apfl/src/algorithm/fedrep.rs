@@ -94,7 +94,7 @@ impl Sharing for Representation {
         Properties {
             models: [
                 "the mean base with w⁰'s head",
-                "base and head of one's own",
+                "the client's own base and head",
                 "the same",
             ],
             layers: Some(("algorithm.private_layers", self.private_layers)),

@@ -77,7 +77,7 @@ impl Sharing for Head {
         Properties {
             models: [
                 "the mean head on w⁰'s base",
-                "base of one's own and head",
+                "the client's own base, and the head",
                 "the same",
             ],
             layers: Some(("algorithm.shared_layers", self.shared_layers)),

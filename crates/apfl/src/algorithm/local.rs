@@ -8,7 +8,7 @@ use crate::site::{Sgd, Site};
 /// Local SGD without communication.
 ///
 /// ```text
-/// vᵢ ← vᵢ − η∇fᵢ(vᵢ; ξ)   τ times a round;   vᵢ⁰ = w⁰;   w = w⁰ for ever
+/// vᵢ ← vᵢ − η∇fᵢ(vᵢ; ξ)   τ times a round;   vᵢ⁰ = w⁰;   w = w⁰, unchanged
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalOnly;
@@ -60,7 +60,7 @@ impl Algorithm for LocalOnly {
 
     fn properties(&self) -> Properties {
         Properties {
-            models: ["w⁰ for ever", "vᵢ", "the same"],
+            models: ["w⁰, unchanged", "vᵢ", "the same"],
             beyond_rules: Some("algorithm \"local\" sends no model"),
             beyond_optimizers: Some("algorithm \"local\" has no shared model to move"),
             momentum: true,

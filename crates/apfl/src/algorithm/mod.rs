@@ -80,7 +80,7 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Returns a client's first state, made from w⁰ whenever it is first sampled.
     fn join(&self, w0: &[f32]) -> Self::Memory;
 
-    /// Does a client's part of a round.
+    /// Trains a client for one round and returns its update.
     fn local_round(
         &self,
         sent: &Self::Broadcast,

@@ -5,6 +5,7 @@ use toml::Table;
 use super::extensions::choosing;
 use super::{Algorithm, AlgorithmSpec, Apfl, Properties};
 use crate::choice::Choosing;
+use crate::error::{Error, Result};
 use crate::settings::{Kind, Problems, Section, Settings};
 
 /// One kind of algorithm: what reads the rest of `[algorithm]`, and what is shown.
@@ -48,7 +49,9 @@ macro_rules! algorithms {
             pub fn accept<T: AlgorithmVisitor>(self, visitor: T) -> T::Out {
                 match self {
                     $($(AlgorithmSpec::$variant(algorithm) => visitor.visit(algorithm),)+)+
-                    AlgorithmSpec::Own(own) => unreachable!("whoever brought {own:?} runs it"),
+                    AlgorithmSpec::Own(own) => {
+                        panic!("{own:?} is known to its caller alone: see AlgorithmSpec::require_listed")
+                    }
                 }
             }
 
@@ -120,6 +123,18 @@ impl AlgorithmSpec {
             let mut problems = Problems::default();
             (kind.value)(&mut Section::new("algorithm", Table::new(), &mut problems))
         })
+    }
+
+    /// An error for an algorithm of the caller's own, which a plan describes and cannot run.
+    pub(crate) fn require_listed(&self) -> Result<()> {
+        match self {
+            AlgorithmSpec::Own(own) => Err(Error::Request(format!(
+                "algorithm.kind: found \"own\" ({}), which a plan cannot run; build the run with \
+                 Run::builder or Training::with_algorithm",
+                own.words
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// APFL's settings, where it is APFL in any form.

@@ -154,7 +154,7 @@ impl<A: Algorithm> Clients<A> {
             other => other?,
         };
         let files = locked(&self.models).clone();
-        if let Some(files) = files
+        if let (Keep::InFiles(_), Some(files)) = (keep, files)
             && let Some(models) = delivered.models.take()
         {
             files.write(place, &models)?;

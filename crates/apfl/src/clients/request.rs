@@ -148,6 +148,20 @@ impl<B, M> Request<B, M> {
         })
     }
 
+    /// What it asks for, in a word.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Request::Train { .. } => "train",
+            Request::Score { .. } => "score",
+            Request::HoldOut { .. } => "hold out",
+            Request::Choose { .. } => "choose",
+            Request::Finalize { .. } => "finalize",
+            Request::Digest => "digest",
+            Request::Save { .. } => "save",
+            Request::Restore { .. } => "restore",
+        }
+    }
+
     /// Whether a process handles it once for all of its clients, not client by client.
     pub fn is_for_processes(&self) -> bool {
         matches!(
@@ -183,7 +197,7 @@ impl<U> Response<U> {
 }
 
 impl<A: Algorithm> Clients<A> {
-    /// Handles a request at a client, which stands at `place` among all that are asked.
+    /// Returns a client's response; `place` is its position in the list of clients.
     ///
     /// # Errors
     /// A loss that is not finite, where such a client is not left out; data or a client state
@@ -240,7 +254,7 @@ impl<A: Algorithm> Clients<A> {
                 return Ok(Response::Saved(part, clients.to_vec()));
             }
             Request::Restore { archive, part } => self.restore_all(archive, part, clients)?,
-            _ => unreachable!("a request for each client"),
+            other => unreachable!("a request to {} is for each client", other.verb()),
         }
         Ok(Response::Done)
     }
@@ -252,13 +266,10 @@ impl<A: Algorithm> Clients<A> {
     pub fn begin(&self, request: &Request<A::Broadcast>, clients: &[usize]) -> Result<()> {
         match request {
             Request::Train { .. } => self.let_go(clients),
-            Request::Finalize { keep, .. } => {
-                let files = match keep {
-                    Keep::InFiles(places) => Some(Arc::new(ModelFiles::open(places)?)),
-                    _ => None,
-                };
-                *locked(&self.models) = files;
-            }
+            Request::Finalize {
+                keep: Keep::InFiles(places),
+                ..
+            } => *locked(&self.models) = Some(Arc::new(ModelFiles::open(places)?)),
             _ => {}
         }
         Ok(())

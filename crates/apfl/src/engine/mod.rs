@@ -106,7 +106,7 @@ impl EngineKind {
 }
 
 /// What takes in responses: the client's index, and what came back. Of a request that a process
-/// handles for all of its clients there is one response a process, with the first of them.
+/// handles for all of its clients there is one response per process, with the first of them.
 pub type Each<'a, U> = dyn FnMut(usize, Response<U>) -> Result<()> + Send + 'a;
 
 /// Where clients live.

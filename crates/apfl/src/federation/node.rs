@@ -8,7 +8,7 @@ use super::agreement::{Agreement, Terms, Told, over_sites};
 use super::state::{Keeping, SiteStatus, State};
 use crate::choice::Pass;
 use crate::clients::Request;
-use crate::clients::wire::{PackedRequest, decode, encode, joined, split};
+use crate::clients::wire::{decode, encode, joined, split};
 use crate::data::roster::roster;
 use crate::data::table::{Surveyed, Table};
 use crate::digest::{digest_of_pieces, hex};
@@ -302,13 +302,25 @@ impl Node {
             Request::Score { round, .. } => *round <= rounds,
             _ => false,
         });
-        let trained = |request: &PackedRequest| match request {
-            Request::Train { round, .. } => Some(*round),
+        let shape = matches!(
+            &asked.requests[..],
+            [] | [_]
+                | [Request::Score { .. }, Request::Train { .. }]
+                | [Request::Score { .. }, Request::HoldOut { .. }]
+                | [Request::Score { .. }, Request::Finalize { .. }]
+        );
+        if !shape {
+            let why = format!(
+                "a message holds {} requests; allowed is one, after at most one score",
+                asked.requests.len()
+            );
+            return self.state.refuse(SiteCode::Order, &why);
+        }
+        let trained = match asked.requests.last() {
+            Some(Request::Train { round, .. }) => Some(*round),
             _ => None,
         };
-        let trained: Vec<u64> = asked.requests.iter().filter_map(trained).collect();
-        let once = asked.requests.len() <= 2 && trained.len() <= 1;
-        if !(in_plan && of_plan && once && asked.state.round <= rounds) {
+        if !(in_plan && of_plan && asked.state.round <= rounds) {
             let why = format!("a request is of another pass or round than the {rounds} agreed on");
             return self.state.refuse(SiteCode::Order, &why);
         }
@@ -319,7 +331,7 @@ impl Node {
         ) else {
             return Ok(Keeping::Nothing);
         };
-        let [round] = trained[..] else {
+        let Some(round) = trained else {
             return Ok(Keeping::Answer);
         };
         let before = self.state.releases()?;

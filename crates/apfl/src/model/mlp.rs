@@ -170,6 +170,12 @@ impl Model for Mlp {
         model.extras.scored_in = Some(rows);
         Some(Arc::new(model))
     }
+
+    /// Where a batch is normalized no example has a gradient of its own.
+    fn example_norms(&self) -> Option<&dyn ExampleNorms> {
+        let own = self.extras.norm != Some(Over::Batch);
+        own.then_some(self as &dyn ExampleNorms)
+    }
 }
 
 impl Network for Mlp {
@@ -255,12 +261,6 @@ impl Network for Mlp {
     fn joint_passes(&self) -> Option<&dyn JointPasses> {
         let joint = self.layers.len() == 1 && self.layers[0].takes_both();
         joint.then_some(self as &dyn JointPasses)
-    }
-
-    /// Where a batch is normalized no example has a gradient of its own.
-    fn example_norms(&self) -> Option<&dyn ExampleNorms> {
-        let own = self.extras.norm != Some(Over::Batch);
-        own.then_some(self as &dyn ExampleNorms)
     }
 }
 

@@ -55,6 +55,12 @@ pub trait Model: Send + Sync {
         self.loss().differentiate(outputs, &batch.targets, delta)
     }
 
+    /// Returns the norms of single examples' gradients, where the training loss is a plain mean
+    /// over the examples of a batch and the network knows them.
+    fn example_norms(&self) -> Option<&dyn ExampleNorms> {
+        None
+    }
+
     /// Returns the same model scored in batches of so many shuffled rows; `None` for one that
     /// decides by itself how it is scored.
     fn scored_in(&self, _rows: usize) -> Option<Arc<dyn Model>> {

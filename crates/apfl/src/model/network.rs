@@ -159,11 +159,6 @@ pub trait Network: Send + Sync {
     fn joint_passes(&self) -> Option<&dyn JointPasses> {
         None
     }
-
-    /// Returns the norms of single examples' gradients, where it has them.
-    fn example_norms(&self) -> Option<&dyn ExampleNorms> {
-        None
-    }
 }
 
 /// A step of APFL in one pass over the batch instead of two.

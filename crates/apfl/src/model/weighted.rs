@@ -64,6 +64,10 @@ impl Model for Weighted {
         }
         loss / y.len() as f64
     }
+    fn scored_in(&self, rows: usize) -> Option<Arc<dyn Model>> {
+        let (model, weights) = (self.model.scored_in(rows)?, self.weights.clone());
+        Some(Arc::new(Self { model, weights }))
+    }
 }
 
 #[cfg(test)]
@@ -172,7 +176,7 @@ mod tests {
 
             let unpenalized = Mlp::new(5, hidden, 2, Loss::Softmax, 0.0);
             let unpenalized: &dyn Model = &doubled(unpenalized);
-            let norms = unpenalized.network().example_norms().unwrap();
+            let norms = unpenalized.example_norms().unwrap();
             let one = examples.batch(1, 1);
             let (mut grad, mut squares) = (w.clone(), Vec::new());
             unpenalized.gradient(&w, &one, ws, &mut grad);

@@ -80,7 +80,7 @@ const LEVEL: Setting<Words<Level>> = Setting::words(
     ],
 )
 .help("what is protected; it must be given")
-.required("nothing is said; allowed is client · example");
+.required("is missing; allowed is client · example");
 
 const EPSILON: Setting<Number> = Setting::optional("epsilon", at_least(1e-6).to(1e6))
     .symbol("ε")
@@ -149,7 +149,7 @@ impl PrivacySettings {
         s.optional_field(&EPSILON, &mut self.epsilon);
         s.optional_field(&NOISE, &mut self.noise);
         if !said && self.epsilon.is_none() && self.noise.is_none() {
-            let missing = "neither is said: epsilon = ε, or noise = σ, or both";
+            let missing = "`epsilon` and `noise` are both missing; give one or both";
             s.problem("epsilon", missing);
         }
         s.field(&DELTA, &mut self.delta);

@@ -16,7 +16,7 @@ use crate::rng::{Purpose, stream};
 use crate::site::LocalWork;
 use crate::spec::{Plan, PlannedSchedule, Resources};
 use crate::store::run_dir::RunDir;
-use crate::training::{DeliverTo, Training, Weights};
+use crate::training::{DeliverTo, Setup, Training, Weights};
 
 /// A run in the making. What is not said has the default of a spec; [`RunBuilder::build`]
 /// checks all of it as a spec is checked, and the data, before anything is done.
@@ -26,13 +26,16 @@ pub struct RunBuilder {
     plan: Plan,
     /// Where it is not the algorithm's usual one.
     schedule: Option<PlannedSchedule>,
-    start: Start,
+    start: Starter,
     initial: Option<Params>,
     directory: Option<PathBuf>,
     resume: bool,
     force: bool,
     program: Program,
 }
+
+/// Makes what begins training, once the setup is known.
+type Starter = Box<dyn FnOnce(&Setup) -> Result<Start> + Send>;
 
 impl Run {
     /// A run of that model on that data: by default adaptive APFL from α⁰ = 0.01.
@@ -42,7 +45,7 @@ impl Run {
             dataset,
             model,
             schedule: None,
-            start: start_of(Apfl::adaptive(0.01)),
+            start: Box::new(|setup| start_of(Apfl::adaptive(0.01), setup)),
             initial: None,
             directory: None,
             resume: false,
@@ -56,14 +59,14 @@ impl RunBuilder {
     /// Sets the algorithm: one of the library's, or one's own.
     pub fn algorithm<A: Algorithm>(mut self, algorithm: A) -> Self {
         self.plan.algorithm = AlgorithmSpec::of(&algorithm);
-        self.start = start_of(algorithm);
+        self.start = Box::new(move |setup| start_of(algorithm, setup));
         self
     }
 
     /// Sets the algorithm of a spec.
     pub fn algorithm_of(mut self, spec: AlgorithmSpec) -> Self {
         self.plan.algorithm = spec.clone();
-        self.start = Arc::new(move |setup| Training::new(setup, &spec));
+        self.start = Box::new(move |_| Ok(Arc::new(move |setup| Training::new(setup, &spec))));
         self
     }
 
@@ -305,7 +308,7 @@ impl RunBuilder {
             resumes: self.resume,
             program: self.program,
             force: self.force,
-            ..Run::started_by(self.start, &plan, setup)
+            ..Run::started_by((self.start)(&setup)?, &plan, setup)
         })
     }
 }

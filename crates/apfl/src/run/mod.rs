@@ -42,7 +42,7 @@ use crate::store::lock::DirectoryLock;
 use crate::store::private;
 use crate::store::releases;
 use crate::store::run_dir::{InterruptedRun, RunDir};
-use crate::training::{RoundRecord, Setup, Training};
+use crate::training::{RoundRecord, Setup, Training, fitted};
 
 mod builder;
 mod choice;
@@ -78,9 +78,12 @@ pub struct Run {
 /// Begins training: the algorithm's type is known here alone.
 type Start = Arc<dyn Fn(Setup) -> Result<Training> + Send + Sync>;
 
-fn start_of<A: Algorithm>(algorithm: A) -> Start {
-    let algorithm = Arc::new(algorithm);
-    Arc::new(move |setup| Training::of(setup, algorithm.clone()))
+/// Fits an algorithm to the run of a setup, and returns what begins training with it.
+fn start_of<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<Start> {
+    let algorithm = Arc::new(fitted(algorithm, setup)?);
+    Ok(Arc::new(move |setup| {
+        Training::of(setup, algorithm.clone())
+    }))
 }
 
 /// What a caller sees of a run.

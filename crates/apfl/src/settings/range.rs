@@ -71,7 +71,7 @@ impl<T: PartialOrd> Range<T> {
 
 /// A number as ranges are said: `0`, `0.5`, `1e6`.
 pub trait Worded: Copy {
-    /// Returns the number in words, or none where it is so large that nobody needs to be told.
+    /// Returns the number in words, or `None` for one too large to matter.
     fn worded(self) -> Option<String>;
 }
 

@@ -125,8 +125,8 @@ impl<'a> Section<'a> {
         self.problems
     }
 
-    /// Remembers keys that this table may have, each once, even where they are not asked for:
-    /// who mistypes one is told.
+    /// Remembers keys that this table may have, each once, even where they are not asked for,
+    /// so that errors about a mistyped key can suggest them.
     pub fn knows(&mut self, keys: &[&str]) {
         for key in keys {
             if !self.asked.iter().any(|known| known == key) {

@@ -63,7 +63,7 @@ impl<'a> Site<'a> {
             loss = self.on_batch(|model, batch, ws| {
                 model.forward(x, batch, ws);
                 let loss = model.differentiate(batch, ws);
-                let norms = model.network().example_norms();
+                let norms = model.example_norms();
                 let norms = norms.expect("a private run requires them");
                 norms.squared_norms(x, batch, ws, &mut state.squares);
                 // δ is that of the mean over the batch: n times it is the example's own.

@@ -68,6 +68,7 @@ impl Training {
                 Training::with_algorithm(self.0, algorithm)
             }
         }
+        algorithm.require_listed()?;
         algorithm.clone().accept(New(setup))
     }
 
@@ -141,6 +142,7 @@ impl Training {
     /// The losses of everything that some clients may choose from, on rows that this training
     /// held out; clients whose loss is not finite are missing where they may be.
     pub fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>> {
+        self.flush_scores()?;
         let mut held_out = BTreeMap::new();
         let request = Request::HoldOut {
             round: self.round + 1, // as in delivery
@@ -200,6 +202,7 @@ impl Training {
         keep: Keep,
         each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
     ) -> Result<()> {
+        self.flush_scores()?;
         let request = Request::Finalize {
             // The round after the last: its rate, with a random stream of its own.
             round: self.round + 1,
@@ -393,8 +396,8 @@ impl Training {
     }
 }
 
-/// The algorithm for a run of that model and seed.
-fn fitted<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<A> {
+/// Returns the algorithm for a run of that model and seed.
+pub(crate) fn fitted<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<A> {
     let World { model, seed, .. } = &setup.world;
     let fitted = algorithm.for_run(model.layout(), *seed);
     fitted.map_err(|problem| Error::Request(format!("algorithm: {problem}")))
@@ -424,6 +427,7 @@ pub(crate) fn at_site(
             handle(&clients, place, asked, body)
         }
     }
+    algorithm.require_listed()?;
     let here = AtSite(setup, place, asked, body);
     algorithm.clone().accept(here)
 }
@@ -445,5 +449,6 @@ pub fn serve(
             crate::engine::mpi::serve(self.0, world, algorithm, threads)
         }
     }
+    algorithm.require_listed()?;
     algorithm.clone().accept(Serve(cluster, setup))
 }

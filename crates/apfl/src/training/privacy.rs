@@ -23,7 +23,7 @@ impl Setup {
     /// for a round.
     pub fn privately(mut self, settings: PrivacySettings, passes: u64) -> Result<Self> {
         let example = settings.level == Level::Example;
-        if example && self.world.model.network().example_norms().is_none() {
+        if example && self.world.model.example_norms().is_none() {
             return Err(Error::Request(
                 "federation.privacy.level: found \"example\", but the norms of examples' gradients \
                  are known of dense layers alone: use model.kind = \"linear\" or \"mlp\", or level = \

@@ -125,7 +125,7 @@ impl Training {
         if trained.skipped.len() + trained.absent.len() == cohort.len() && !cohort.is_empty() {
             return Err(Error::NonFinite {
                 client: setup.world.dataset.name(cohort[0]),
-                place: format!("in round {round}, as did that of every client drawn"),
+                place: format!("in round {round}, and so did that of every sampled client"),
                 loss: f64::NAN,
             });
         }

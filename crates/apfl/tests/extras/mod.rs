@@ -307,7 +307,7 @@ fn dropout_keeps_the_mean_and_evaluation_drops_nothing() {
 fn norms_of_examples_gradients_are_those_of_explicit_ones() {
     for extras in all_extras() {
         let model: &dyn Model = &Mlp::with(6, &[9, 5], 4, Loss::Softmax, 0.0, extras);
-        let norms = model.network().example_norms();
+        let norms = model.example_norms();
         assert_eq!(norms.is_some(), extras.norm != Some(Over::Batch));
         let Some(norms) = norms else {
             continue;

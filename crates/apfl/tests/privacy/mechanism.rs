@@ -90,7 +90,7 @@ fn norms_by_layers_are_those_of_explicit_gradients() {
         model.forward(&at, &batch, &mut ws);
         model.differentiate(&batch, &mut ws);
         let mut squares = Vec::new();
-        let norms = model.network().example_norms().unwrap();
+        let norms = model.example_norms().unwrap();
         norms.squared_norms(&at, &batch, &mut ws, &mut squares);
         let gradients = explicit(model, &at, &examples);
         assert_eq!(squares.len(), gradients.len());

@@ -69,8 +69,8 @@ fn every_algorithm_is_refused_or_runs() {
 fn wrong_values_are_told_and_right_ones_resolved() {
     let message = problems(&["federation.privacy={ clip = 0, delta = 2, noize = 1 }"]);
     for part in [
-        "federation.privacy.level: nothing is said",
-        "federation.privacy.epsilon: neither is said",
+        "federation.privacy.level: is missing",
+        "federation.privacy.epsilon: `epsilon` and `noise` are both missing",
         "federation.privacy.clip: found 0",
         "federation.privacy.delta: found 2",
         "federation.privacy.noize: unknown key; did you mean \"noise\"?",

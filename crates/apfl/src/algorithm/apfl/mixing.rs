@@ -65,7 +65,7 @@ fn share(value: &Value) -> Option<f32> {
 const UNIT: crate::settings::Range<f64> = at_least(0.0).to(1.0);
 const FIXED: Setting<Number> = Setting::optional("fixed", UNIT)
     .symbol("α")
-    .help("the same for every client, for ever");
+    .help("one fixed α for every client");
 const ADAPTIVE: Setting<Number> = Setting::optional("adaptive", UNIT)
     .symbol("α⁰")
     .help("where every client starts to learn its own")
@@ -125,6 +125,10 @@ impl Alpha {
 /// `chosen` and the keys beside it.
 fn bind(choosing: &mut Choosing, s: &mut Section<'_>) {
     s.field_or(&CHOSEN, vec![0.0, 1.0], &mut choosing.candidates);
+    if !choosing.candidates.is_sorted() {
+        let found = &choosing.candidates;
+        s.problem("chosen", format!("found {found:?}, allowed is an ascending list"));
+    }
     s.field(&FOLDS, &mut choosing.folds);
     s.field(&PRIOR, &mut choosing.prior);
     if choosing.folds == 1 {

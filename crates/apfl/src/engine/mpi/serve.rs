@@ -82,8 +82,8 @@ struct Here<'a, A: Algorithm> {
 }
 
 impl<A: Algorithm> Here<'_, A> {
-    /// Handles a request for this rank's clients of a list; an error is one that was not told
-    /// yet.
+    /// Handles a request for this rank's clients of a list. Returns an error that was not sent
+    /// to the leader.
     fn handle(&self, request: &Request<A::Broadcast>, list: &[usize]) -> Result<()> {
         let rank = self.cluster.rank;
         if request.is_for_processes() {

@@ -41,7 +41,7 @@ impl<A: Algorithm> Remote<A> {
                 let check = |own| self.check_final(client, own);
                 own.as_deref().map_or(Ok(()), check)
             }
-            _ => Err("it answers another request than it got"),
+            _ => Err("its response is of another kind than the request"),
         }?;
         Ok(response)
     }

@@ -46,6 +46,12 @@ pub struct Remote<A: Algorithm> {
     deferred: Option<Deferred>,
 }
 
+/// A client's response, and the new version of its state where it trained.
+struct Received<U> {
+    response: Response<U>,
+    state: Option<StateVersion>,
+}
+
 /// A shared model to score, and the clients that score it.
 struct Deferred {
     round: u64,
@@ -96,14 +102,26 @@ impl<A: Algorithm> Remote<A> {
         clients: &[usize],
         each: &mut Each<'_, A::Update>,
     ) -> Result<Vec<usize>> {
-        let (score, scorers) = match self.deferred.take() {
-            None => (None, Vec::new()),
-            Some(Deferred {
-                round,
-                shared,
-                clients,
-            }) => (Some(Request::Score { round, shared }), clients),
-        };
+        let deferred = self.deferred.take();
+        let result = self.carry(deferred.as_ref(), request, clients, each);
+        if result.is_err() {
+            self.deferred = deferred; // nothing of it was handed over
+        }
+        result
+    }
+
+    fn carry(
+        &mut self,
+        deferred: Option<&Deferred>,
+        request: Option<&Request<A::Broadcast>>,
+        clients: &[usize],
+        each: &mut Each<'_, A::Update>,
+    ) -> Result<Vec<usize>> {
+        let score = deferred.map(|deferred| Request::Score {
+            round: deferred.round,
+            shared: deferred.shared.clone(),
+        });
+        let scorers = deferred.map_or(&[][..], |deferred| &deferred.clients);
         let when = when(request.or(score.as_ref()));
         // What a client is asked, the scores first.
         let requests = |client: usize| {
@@ -112,7 +130,7 @@ impl<A: Algorithm> Remote<A> {
             let request = request.filter(|_| clients.binary_search(&client).is_ok());
             score.into_iter().chain(request).collect::<Vec<_>>()
         };
-        let mut everybody: Vec<usize> = clients.iter().chain(&scorers).copied().collect();
+        let mut everybody: Vec<usize> = clients.iter().chain(scorers).copied().collect();
         everybody.sort_unstable();
         everybody.dedup();
         let messages = everybody.iter().map(|client| {
@@ -132,7 +150,7 @@ impl<A: Algorithm> Remote<A> {
                     Ok(Outcome::Handled(handled)) => {
                         Some(self.read_all(client, &asked, handled, &body))
                     }
-                    Ok(_) => Some(Err("it answers another request than it got")),
+                    Ok(_) => Some(Err("its response is of another kind than the request")),
                     Err(SiteCode::NonFinite) => {
                         return Err(Error::NonFinite {
                             client: self.name(client),
@@ -173,7 +191,7 @@ impl<A: Algorithm> Remote<A> {
                 codes,
             });
         }
-        for (client, (response, state)) in responded {
+        for (client, Received { response, state }) in responded {
             if let Some(state) = state.filter(|_| self.remembers) {
                 self.states[client] = state;
             }
@@ -206,26 +224,25 @@ impl<A: Algorithm> Remote<A> {
     }
 
     /// Reads a client's responses, each with the new version of its state where it trained.
-    #[allow(clippy::type_complexity)]
     fn read_all(
         &self,
         client: usize,
         asked: &[&Request<A::Broadcast>],
         handled: Handled,
         body: &[u8],
-    ) -> check::Sense<Vec<(Response<A::Update>, Option<StateVersion>)>> {
+    ) -> check::Sense<Vec<Received<A::Update>>> {
         if handled.responses.len() != asked.len() {
-            return Err("it answers another number of requests than it got");
+            return Err("its responses are not as many as the requests");
         }
         let mut all = Vec::new();
         for (request, response) in asked.iter().zip(handled.responses) {
             let mut response = self.read(client, request, response, body)?;
-            let mut version = None;
+            let mut state = None;
             match (request, &mut response) {
                 (Request::Train { round, .. }, _) => {
                     let digest = handled.state.ok_or("its new state has no digest")?;
                     let round = *round;
-                    version = Some(StateVersion { round, digest });
+                    state = Some(StateVersion { round, digest });
                 }
                 (_, Response::Finalized(Some(own))) => {
                     **own = Delivered {
@@ -237,7 +254,7 @@ impl<A: Algorithm> Remote<A> {
                 }
                 _ => {}
             }
-            all.push((response, version));
+            all.push(Received { response, state });
         }
         if handled.lost {
             self.sites.note(&format!(

@@ -64,8 +64,11 @@ pub fn handle<A: Algorithm>(
                 }
             }
             _ => {
-                let problem = "no site saves, restores or digests for others";
-                return Err(Error::Engine(problem.into()));
+                return Err(Error::Engine(format!(
+                    "found a request to {}; a site trains, scores, holds out and finalizes for the \
+                     server, and nothing else",
+                    request.verb()
+                )));
             }
         }
         let mut response = clients.handle((0, client), &request, &mut scratch)?;
