@@ -49,7 +49,7 @@ impl Delivered {
 /// The models a client ends with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientModels {
-    /// The model it serves, in the [`ModelForm`] of the algorithm's personal models.
+    /// The model it serves, in the [`ModelForm`](crate::site::ModelForm) of the algorithm's personal models.
     pub personal: Params,
     /// Its copy of the shared model after its local steps.
     pub localized: Params,

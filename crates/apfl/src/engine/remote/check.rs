@@ -37,10 +37,9 @@ impl<A: Algorithm> Remote<A> {
             (Request::HoldOut { .. }, Response::HeldOut(own)) => {
                 own.as_ref().map_or(Ok(()), |own| self.check_held_out(own))
             }
-            (Request::Finalize { .. }, Response::Finalized(own)) => {
-                let check = |own: &Box<Delivered>| self.check_final(client, own);
-                own.as_ref().map_or(Ok(()), check)
-            }
+            (Request::Finalize { .. }, Response::Finalized(own)) => own
+                .as_deref()
+                .map_or(Ok(()), |own| self.check_final(client, own)),
             _ => Err("it answers another request than it got"),
         }?;
         Ok(response)
