@@ -9,17 +9,19 @@ use std::fmt;
 
 use toml::Value;
 
+mod description;
 mod kind;
 mod range;
 mod section;
 mod setting;
 mod values;
 
+pub use description::{Declaration, Description};
 pub use kind::Kind;
 pub(crate) use kind::registry;
 pub use range::{Range, above_zero, at_least};
 pub use section::{Field, Section, Settings};
-pub use setting::{About, Declaration, Description, Setting};
+pub use setting::{About, Setting};
 pub use values::{
     Custom, Flag, Inner, Number, Numbers, Text, Texts, Values, Whole, Words, as_number,
 };

@@ -17,6 +17,7 @@ mod fits;
 mod plan;
 mod privacy;
 mod robust;
+mod schedule;
 mod sites;
 mod tables;
 mod theory;
@@ -25,9 +26,10 @@ mod training;
 pub use differences::{decisive, differences, prolonged};
 pub use engine::PlannedEngine;
 pub use plan::{BATCH_STATISTICS, Plan, Resources};
+pub use schedule::PlannedSchedule;
 pub use sites::PlannedSites;
 pub use tables::{Registry, SpecTable, registries, tables};
-pub use training::{PlannedPace, PlannedSchedule, UNUSED};
+pub use training::{PlannedPace, UNUSED};
 
 /// How many tables deep a key may be: more than any is.
 const DEEPEST: usize = 8;

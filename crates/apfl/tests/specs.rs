@@ -328,3 +328,94 @@ fn the_fingerprint_sees_what_changes_a_run() {
         assert_eq!(of(set), plain, "{set}");
     }
 }
+
+/// Run directories are bound to this text: a change of it is one of what can be resumed.
+#[test]
+fn the_resolved_default_stays_byte_for_byte() {
+    let resolved = Spec::default().plan().unwrap().to_toml();
+    assert_eq!(resolved, RESOLVED);
+}
+
+const RESOLVED: &str = "\
+seed = 1
+
+[data]
+kind = \"synthetic\"
+seed = 1
+validation = 0.2
+test = 0.0
+min_examples = 0
+gamma = 1.0
+beta = 1.0
+features = 60
+classes = 10
+iid = false
+max_examples = 1000
+clients = 100
+
+[model]
+kind = \"linear\"
+init = \"zeros\"
+l2 = 0.0001
+loss = \"auto\"
+
+[algorithm]
+kind = \"apfl\"
+preset = \"none\"
+mix = \"parameters\"
+order = \"simultaneous\"
+alpha_every = \"round\"
+alpha_l2 = 0.0
+alpha_gradient = \"slope\"
+alpha_on = \"batch\"
+alpha_rate = \"schedule\"
+v_rate = \"schedule\"
+l2_on_v = false
+v_dropout = \"always\"
+projection = \"none\"
+output = \"last\"
+agnostic = false
+
+[algorithm.mixing]
+adaptive = 0.01
+
+[federation]
+participation = 1.0
+weights = \"uniform\"
+aggregation = \"mean\"
+
+[federation.attack]
+kind = \"none\"
+
+[federation.server]
+kind = \"mean\"
+
+[training]
+rounds = 100
+local_steps = 10
+batch = 50
+learning_rate = 0.1
+momentum = 0.0
+on_nonfinite = \"stop\"
+class_weights = \"none\"
+
+[training.schedule]
+kind = \"geometric\"
+factor = 0.99
+per = \"round\"
+
+[evaluation]
+every = 1
+
+[delivery]
+clients = \"all\"
+keep = true
+
+[checkpoint]
+every = 10
+
+[engine]
+kind = \"threads\"
+threads = 0
+memory = \"ram\"
+";

@@ -1,6 +1,7 @@
 //! Registries: the kinds of a thing that a spec chooses by name, one line of a table each.
 
-use super::Declaration;
+use super::values::one_of;
+use super::{Declaration, Section, shown};
 
 /// One kind of algorithm, model, data, partition, rule or attack.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,46 @@ impl<T> Kind<T> {
             settings: self.settings,
             examples: self.examples,
             value: (),
+        }
+    }
+}
+
+impl Section<'_> {
+    /// Reads one of the kinds of a table by its name, by default `default`.
+    pub fn pick_or<'k, T>(
+        &mut self,
+        key: &str,
+        default: &str,
+        kinds: &'k [Kind<T>],
+    ) -> &'k Kind<T> {
+        let named = |name: &str| kinds.iter().find(|kind| kind.name == name);
+        let mut picked = named(default).expect("the default is one of the kinds");
+        if let Some(found) = self.take(key) {
+            match found.as_str().and_then(named) {
+                Some(kind) => picked = kind,
+                None => {
+                    let allowed = one_of(kinds.iter().map(|kind| kind.name), &found);
+                    let message = format!("found {}, allowed is {allowed}", shown(&found));
+                    self.problem(key, message);
+                }
+            }
+        }
+        self.resolve(key, picked.name);
+        picked
+    }
+
+    /// The same; by default the first.
+    pub fn pick<'k, T>(&mut self, key: &str, kinds: &'k [Kind<T>]) -> &'k Kind<T> {
+        self.pick_or(key, kinds[0].name, kinds)
+    }
+
+    /// Binds a value to the kind of a table: reads the kind's blank value, whose own settings
+    /// are read after it, or writes the value's `kind`.
+    pub fn kind<T: Clone>(&mut self, key: &str, kinds: &[Kind<T>], kind: &str, value: &mut T) {
+        if self.reads() {
+            *value = self.pick(key, kinds).value.clone();
+        } else {
+            self.resolve(key, kind);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 use super::setting::Setting;
-use super::values::{Values, one_of};
-use super::{Kind, Problems, nearest, shown};
+use super::values::Values;
+use super::{Problems, nearest, shown};
 
 /// One table of a spec while it is being read, or written for typed values.
 ///
@@ -254,44 +254,6 @@ impl<'a> Section<'a> {
     pub fn filled<T: Settings>(&mut self, mut blank: T) -> T {
         blank.settings(self);
         blank
-    }
-
-    /// Reads one of the kinds of a table by its name, by default `default`.
-    pub fn pick_or<'k, T>(
-        &mut self,
-        key: &str,
-        default: &str,
-        kinds: &'k [Kind<T>],
-    ) -> &'k Kind<T> {
-        let named = |name: &str| kinds.iter().find(|kind| kind.name == name);
-        let mut picked = named(default).expect("the default is one of the kinds");
-        if let Some(found) = self.take(key) {
-            match found.as_str().and_then(named) {
-                Some(kind) => picked = kind,
-                None => {
-                    let allowed = one_of(kinds.iter().map(|kind| kind.name), &found);
-                    let message = format!("found {}, allowed is {allowed}", shown(&found));
-                    self.problem(key, message);
-                }
-            }
-        }
-        self.resolve(key, picked.name);
-        picked
-    }
-
-    /// The same; by default the first.
-    pub fn pick<'k, T>(&mut self, key: &str, kinds: &'k [Kind<T>]) -> &'k Kind<T> {
-        self.pick_or(key, kinds[0].name, kinds)
-    }
-
-    /// Binds a value to the kind of a table: reads the kind's blank value, whose own settings
-    /// are read after it, or writes the value's `kind`.
-    pub fn kind<T: Clone>(&mut self, key: &str, kinds: &[Kind<T>], kind: &str, value: &mut T) {
-        if self.reads() {
-            *value = self.pick(key, kinds).value.clone();
-        } else {
-            self.resolve(key, kind);
-        }
     }
 
     /// Reads an old word of a key as the one that took its place.

@@ -23,6 +23,14 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     }
 }
 
+/// The algorithm, as messages name it.
+fn name(plan: &Plan) -> &'static str {
+    match plan.algorithm.kind() {
+        "own" => "the algorithm",
+        kind => kind,
+    }
+}
+
 /// Algorithms that share some layers need a model of several.
 fn layers(plan: &Plan, problems: &mut Problems) {
     let Some((key, count)) = plan.algorithm.properties().layers else {
@@ -37,7 +45,7 @@ fn layers(plan: &Plan, problems: &mut Problems) {
                 "found \"{}\" of {layers} layer, but {} shares some layers and keeps others: \
                  nothing would be shared; use mlp",
                 shape.kind(),
-                plan.algorithm.kind()
+                name(plan)
             ),
         );
     } else if count > layers {
@@ -64,7 +72,7 @@ fn batches(plan: &Plan, problems: &mut Problems) {
 
 /// What an algorithm has against the rest of a plan, but for its model.
 fn objections(plan: &Plan, problems: &mut Problems) {
-    let (properties, kind) = (plan.algorithm.properties(), plan.algorithm.kind());
+    let (properties, kind) = (plan.algorithm.properties(), name(plan));
     if properties.everybody && plan.participation != 1.0 {
         let found = plan.participation;
         let problem = format!("found {found}, but {kind} needs every client in every round: 1");

@@ -1,6 +1,6 @@
 //! Every table of a spec with its settings and kinds, for those who show or test them all.
 
-use super::{engine, evaluation, federation, plan, sites, training};
+use super::{engine, evaluation, federation, plan, schedule, sites, theory, training};
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::AlgorithmSpec;
 use crate::algorithm::apfl::mixing;
@@ -106,7 +106,7 @@ pub fn tables() -> Vec<SpecTable> {
         of(
             "training.schedule",
             "how the learning rate changes",
-            &[training::SCHEDULE_SETTINGS],
+            &[schedule::SETTINGS, &theory::SETTINGS],
         ),
         of("evaluation", "what is scored", &[evaluation::EVALUATION]),
         of(

@@ -2,12 +2,11 @@
 
 use toml::Value;
 
-use super::{Plan, theory};
+use super::{Plan, PlannedSchedule};
 use crate::algorithm::AlgorithmSpec;
-use crate::schedule::{Per, Schedule, Theory};
+use crate::schedule::Schedule;
 use crate::settings::{
-    Custom, Declaration, Inner, Number, Section, Setting, Values, Whole, Words, above_zero,
-    at_least,
+    Custom, Declaration, Inner, Number, Section, Setting, Whole, Words, above_zero, at_least,
 };
 use crate::site::{LocalWork, Pace};
 
@@ -93,61 +92,6 @@ pub(super) const SETTINGS: &[&dyn Declaration] = &[
     &SCHEDULE,
 ];
 
-/// The kinds of schedules that a spec may name.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ScheduleKind {
-    Constant,
-    Geometric,
-    Theory,
-}
-
-const KIND: Setting<Words<ScheduleKind>> = Setting::words(
-    "kind",
-    "geometric",
-    &[
-        ("constant", ScheduleKind::Constant, "the rate stays"),
-        ("geometric", ScheduleKind::Geometric, "η·factor^k"),
-        ("theory", ScheduleKind::Theory, "a theorem's step sizes"),
-    ],
-)
-.help("how the rate changes");
-
-const FACTOR: Setting<Number> =
-    Setting::number("factor", 0.99, above_zero(f64::MIN_POSITIVE).to(1.0))
-        .with("kind = \"geometric\"")
-        .help("the ratio of one rate to the one before")
-        .usually("`0.99`; with algorithm.preset = \"fedtorch\" 1/1.01");
-
-const PER: Setting<Words<Per>> = Setting::words(
-    "per",
-    "round",
-    &[
-        ("round", Per::Round, "the paper's"),
-        ("epoch", Per::Epoch, "a pass over the client's examples"),
-        ("step", Per::Step, ""),
-    ],
-)
-.with("kind = \"geometric\"")
-.help("what k counts")
-.usually("`\"round\"`; with algorithm.preset = \"fedtorch\" `\"epoch\"`");
-
-// What a caller may give and no spec can say.
-const POSITIVE: crate::settings::Range<f64> = above_zero(f64::MIN_POSITIVE);
-const NUMERATOR: Setting<Number> = Setting::optional("numerator", POSITIVE);
-const MU: Setting<Number> = Setting::optional("mu", POSITIVE);
-const SHIFT: Setting<Number> = Setting::optional("a", at_least(0.0));
-const RATE: Setting<Number> = Setting::optional("rate", POSITIVE);
-
-pub(super) const SCHEDULE_SETTINGS: &[&dyn Declaration] = &[
-    &KIND,
-    &FACTOR,
-    &PER,
-    theory::SETTINGS[0],
-    theory::SETTINGS[1],
-    theory::SETTINGS[2],
-    theory::SETTINGS[3],
-];
-
 /// How clients train, before the data is there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedPace {
@@ -161,27 +105,6 @@ pub struct PlannedPace {
     pub schedule: PlannedSchedule,
     /// β of local momentum.
     pub momentum: f64,
-}
-
-/// A schedule, or a theorem that makes one of the data.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PlannedSchedule {
-    /// Known before the data is.
-    Known(Schedule),
-    /// A theorem's, whose constants may be taken from the data.
-    Theory(Theory),
-}
-
-impl From<Schedule> for PlannedSchedule {
-    fn from(schedule: Schedule) -> Self {
-        Self::Known(schedule)
-    }
-}
-
-impl From<Theory> for PlannedSchedule {
-    fn from(theory: Theory) -> Self {
-        Self::Theory(theory)
-    }
 }
 
 impl PlannedPace {
@@ -230,57 +153,6 @@ impl PlannedPace {
         let usual = PlannedSchedule::usual(algorithm);
         s.section("schedule", |s| self.schedule.bind(s, usual));
         s.field(&MOMENTUM, &mut self.momentum);
-    }
-}
-
-impl PlannedSchedule {
-    /// Returns the schedule of an algorithm where a spec does not say.
-    pub fn usual(algorithm: &AlgorithmSpec) -> Self {
-        let (factor, per) = algorithm.usual_decay();
-        let per = PER.values.parse(&per.into());
-        let per = per.expect("a word of `per`");
-        Self::Known(Schedule::Geometric { factor, per })
-    }
-
-    /// Returns a, where the schedule has one.
-    pub(super) fn has_shift(&self) -> bool {
-        match self {
-            Self::Known(schedule) => schedule.shift().is_some(),
-            Self::Theory(theory) => theory.convex(),
-        }
-    }
-
-    fn bind(&mut self, s: &mut Section<'_>, usual: Self) {
-        if s.reads() {
-            *self = match s.get(&KIND) {
-                ScheduleKind::Constant => Self::Known(Schedule::Constant),
-                ScheduleKind::Geometric => usual,
-                ScheduleKind::Theory => Self::Theory(theory::BLANK),
-            };
-        }
-        let kind = |s: &mut Section<'_>, word: &str| s.resolve("kind", word);
-        match self {
-            Self::Known(Schedule::Constant) => kind(s, "constant"),
-            Self::Known(Schedule::Geometric { factor, per }) => {
-                kind(s, "geometric");
-                s.field_or(&FACTOR, *factor, factor);
-                s.field_or(&PER, *per, per);
-            }
-            Self::Known(Schedule::Inverse { numerator, mu, a }) => {
-                kind(s, "inverse");
-                s.field(&NUMERATOR, numerator);
-                s.field(&MU, mu);
-                s.field(&SHIFT, a);
-            }
-            Self::Known(Schedule::Flat { rate }) => {
-                kind(s, "flat");
-                s.field(&RATE, rate);
-            }
-            Self::Theory(of) => {
-                kind(s, "theory");
-                theory::bind(of, s);
-            }
-        }
     }
 }
 
