@@ -454,7 +454,7 @@ fn algorithms_that_are_fitted_to_a_run_have_one_fingerprint() {
     }
 }
 
-/// A weighted loss has no plain mean over examples, so no norm of an example's gradient is known.
+/// Weights follow from class counts, which no noise protects: by whatever way they come in.
 #[test]
 fn a_weighted_model_is_not_private_by_example() {
     let plan = planned("algorithm = { kind = 'fedavg' }");

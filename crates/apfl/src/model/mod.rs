@@ -55,8 +55,8 @@ pub trait Model: Send + Sync {
         self.loss().differentiate(outputs, &batch.targets, delta)
     }
 
-    /// Returns the norms of single examples' gradients, where the training loss is a plain mean
-    /// over the examples of a batch and the network knows them.
+    /// Returns the norms of single examples' gradients, by which a run is private by example;
+    /// `None` for a model that cannot be, as by default.
     fn example_norms(&self) -> Option<&dyn ExampleNorms> {
         None
     }

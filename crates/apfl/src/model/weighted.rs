@@ -174,15 +174,8 @@ mod tests {
             assert_eq!(losses, (mixed, own));
             assert_eq!((both_v, both_w), (written, of_w));
 
-            let unpenalized = Mlp::new(5, hidden, 2, Loss::Softmax, 0.0);
-            let unpenalized: &dyn Model = &doubled(unpenalized);
-            let norms = unpenalized.example_norms().unwrap();
-            let one = examples.batch(1, 1);
-            let (mut grad, mut squares) = (w.clone(), Vec::new());
-            unpenalized.gradient(&w, &one, ws, &mut grad);
-            norms.squared_norms(&w, &one, ws, &mut squares);
-            let square: f64 = grad.iter().map(|g| f64::from(*g).powi(2)).sum();
-            assert!((squares[0] / square - 1.0).abs() < 1e-4);
+            // Weights follow from class counts, which no noise protects.
+            assert!(weighted.example_norms().is_none());
         }
     }
 }
