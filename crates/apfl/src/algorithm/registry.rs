@@ -5,7 +5,6 @@ use toml::Table;
 use super::extensions::choosing;
 use super::{Algorithm, AlgorithmSpec, Apfl, Properties};
 use crate::choice::Choosing;
-use crate::error::{Error, Result};
 use crate::settings::{Kind, Problems, Section, Settings};
 
 /// One kind of algorithm: what reads the rest of `[algorithm]`, and what is shown.
@@ -125,14 +124,18 @@ impl AlgorithmSpec {
         })
     }
 
-    /// An error for an algorithm of the caller's own, which a plan describes and cannot run.
-    pub(crate) fn require_listed(&self) -> Result<()> {
+    /// Checks that it is a listed algorithm: a plan describes one of the caller's own and cannot
+    /// run it.
+    ///
+    /// # Errors
+    /// Says how to run the caller's own.
+    pub(crate) fn require_listed(&self) -> Result<(), String> {
         match self {
-            AlgorithmSpec::Own(own) => Err(Error::Request(format!(
+            AlgorithmSpec::Own(own) => Err(format!(
                 "algorithm.kind: found \"own\" ({}), which a plan cannot run; build the run with \
                  Run::builder or Training::with_algorithm",
                 own.words
-            ))),
+            )),
             _ => Ok(()),
         }
     }

@@ -68,7 +68,7 @@ impl Training {
                 Training::with_algorithm(self.0, algorithm)
             }
         }
-        algorithm.require_listed()?;
+        algorithm.require_listed().map_err(Error::Request)?;
         algorithm.clone().accept(New(setup))
     }
 
@@ -427,7 +427,7 @@ pub(crate) fn at_site(
             handle(&clients, place, asked, body)
         }
     }
-    algorithm.require_listed()?;
+    algorithm.require_listed().map_err(Error::Request)?;
     let here = AtSite(setup, place, asked, body);
     algorithm.clone().accept(here)
 }
@@ -449,6 +449,6 @@ pub fn serve(
             crate::engine::mpi::serve(self.0, world, algorithm, threads)
         }
     }
-    algorithm.require_listed()?;
+    algorithm.require_listed().map_err(Error::Request)?;
     algorithm.clone().accept(Serve(cluster, setup))
 }

@@ -127,7 +127,10 @@ fn bind(choosing: &mut Choosing, s: &mut Section<'_>) {
     s.field_or(&CHOSEN, vec![0.0, 1.0], &mut choosing.candidates);
     if !choosing.candidates.is_sorted() {
         let found = &choosing.candidates;
-        s.problem("chosen", format!("found {found:?}, allowed is an ascending list"));
+        s.problem(
+            "chosen",
+            format!("found {found:?}, allowed is an ascending list"),
+        );
     }
     s.field(&FOLDS, &mut choosing.folds);
     s.field(&PRIOR, &mut choosing.prior);
