@@ -9,7 +9,7 @@ use super::leaf::{CLASSES, MOST_CLASSES};
 use super::partition::{PARTITION, Partition};
 use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, folder};
 use crate::error::Result;
-use crate::settings::{Inner, Kind, Section, Setting, Text};
+use crate::settings::{Custom, Inner, Kind, Section, Setting, Text};
 
 mod array;
 
@@ -62,10 +62,19 @@ const LABELS: Setting<Text> = Setting::text("labels", || None)
     .help("an IDX file with a class for every image; it must be given")
     .required(MISSING)
     .example("\"labels-idx1-ubyte.gz\"");
-const OWNERS: Setting<Text> = Setting::text("clients", || None)
-    .help("an IDX file with the owner of every image; or a number, and a partition")
-    .usually("`100`, by the partition")
-    .example("\"owners-idx1-int.gz\"");
+const OWNERS: Setting<Text> = Setting::custom(
+    "clients",
+    Custom {
+        name: "text or whole number",
+        allowed: "a file, or 1 to 10000000",
+        default: || None,
+        parse: |found| found.as_str().map(str::to_owned),
+        write: |file| file.clone().into(),
+    },
+)
+.help("an IDX file with the owner of every image; or a number, and a partition")
+.usually("`100`, by the partition")
+.example("\"owners-idx1-int.gz\"");
 const DEALT: Setting<Inner> = PARTITION.with("clients = 100");
 const VALID_IMAGES: Setting<Text> = Setting::text("valid_images", || None)
     .help("what is validated with, in files of its own; validation and test are not used then")

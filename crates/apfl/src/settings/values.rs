@@ -56,7 +56,7 @@ pub trait Numeric: Worded + PartialOrd + Debug + Sync {
 
 impl Numeric for f64 {
     const NAME: &'static str = "number";
-    const INSTEAD: &'static str = "";
+    const INSTEAD: &'static str = "a number, ";
     fn is_type_of(found: &Value) -> bool {
         as_number(found).is_some()
     }

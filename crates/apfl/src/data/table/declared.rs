@@ -100,7 +100,7 @@ pub(super) const CLASSES: AsWritten<Vec<String>> = Setting::custom(
     Custom {
         name: "list",
         default: || None,
-        allowed: "two different labels or more: [\"no\", \"yes\"]",
+        allowed: "a list of two or more different labels, such as [\"no\", \"yes\"]",
         parse: |found| {
             let classes = names(found).filter(|classes| classes.len() > 1)?;
             Some((classes, found.clone()))
