@@ -124,8 +124,16 @@ impl Spec {
             }
             self.rekinded.insert(parent);
         }
-        self.set.push(key.to_string());
+        self.note_set(key.to_string(), &value);
         Ok(())
+    }
+
+    /// Notes that an override set a key, and every key of a table that it gave.
+    fn note_set(&mut self, key: String, value: &Value) {
+        for (inner, value) in value.as_table().into_iter().flatten() {
+            self.note_set(format!("{key}.{inner}"), value);
+        }
+        self.set.push(key);
     }
 
     /// The same as if overrides had been written in the file: a kind that is set from now on drops

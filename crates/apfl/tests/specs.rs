@@ -419,3 +419,30 @@ kind = \"threads\"
 threads = 0
 memory = \"ram\"
 ";
+
+/// A kind that is set drops what it does not have, but for what overrides said themselves, also
+/// within a table that they gave whole.
+#[test]
+fn a_mistyped_key_within_a_table_that_is_set_is_named() {
+    for (kind, table, key, near) in [
+        (
+            "algorithm.kind=apfl",
+            "algorithm.mixing={ chosen = [0, 1], fold = 1 }",
+            "algorithm.mixing.fold",
+            "folds",
+        ),
+        (
+            "data.kind=mnist",
+            "data.partition={ kind = 'dirichlet', concentraton = 5 }",
+            "data.partition.concentraton",
+            "concentration",
+        ),
+    ] {
+        let mut spec = Spec::parse("algorithm.kind = 'fedavg'").unwrap();
+        spec.set(kind).unwrap();
+        spec.set(table).unwrap();
+        let said = spec.plan().unwrap_err().to_string();
+        let wanted = format!("{key}: unknown key; did you mean \"{near}\"?");
+        assert!(said.contains(&wanted), "{said}");
+    }
+}

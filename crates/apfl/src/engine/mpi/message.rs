@@ -9,7 +9,6 @@ use crate::clients::wire::PackedRequest;
 use crate::error::Error;
 
 /// What the leader wants done.
-#[allow(clippy::large_enum_variant)] // there is one at a time
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {
     /// Get ready for a pass of a choice, where there is one; client states in a file of this
