@@ -1,4 +1,4 @@
-//! A federation over sites: Python carries the letters, and understands none of them.
+//! A federation over sites: Python carries the messages as opaque bytes.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -90,13 +90,13 @@ pub fn serve(
 ) -> PyResult<(bool, u64, String)> {
     let (plan, sites) = planned(spec)?;
     let raised = Arc::new(Mutex::new(None));
-    let courier = Arc::new(Mutex::new(PyTransport {
+    let transport = Arc::new(Mutex::new(PyTransport {
         names: sites.names,
         ask,
         note,
         raised: raised.clone(),
     }));
-    let server = Server::new(plan, crate::program(), courier, directory, resume);
+    let server = Server::new(plan, crate::program(), transport, directory, resume);
     let ended = py.detach(|| server.run(&mut |event| see(&watch, event, &raised)));
     if let Some(raised) = raised.lock().map_or(None, |mut raised| raised.take()) {
         return Err(raised);
@@ -118,27 +118,27 @@ struct PyTransport {
 }
 
 impl Transport for PyTransport {
-    fn exchange(&mut self, letters: Vec<Message>) -> apfl::Result<Vec<Message>> {
+    fn exchange(&mut self, messages: Vec<Message>) -> apfl::Result<Vec<Message>> {
         let came: PyResult<Vec<(String, Vec<u8>)>> = Python::attach(|py| {
-            let letters: Vec<(&str, Bound<'_, PyBytes>)> = (letters.iter())
-                .map(|letter| {
-                    let bytes = PyBytes::new(py, &letter.bytes);
-                    (self.names[letter.client].as_str(), bytes)
+            let messages: Vec<(&str, Bound<'_, PyBytes>)> = (messages.iter())
+                .map(|message| {
+                    let bytes = PyBytes::new(py, &message.bytes);
+                    (self.names[message.client].as_str(), bytes)
                 })
                 .collect();
-            self.ask.call1(py, (letters,))?.extract(py)
+            self.ask.call1(py, (messages,))?.extract(py)
         });
         let came = came.map_err(|error| {
             let words = error.to_string();
             if let Ok(mut raised) = self.raised.lock() {
                 *raised = Some(error);
             }
-            Error::Engine(format!("the letters could not be carried: {words}"))
+            Error::Engine(format!("the messages could not be carried: {words}"))
         })?;
         let place = |site: &String| self.names.iter().position(|name| name == site);
-        let letter =
+        let message =
             |(site, bytes): (String, Vec<u8>)| place(&site).map(|client| Message { client, bytes });
-        Ok(came.into_iter().filter_map(letter).collect())
+        Ok(came.into_iter().filter_map(message).collect())
     }
 
     fn note(&mut self, words: &str) {
