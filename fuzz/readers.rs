@@ -11,8 +11,8 @@ use apfl::data::table::Stream;
 use apfl::data::{Source, cifar10, leaf as leaf_files};
 use apfl::digest::sha256_of;
 use apfl::pack::{Field, ModelOnly, NumberType, Pack, arrays_of};
+use apfl::run::Checkpoints;
 use apfl::spec::Spec;
-use apfl::store::Checkpoints;
 use apfl::training::Training;
 
 /// A reader: the outcome of reading those bytes.
@@ -185,12 +185,12 @@ pub fn pack(bytes: &[u8]) -> Result<(), String> {
         same::<ModelOnly>,
         same::<scaffold::Controlled>,
         same::<scaffold::Server>,
-        same::<scaffold::Memory>,
-        same::<mixture::Memory>,
+        same::<scaffold::ClientState>,
+        same::<mixture::ClientState>,
         same::<mixture::averaged::Server>,
         same::<mixture::averaged::Sums>,
         same::<mixture::averaged::Update>,
-        same::<pfedme::Memory>,
+        same::<pfedme::ClientState>,
         same::<agnostic::Server>,
         same::<agnostic::Update>,
     ][usize::from(*which) % 11];

@@ -2,7 +2,7 @@
 
 use apfl::advise::Advice;
 use apfl::error::Result;
-use apfl::store::run_dir::FinishedRun;
+use apfl::run::run_dir::FinishedRun;
 use apfl_report::advise::text;
 
 use crate::args;

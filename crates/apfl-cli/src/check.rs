@@ -2,8 +2,8 @@
 
 use apfl::data::Source;
 use apfl::error::Result;
+use apfl::local_client::LocalWork;
 use apfl::metrics::Spread;
-use apfl::site::LocalWork;
 use apfl::spec::Plan;
 use apfl::training::Setup;
 use serde::Serialize;
@@ -46,12 +46,12 @@ pub fn check(args: &args::Check) -> Result<()> {
     let spec = read_spec(Some(&args.spec), &args.overrides)?;
     let plan = spec.plan()?;
     let setup = plan.setup()?;
-    let world = &setup.world;
-    let schema = world.dataset.schema();
-    let n = world.dataset.clients();
+    let context = &setup.context;
+    let schema = context.dataset.schema();
+    let n = context.dataset.clients();
     let sizes: Vec<(usize, usize)> = (0..n)
         .step_by(n.div_ceil(LOOKED_AT))
-        .map(|client| world.dataset.sizes(client))
+        .map(|client| context.dataset.sizes(client))
         .collect();
     let spread = |pick: fn(&(usize, usize)) -> usize| {
         let values: Vec<f64> = sizes.iter().map(|s| pick(s) as f64).collect();
@@ -61,7 +61,7 @@ pub fn check(args: &args::Check) -> Result<()> {
     memory::require_room(memory::of_models(&setup), args.force)?;
     let probe = Probe::new(&plan, &setup, train.mean as usize)?;
     let client_bytes = probe.client_bytes();
-    let rows = |client: usize| world.dataset.test_size(client) as f64;
+    let rows = |client: usize| context.dataset.test_size(client) as f64;
     let test: Vec<f64> = (0..n).step_by(n.div_ceil(LOOKED_AT)).map(rows).collect();
     let test = Spread::of(&test).expect("there is a client");
     // While a table is read, it is known whose each row is and what for.
@@ -84,7 +84,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         test_examples: (test.max > 0.0).then_some(test),
         features: schema.shape.iter().product(),
         classes: schema.task.classes(),
-        parameters: world.model.layout().len(),
+        parameters: context.model.layout().len(),
         memory_bytes: needed,
         seconds,
         passes: costs.before,
@@ -113,7 +113,7 @@ fn notes(plan: &Plan, setup: &Setup) -> Vec<String> {
 }
 
 fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
-    let work = match setup.world.pace.work {
+    let work = match setup.context.local_training.work {
         LocalWork::Steps(steps) => counted(steps as usize, "local step"),
         LocalWork::Epochs(epochs) => counted(epochs as usize, "local epoch"),
     };

@@ -96,7 +96,7 @@ mod ranks {
     fn facts_of(spec: &str, setup: &Setup) -> Facts {
         let digest = |bytes: &[u8]| format!("SHA-256 {}", sha256_of(bytes));
         let program = format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("APFL_COMMIT"));
-        let start = bytes_of(&setup.world.w0);
+        let start = bytes_of(&setup.context.w0);
         let mut facts = vec![
             ("the program".to_string(), program),
             (
@@ -106,12 +106,12 @@ mod ranks {
             ("the spec".into(), digest(spec.as_bytes())),
             ("the initial model".into(), digest(&start)),
         ];
-        let dataset = &setup.world.dataset;
+        let dataset = &setup.context.dataset;
         for file in dataset.files() {
             facts.push((file.path, format!("SHA-256 {}", file.sha256)));
         }
-        let dealing = dataset.dealing().map(partition::checksum);
-        facts.extend(dealing.map(|sum| ("the partition".to_string(), sum)));
+        let assignment = dataset.assignment().map(partition::checksum);
+        facts.extend(assignment.map(|sum| ("the partition".to_string(), sum)));
         facts
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use apfl::error::{Error, Result};
-use apfl::store::UtcTime;
+use apfl::files::UtcTime;
 
 /// Makes `runs/<name>-<UTC time>`, with a number behind where that is taken.
 pub fn new_directory(name: &str) -> Result<PathBuf> {

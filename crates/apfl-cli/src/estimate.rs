@@ -6,17 +6,17 @@ use std::time::Instant;
 use apfl::choice::{Candidate, Choice, Choices, HeldOut, Pass};
 use apfl::engine::threads;
 use apfl::error::Result;
-use apfl::site::LocalWork;
+use apfl::local_client::LocalWork;
 use apfl::spec::Plan;
-use apfl::training::{DeliverTo, Setup, Training};
+use apfl::training::{FinalizedClients, Setup, Training};
 
 /// The seconds that a run should take here, all cores at work.
 pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
-    let n = setup.world.dataset.clients();
+    let n = setup.context.dataset.clients();
     let looked_at = (0..n).step_by(n.div_ceil(100));
     let count = looked_at.len();
     let examples: usize = looked_at
-        .map(|client| setup.world.dataset.sizes(client).0)
+        .map(|client| setup.context.dataset.sizes(client).0)
         .sum();
     Ok(costs(plan, setup, examples / count)?.total())
 }
@@ -52,9 +52,9 @@ pub fn costs(plan: &Plan, setup: &Setup, examples: usize) -> Result<Costs> {
         held_out: HeldOut::default(),
     };
     let mut last = setup.clone();
-    last.world.pass = Some(Pass::Last);
+    last.context.pass = Some(Pass::Last);
     last.choices = Arc::new(Choices {
-        of: (0..setup.world.dataset.clients())
+        of: (0..setup.context.dataset.clients())
             .map(|k| (k, half(k)))
             .collect(),
         ..Choices::default()
@@ -114,10 +114,10 @@ impl<'a> Probe<'a> {
 /// The seconds of all rounds and deliveries, from those of one client's.
 fn whole(setup: &Setup, trained: f64, scored: f64) -> f64 {
     let k = setup.cohort_size();
-    let receivers = match setup.deliver_to {
-        DeliverTo::None => 0,
-        DeliverTo::Drawn => k,
-        DeliverTo::All => setup.world.dataset.clients(),
+    let receivers = match setup.finalized_clients {
+        FinalizedClients::None => 0,
+        FinalizedClients::Sampled => k,
+        FinalizedClients::All => setup.context.dataset.clients(),
     };
     let scorings = setup.rounds.div_ceil(setup.evaluate_every);
     let rounds = k as f64 * (setup.rounds as f64 * trained + scorings as f64 * scored);
@@ -126,11 +126,15 @@ fn whole(setup: &Setup, trained: f64, scored: f64) -> f64 {
 
 /// The multiplications and additions of a round of all clients, scored.
 fn cost(setup: &Setup, examples: usize) -> f64 {
-    let pace = &setup.world.pace;
-    let batch = pace.batch.unwrap_or(examples).min(examples).max(1);
-    let seen = 3 * pace.steps(examples.max(1)) * batch as u64 + 3 * examples as u64;
+    let local_training = &setup.context.local_training;
+    let batch = local_training
+        .batch
+        .unwrap_or(examples)
+        .min(examples)
+        .max(1);
+    let seen = 3 * local_training.steps(examples.max(1)) * batch as u64 + 3 * examples as u64;
     2.0 * seen as f64
-        * setup.world.model.network().costs().forward as f64
+        * setup.context.model.network().costs().forward as f64
         * setup.cohort_size() as f64
 }
 
@@ -149,22 +153,26 @@ const TRIED_FLOPS: f64 = 1e11;
 /// The same run with a few clients, two rounds and few local steps, and how many times
 /// longer the real one's rounds are.
 fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
-    let n = setup.world.dataset.clients();
+    let n = setup.context.dataset.clients();
     let mut small = setup.clone();
     (small.rounds, small.evaluate_every) = (2, 2);
     small.aggregation = Default::default(); // a rule may want more clients
-    let pace = &setup.world.pace;
-    let batch = pace.batch.unwrap_or(examples).min(examples).max(1);
-    let step = 3.0 * batch as f64 * setup.world.model.network().costs().forward as f64;
+    let local_training = &setup.context.local_training;
+    let batch = local_training
+        .batch
+        .unwrap_or(examples)
+        .min(examples)
+        .max(1);
+    let step = 3.0 * batch as f64 * setup.context.model.network().costs().forward as f64;
     let threads = threads::count(setup.threads);
     let few = (TRIED_FLOPS / (step * TRIED_STEPS as f64)) as usize;
     let clients = few.clamp(threads.min(TRIED_CLIENTS), TRIED_CLIENTS); // no core idle
     small.participation = clients.min(n) as f64 / n as f64;
-    let steps = pace.steps(examples.max(1));
+    let steps = local_training.steps(examples.max(1));
     let tried = ((TRIED_FLOPS / step) as u64).clamp(1, TRIED_STEPS);
     if steps <= tried {
         return (small, 1.0);
     }
-    small.world.pace.work = LocalWork::Steps(tried);
+    small.context.local_training.work = LocalWork::Steps(tried);
     (small, steps as f64 / tried as f64)
 }

@@ -3,7 +3,7 @@
 use apfl::data::{Examples, Features};
 use apfl::error::{Error, Result};
 use apfl::metrics::{Assessment, FinalScore, Finals, Scoring, Tally};
-use apfl::store::run_dir::FinishedRun;
+use apfl::run::run_dir::FinishedRun;
 use serde::Serialize;
 
 use crate::args;

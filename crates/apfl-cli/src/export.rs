@@ -4,9 +4,9 @@ use std::path::Path;
 
 use apfl::TrainedModel;
 use apfl::error::{Error, Result};
+use apfl::files::{tensors, write_atomically};
 use apfl::model::Layout;
-use apfl::store::run_dir::FinishedRun;
-use apfl::store::{tensors, write_atomically};
+use apfl::run::run_dir::FinishedRun;
 
 use crate::args::{self, Which};
 use crate::npz;

@@ -1,7 +1,7 @@
 //! A line where the personal models of a run are not the best that it made.
 
 use apfl::metrics::{ByModel, FinalScores};
-use apfl::store::run_dir::{ClientRecord, Summary};
+use apfl::run::run_dir::{ClientRecord, Summary};
 
 /// Says where the personal model validates worse than the shared or the localized one, over
 /// all clients or for more than a tenth of them, and what to try; `chosen` is whether α was

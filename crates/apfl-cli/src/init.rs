@@ -1,7 +1,7 @@
 //! `apfl init`
 
 use apfl::error::{Error, Result};
-use apfl::store::write_atomically;
+use apfl::files::write_atomically;
 
 use crate::args;
 use crate::kinds;

@@ -5,12 +5,13 @@ use std::path::Path;
 use apfl::algorithm::AlgorithmSpec;
 use apfl::algorithm::apfl::Mixing;
 use apfl::choice::Candidate;
-use apfl::data::{Shard, Source, newcomer};
+use apfl::data::{Shard, Source, new_client};
 use apfl::error::{Error, Result};
-use apfl::join::{ChoosingNewcomer, Epoch, Joined, Joining, choose_mixing, join};
+use apfl::files::{create_private_directory, tensors, write_atomically};
+use apfl::join::{ChoosingNewClient, Epoch, Joined, Joining, choose_mixing, join};
 use apfl::metrics::Score;
-use apfl::store::run_dir::{ChosenRecord, Counts, FinishedRun};
-use apfl::store::{RunDir, create_private_directory, tensors, write_atomically};
+use apfl::run::RunDir;
+use apfl::run::run_dir::{ChosenRecord, Counts, FinishedRun};
 use apfl::{TrainedModel, WhichModel};
 use serde::Serialize;
 
@@ -52,7 +53,7 @@ pub fn run(args: &args::Join) -> Result<()> {
         },
         epochs: args.epochs,
         running: args.running,
-        pace: run.plan.pace.of_newcomer(),
+        local_training: run.plan.local_training.of_new_client(),
         seed: run.plan.seed,
         number: 0,
         unit: run.schema.label_scale().map_or(1.0, |s| s.deviation),
@@ -109,12 +110,12 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
                 settings.clients
             ))
         })?;
-        return newcomer::synthetic(settings, k);
+        return new_client::synthetic(settings, k);
     }
     let data = run.plan.resolved.get("data");
     let text = |key: &str| data.and_then(|d| d.get(key)?.as_str()).map(str::to_owned);
     let validation = data.and_then(|d| d.get("validation")?.as_float());
-    let columns = newcomer::Columns {
+    let columns = new_client::Columns {
         label: text("label").unwrap_or_else(|| "label".into()),
         split: text("split").unwrap_or_else(|| "split".into()),
         validation: validation.unwrap_or(0.2),
@@ -124,13 +125,13 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
         Source::Table(table) => Some(table),
         _ => None,
     };
-    let (shard, notes) = newcomer::read_table(Path::new(from), &run.schema, table, &columns)?;
+    let (shard, notes) = new_client::read_table(Path::new(from), &run.schema, table, &columns)?;
     notes.iter().for_each(tell);
     Ok(shard)
 }
 
 /// How the newcomer chooses, where the run did and nothing else is asked for.
-fn chooses(text: Option<&str>, run: &FinishedRun) -> Result<Option<ChoosingNewcomer>> {
+fn chooses(text: Option<&str>, run: &FinishedRun) -> Result<Option<ChoosingNewClient>> {
     let asked = text == Some("chosen");
     if text.is_some() && !asked {
         return Ok(None);
@@ -148,7 +149,7 @@ fn chooses(text: Option<&str>, run: &FinishedRun) -> Result<Option<ChoosingNewco
     };
     let list = choosing.list();
     let loss = |c: &Candidate| prior.losses.get(&c.name()).copied().flatten();
-    Ok(Some(ChoosingNewcomer {
+    Ok(Some(ChoosingNewClient {
         choosing: choosing.clone(),
         curve: list.iter().map(|c| loss(c).unwrap_or(0.0)).collect(),
     }))
@@ -196,7 +197,7 @@ fn write(
         tensors::write_one(&out.join(name), layout, params)?;
     }
     if matches!(run.plan.data, Source::Synthetic(_)) {
-        let table = newcomer::as_table(shard, &run.schema);
+        let table = new_client::as_table(shard, &run.schema);
         write_atomically(&out.join("data.csv"), table)?;
     }
     let mut json = serde_json::to_string_pretty(document).expect("plain JSON");

@@ -24,10 +24,10 @@ const PROGRAM: f64 = 15e6;
 
 /// What the models alone take, whatever the algorithm: known before anything is tried.
 pub fn of_models(setup: &Setup) -> f64 {
-    let parameters = 4.0 * setup.world.model.layout().len() as f64;
+    let parameters = 4.0 * setup.context.model.layout().len() as f64;
     let threads = threads::count(setup.threads).min(setup.cohort_size()) as f64;
-    let batch = setup.world.pace.batch.unwrap_or(ROWS).max(ROWS) as f64;
-    let activations = setup.world.model.network().costs().activations;
+    let batch = setup.context.local_training.batch.unwrap_or(ROWS).max(ROWS) as f64;
+    let activations = setup.context.model.network().costs().activations;
     let passes = 4.0 * batch * (activations + inputs(setup)) as f64;
     let updates = match setup.aggregation {
         Aggregation::Mean => 0.0,
@@ -37,13 +37,19 @@ pub fn of_models(setup: &Setup) -> f64 {
 }
 
 fn inputs(setup: &Setup) -> u64 {
-    setup.world.dataset.schema().shape.iter().product::<usize>() as u64
+    setup
+        .context
+        .dataset
+        .schema()
+        .shape
+        .iter()
+        .product::<usize>() as u64
 }
 
 /// What the whole run takes: its data (`examples` a client, each with so many bytes `more`),
 /// models and what clients remember.
 pub fn of_run(setup: &Setup, examples: f64, more: f64, client_bytes: usize) -> f64 {
-    let dataset = &setup.world.dataset;
+    let dataset = &setup.context.dataset;
     let cell = match dataset.schema().normalization {
         Normalization::Bytes { .. } => 1.0,
         _ => 4.0,
@@ -54,9 +60,9 @@ pub fn of_run(setup: &Setup, examples: f64, more: f64, client_bytes: usize) -> f
         true => 0.0,
         false => n * rows,
     };
-    let drawn = 1.0 - setup.cohort_size() as f64 / n;
+    let sampled = 1.0 - setup.cohort_size() as f64 / n;
     let met = match setup.participation < 1.0 {
-        true => n * (1.0 - drawn.powf(setup.rounds as f64)),
+        true => n * (1.0 - sampled.powf(setup.rounds as f64)),
         false => n,
     };
     // Data that is made is kept by those who were met, as their memories are.

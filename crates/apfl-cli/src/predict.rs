@@ -3,7 +3,7 @@
 use apfl::Prediction;
 use apfl::data::Task;
 use apfl::error::Result;
-use apfl::store::run_dir::FinishedRun;
+use apfl::run::run_dir::FinishedRun;
 
 use crate::args;
 use crate::output::print;

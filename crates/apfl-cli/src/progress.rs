@@ -88,7 +88,7 @@ impl Progress {
     }
 
     /// A bar of clients that get their models.
-    pub fn deliveries(clients: u64, quiet: bool) -> Self {
+    pub fn finalizations(clients: u64, quiet: bool) -> Self {
         Self {
             bar: new_bar(
                 clients,
@@ -164,7 +164,7 @@ impl Progress {
     }
 
     /// That many deliveries are done.
-    pub fn delivered(&self, clients: u64) {
+    pub fn finalized(&self, clients: u64) {
         self.bar.set_position(clients);
         if let Some(lines) = &self.lines {
             lines.tell(clients, "");

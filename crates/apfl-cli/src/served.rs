@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 
 use apfl::TrainedModel;
 use apfl::data::Source;
-use apfl::data::table::{Asked, Files, Question, Stream, Table, TableSource, header_for};
+use apfl::data::table::{
+    Files, InferenceReader, InferenceRows, Stream, Table, TableSource, header_for,
+};
 use apfl::error::{Error, Result};
-use apfl::store::run_dir::FinishedRun;
+use apfl::run::run_dir::FinishedRun;
 
 use crate::args::Which;
 use crate::output::{counted, note_batches, tell};
 
 /// Tells what training did not show, and who was served by the shared model.
-pub fn said(run: &FinishedRun, asked: &Asked, served: &Served) {
+pub fn said(run: &FinishedRun, asked: &InferenceRows, served: &Served) {
     note_batches(&run.plan);
     asked.strange.notes().iter().for_each(tell);
     if served.unknown > 0 {
@@ -50,9 +52,9 @@ pub fn read(
     client: Option<&str>,
     label: Option<&str>,
     ids: &[String],
-) -> Result<Asked> {
+) -> Result<InferenceRows> {
     let table = table_of(run);
-    let question = Question {
+    let question = InferenceReader {
         schema: &run.schema,
         table,
         client,
@@ -88,7 +90,7 @@ pub fn read(
     asked(&question, &files)
 }
 
-fn asked(question: &Question<'_>, source: &dyn TableSource) -> Result<Asked> {
+fn asked(question: &InferenceReader<'_>, source: &dyn TableSource) -> Result<InferenceRows> {
     question.ask(source)
 }
 
@@ -108,7 +110,7 @@ impl Served {
     /// column says.
     pub fn new(
         run: &FinishedRun,
-        asked: &Asked,
+        asked: &InferenceRows,
         which: Which,
         client: Option<&str>,
     ) -> Result<Self> {
@@ -170,7 +172,12 @@ impl Served {
     }
 
     /// The client of a row: the one that was named, or its own.
-    pub fn client_of<'a>(&self, asked: &'a Asked, row: usize, client: Option<&'a str>) -> &'a str {
+    pub fn client_of<'a>(
+        &self,
+        asked: &'a InferenceRows,
+        row: usize,
+        client: Option<&'a str>,
+    ) -> &'a str {
         match (client, &asked.clients) {
             (Some(client), _) => client,
             (None, Some((names, of))) => &names[of[row] as usize],

@@ -17,7 +17,7 @@ struct Document {
     agreement: Option<String>,
     sites: Vec<String>,
     memories: Vec<u64>,
-    delivered: bool,
+    finalized: bool,
     log: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ fn status(state: &Path, json: bool) -> Result<()> {
         accepted,
         agreement,
         memories,
-        delivered,
+        finalized,
         log,
         ..
     } = Node::status(state)?;
@@ -50,7 +50,7 @@ fn status(state: &Path, json: bool) -> Result<()> {
             agreement,
             sites: sites.unwrap_or_default(),
             memories,
-            delivered,
+            finalized,
             log,
         });
     }
@@ -79,7 +79,7 @@ fn status(state: &Path, json: bool) -> Result<()> {
         false => format!("of rounds {}", rounds.join(", ")),
     };
     line("memories", rounds);
-    let models = match delivered {
+    let models = match finalized {
         true => "run/: apfl predict and apfl export use them".into(),
         false => none(),
     };

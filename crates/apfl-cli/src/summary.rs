@@ -1,7 +1,7 @@
 //! The table at the end of a run.
 
 use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score};
-use apfl::store::run_dir::Summary;
+use apfl::run::run_dir::Summary;
 
 use crate::output::{columns, privacy_in_words};
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use apfl::choice::Candidate;
 use apfl::error::{Error, Result};
+use apfl::files::write_atomically;
+use apfl::run::run_dir::{ClientRecord, FinishedRun, read_clients};
 use apfl::spec::Plan;
-use apfl::store::run_dir::{ClientRecord, FinishedRun, read_clients};
-use apfl::store::write_atomically;
 use apfl_paper::theory::bound::Constants;
 use apfl_paper::theory::convergence::{self, Effort};
 use apfl_paper::theory::{self, Inputs, measure_chosen};

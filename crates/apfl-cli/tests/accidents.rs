@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use apfl::store::DirectoryLock;
+use apfl::files::DirectoryLock;
 
 use crate::program::{apfl, ended, fails, has, ok};
 use crate::short_run::{RUN, killed_at_its_end, long_run, resume, run, signal};

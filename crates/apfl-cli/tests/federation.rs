@@ -14,7 +14,7 @@ use crate::program::{fails, ok};
 struct Post(Vec<Site>);
 
 impl Transport for Post {
-    fn exchange(&mut self, letters: Vec<Message>) -> apfl::Result<Vec<Message>> {
+    fn exchange(&mut self, messages: Vec<Message>) -> apfl::Result<Vec<Message>> {
         let answer = |Message { client, bytes }: Message| {
             let node = Node::open(self.0[client].clone(), Program::default())?;
             Ok(Message {
@@ -22,7 +22,7 @@ impl Transport for Post {
                 bytes: node.answer(&bytes).0,
             })
         };
-        letters.into_iter().map(answer).collect()
+        messages.into_iter().map(answer).collect()
     }
 }
 

@@ -158,7 +158,7 @@ fn a_whole_table_is_served_row_by_row_by_its_clients_models() {
 }
 
 /// The rows of one client of the table, under another name.
-fn newcomer(at: &Path, client: &str, name: &str) {
+fn new_client(at: &Path, client: &str, name: &str) {
     let all = std::fs::read_to_string(at.join("all.csv")).unwrap();
     let own = |line: &&str| line.starts_with("patient") || line.contains(client);
     let rows: Vec<String> = (all.lines().filter(own))
@@ -173,7 +173,7 @@ fn what_a_join_leaves_can_be_asked() {
     let at = dir.path();
     write(at);
     ok(at, &["run", "t.toml", "--out", "r", "--quiet"]);
-    newcomer(at, "north", "east");
+    new_client(at, "north", "east");
     let join = ["join", "r", "--data", "new rows.csv", "--out", "j"];
     ok(at, &join);
     // Its client column is the newcomer's name, and its model answers.

@@ -91,8 +91,8 @@ fn a_run_is_replayed_and_measured() {
     let picture = std::fs::read_to_string(here.join("runs/a/theory.svg")).unwrap();
     assert_eq!(picture.matches("<circle").count(), 18); // 6 clients, 3 panels
     // What training learned is what delivery said it is.
-    let delivered = lines(&here.join("runs/a/clients.jsonl"));
-    for (line, client) in delivered.iter().zip(report["clients"].as_array().unwrap()) {
+    let finalized = lines(&here.join("runs/a/clients.jsonl"));
+    for (line, client) in finalized.iter().zip(report["clients"].as_array().unwrap()) {
         assert_eq!(
             (&line["client"], &line["mixing"]),
             (&client["client"], &client["mixing"])

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use apfl::data::{Dataset, SourceFile};
 use apfl::digest::sha256_of_file;
 use apfl::error::{Error, Result};
+use apfl::files::DirectoryLock;
+use apfl::run::run_dir::{InterruptedRun, Summary, read_rounds};
 use apfl::run::{self, Ended, Program, Run};
 use apfl::spec::{Plan, Resources, Spec, differences};
-use apfl::store::DirectoryLock;
-use apfl::store::run_dir::{InterruptedRun, Summary, read_rounds};
 use apfl::training::RoundRecord;
 use toml::Table;
 

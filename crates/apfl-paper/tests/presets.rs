@@ -20,7 +20,7 @@ fn every_preset_is_a_spec() {
             "heart" => 0.001,
             _ => 0.1,
         };
-        assert_eq!(plan.pace.learning_rate, rate, "{name}");
+        assert_eq!(plan.local_training.learning_rate, rate, "{name}");
         names.push(name);
     }
     names.sort();

@@ -195,7 +195,7 @@ fn a_network_without_hidden_layers_is_linear() {
     let network = with("kind = 'mlp'\nhidden = []\ninit = 'zeros'");
     let setup = |spec: &str| Spec::parse(spec).unwrap().plan().unwrap().setup().unwrap();
     let (a, b) = (setup(&linear), setup(&network));
-    assert_eq!(a.world.pace, b.world.pace);
+    assert_eq!(a.context.local_training, b.context.local_training);
     assert_eq!(a.notes, b.notes);
     assert!(
         b.notes

@@ -154,8 +154,8 @@ fn see(watch: &Py<PyAny>, event: Event<'_>, raised: &Raised) -> ControlFlow<()> 
             let text = serde_json::to_string(record).expect("plain JSON");
             ("round", record.round, Some(text))
         }
-        Event::Delivering(clients) => ("delivering", clients, None),
-        Event::Delivered(clients) => ("delivered", clients, None),
+        Event::Finalizing(clients) => ("delivering", clients, None),
+        Event::Finalized(clients) => ("delivered", clients, None),
         _ => return ControlFlow::Continue(()),
     };
     let told = Python::attach(|py| watch.call1(py, (name, number, text)).map(drop));

@@ -11,7 +11,7 @@ mod train;
 use std::path::PathBuf;
 
 use apfl::advise::Advice;
-use apfl::store::run_dir::{FinishedRun, InterruptedRun};
+use apfl::run::run_dir::{FinishedRun, InterruptedRun};
 use pyo3::prelude::*;
 
 use errors::Told;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use apfl::data::table::{Question, Table};
+use apfl::data::table::{InferenceReader, Table};
 use apfl::data::{Normalization, Source, Task};
-use apfl::store::run_dir::FinishedRun;
+use apfl::run::run_dir::FinishedRun;
 use apfl::{Loss, Prediction, WhichModel};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -98,7 +98,7 @@ impl TrainedModel {
     fn ask<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
         let py = data.py();
         let rows = frame::columns(data)?;
-        let question = Question {
+        let question = InferenceReader {
             schema: self.model.schema(),
             table: self.table.as_ref(),
             client: Some(self.client.as_str()).filter(|client| !client.is_empty()),

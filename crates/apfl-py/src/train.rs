@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use apfl::data::table::Columns;
 use apfl::data::{Dataset, Source};
+use apfl::run::RunDir;
+use apfl::run::run_dir::InterruptedRun;
 use apfl::run::{Ended, Event, Run};
 use apfl::spec::{Plan, Resources};
-use apfl::store::RunDir;
-use apfl::store::run_dir::InterruptedRun;
 use pyo3::prelude::*;
 use toml::{Table, Value};
 
@@ -149,8 +149,8 @@ impl Watcher {
                 let text = serde_json::to_string(record).expect("plain JSON");
                 ("round", record.round, Some(text))
             }
-            Event::Delivering(clients) => ("delivering", clients, None),
-            Event::Delivered(clients) => ("delivered", clients, None),
+            Event::Finalizing(clients) => ("delivering", clients, None),
+            Event::Finalized(clients) => ("delivered", clients, None),
             _ => return Ok(true),
         };
         let answer = watch.call1(py, (name, number, text))?;

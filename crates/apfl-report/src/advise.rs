@@ -2,7 +2,7 @@
 
 use apfl::advise::{Advice, ClientAdvice, Verdict};
 use apfl::metrics::Score;
-use apfl::store::run_dir::Part;
+use apfl::run::run_dir::Part;
 
 use crate::chart::shortened;
 use crate::table::columns;

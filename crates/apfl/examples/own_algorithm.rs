@@ -15,9 +15,9 @@
 
 use apfl::algorithm::{AfterRound, Algorithm, FedAvg, Models, OneModel, Sender};
 use apfl::error::Result;
+use apfl::local_client::{LocalClient, Sgd};
 use apfl::pack::{ModelOnly, OwnModel};
 use apfl::params::{Mean, Params, axpy, mix};
-use apfl::site::{Sgd, Site};
 use apfl::spec::Spec;
 use apfl::training::{Setup, Training};
 
@@ -29,7 +29,7 @@ pub struct MovingMean {
 }
 
 impl OneModel for MovingMean {
-    type Memory = OwnModel; // kept by a client: vᵢ
+    type ClientState = OwnModel; // kept by a client: vᵢ
 
     /// The state of a client before its first round.
     fn join(&self, w0: &[f32]) -> OwnModel {
@@ -37,16 +37,21 @@ impl OneModel for MovingMean {
     }
 
     /// wᵢ ← w;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times;   vᵢ ← βwᵢ + (1−β)vᵢ
-    fn local_round(&self, sent: &[f32], own: &mut OwnModel, site: &mut Site<'_>) -> Params {
+    fn local_round(
+        &self,
+        sent: &[f32],
+        own: &mut OwnModel,
+        client: &mut LocalClient<'_>,
+    ) -> Params {
         let mut w = sent.to_vec();
-        Sgd::round(&mut w, site);
+        Sgd::round(&mut w, client);
         let before = own.v.clone();
         mix(&mut own.v, self.share, &w, &before);
         w
     }
 
     /// The client serves vᵢ.
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::two(&after.update.model, &after.local.v)
     }
 }
@@ -74,7 +79,7 @@ apfl::pack!(Server { w, d like w });
 impl Algorithm for Momentum {
     type Server = Server; // kept by the server
     type Broadcast = ModelOnly; // travels down: w alone, d is the server's business
-    type Memory = (); // kept by a client: nothing
+    type ClientState = (); // kept by a client: nothing
     type Update = ModelOnly; // travels back: wᵢ
     type Fold = Mean; // the sum of the updates so far, in f64
 
@@ -96,11 +101,11 @@ impl Algorithm for Momentum {
     /// wᵢ ← w;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times
     ///
     /// The site has the client's batches and rates, and nothing about who it is.
-    fn local_round(&self, sent: &ModelOnly, _: &mut (), site: &mut Site<'_>) -> ModelOnly {
+    fn local_round(&self, sent: &ModelOnly, _: &mut (), client: &mut LocalClient<'_>) -> ModelOnly {
         let mut w = sent.model.clone();
-        for s in 0..site.steps() {
-            site.next_batch();
-            site.descend(&mut w, site.rate(s));
+        for s in 0..client.steps() {
+            client.next_batch();
+            client.descend(&mut w, client.rate(s));
         }
         ModelOnly { model: w }
     }
@@ -126,7 +131,7 @@ impl Algorithm for Momentum {
     }
 
     /// The client's localized, personal and local model are all wᵢ.
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::one(&after.update.model)
     }
 }

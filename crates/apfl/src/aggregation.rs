@@ -42,10 +42,10 @@ pub enum Aggregation {
 }
 
 /// One rule: with blank settings, and what is shown.
-pub type Rule = Kind<Aggregation>;
+pub type AggregatorKind = Kind<Aggregation>;
 
 registry! {
-    Aggregation, Rule:
+    Aggregation, AggregatorKind:
     Mean = MEAN,
     Median = MEDIAN,
     TrimmedMean = TRIMMED_MEAN,
@@ -53,7 +53,7 @@ registry! {
     GeometricMedian = GEOMETRIC_MEDIAN,
 }
 
-const MEAN: Rule = Kind {
+const MEAN: AggregatorKind = Kind {
     name: "mean",
     about: "the algorithm's own weighted mean",
     settings: &[],
@@ -61,7 +61,7 @@ const MEAN: Rule = Kind {
     value: Aggregation::Mean,
 };
 
-const MEDIAN: Rule = Kind {
+const MEDIAN: AggregatorKind = Kind {
     name: "median",
     about: "the median of every coordinate (Yin et al., 2018)",
     settings: &[],
@@ -72,7 +72,7 @@ const MEDIAN: Rule = Kind {
 const TRIM: Setting<Number> =
     Setting::number("trim", 0.2, at_least(0.0).below(0.5)).help("the share cut off at each end");
 
-const TRIMMED_MEAN: Rule = Kind {
+const TRIMMED_MEAN: AggregatorKind = Kind {
     name: "trimmed-mean",
     about: "the mean of every coordinate without its extremes (Yin et al., 2018)",
     settings: &[&TRIM],
@@ -84,7 +84,7 @@ const BYZANTINE: Setting<Number> = Setting::number("byzantine", 0.2, at_least(0.
     .symbol("f/K")
     .help("the share of the cohort that may be bad, with K ≥ 2f + 3");
 
-const KRUM: Rule = Kind {
+const KRUM: AggregatorKind = Kind {
     name: "krum",
     about: "the update with the nearest neighbours (Blanchard et al., 2017)",
     settings: &[&BYZANTINE],
@@ -92,7 +92,7 @@ const KRUM: Rule = Kind {
     value: Aggregation::Krum { byzantine: 0.0 },
 };
 
-const GEOMETRIC_MEDIAN: Rule = Kind {
+const GEOMETRIC_MEDIAN: AggregatorKind = Kind {
     name: "geometric-median",
     about: "the point with the smallest sum of distances (Pillutla et al., 2022)",
     settings: &[],

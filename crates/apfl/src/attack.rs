@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
-use crate::data::partition::Dealing;
+use crate::data::partition::Assignment;
 use crate::data::{Dataset, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
@@ -257,8 +257,8 @@ impl Dataset for Poisoned {
     fn files(&self) -> Vec<SourceFile> {
         self.honest.files()
     }
-    fn dealing(&self) -> Option<&Dealing> {
-        self.honest.dealing()
+    fn assignment(&self) -> Option<&Assignment> {
+        self.honest.assignment()
     }
     fn notes(&self) -> Vec<String> {
         self.honest.notes()

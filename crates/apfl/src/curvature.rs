@@ -6,11 +6,11 @@ use rayon::prelude::*;
 
 use crate::data::{Dataset, Examples};
 use crate::error::Result;
+use crate::local_client::{LocalClient, LocalTraining, LocalWork, Scratch};
 use crate::model::{Loss, Model};
 use crate::params::Params;
 use crate::rng::{Purpose, Stream, stream};
 use crate::schedule::Schedule;
-use crate::site::{LocalWork, Pace, Scratch, Site};
 
 /// The largest second derivative of a loss over the outputs: ∇²ℓ ≤ bend·I.
 ///
@@ -153,7 +153,7 @@ pub fn second_moment(examples: &Examples, mut rng: Stream) -> f64 {
 fn sharpest(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream) -> f64 {
     // Long against the rounding of f32 gradients, short against the change of ∇²f.
     const EPSILON: f64 = 1e-2;
-    let pace = Pace {
+    let local_training = LocalTraining {
         work: LocalWork::Steps(1),
         batch: None,
         learning_rate: 0.0,
@@ -162,7 +162,7 @@ fn sharpest(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream)
     };
     let mut scratch = Scratch::default();
     let start = direction(w.len(), &mut rng);
-    let mut site = Site::new(model, examples, pace, 1, rng, &mut scratch);
+    let mut local_client = LocalClient::new(model, examples, local_training, 1, rng, &mut scratch);
     let mut gradient = |u: &[f64], by: f64| {
         let at: Params = w
             .iter()
@@ -170,7 +170,7 @@ fn sharpest(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream)
             .map(|(w, u)| (f64::from(*w) + by * u) as f32)
             .collect();
         let mut g = vec![0.0; at.len()];
-        site.full_gradient(&at, &mut g);
+        local_client.full_gradient(&at, &mut g);
         g.into_iter().map(f64::from).collect()
     };
     let norms = power_iteration(start, |u| hessian_times(u, EPSILON, &mut gradient));

@@ -9,13 +9,13 @@ use serde::Serialize;
 use crate::algorithm::apfl::Mixing;
 use crate::choice::{Candidate, Choice, Choosing, HeldOut, choose};
 use crate::data::Shard;
-use crate::data::aside::Aside;
+use crate::data::held_out::HeldOutRows;
 use crate::error::{Error, Result};
+use crate::local_client::{LocalClient, LocalTraining, LocalWork, Predictor, Scratch};
 use crate::metrics::{Scores, Tallies};
 use crate::model::Model;
 use crate::params::{Params, axpy, dot_difference, mix};
 use crate::rng::{Purpose, stream};
-use crate::site::{LocalWork, Pace, Predictor, Scratch, Site};
 
 /// How a newcomer trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub struct Joining {
     pub running: bool,
     /// Batch size, rate and schedule, as the run had them. The rate starts afresh, an
     /// epoch counts as a round.
-    pub pace: Pace,
+    pub local_training: LocalTraining,
     /// The run's seed.
     pub seed: u64,
     /// Which newcomer of several this is: it decides the order of its batches.
@@ -126,7 +126,7 @@ pub fn join(
 }
 
 /// A newcomer's models after some epochs.
-struct Newcomer {
+struct NewClient {
     alpha: f32,
     personal: Params,
     local: Params,
@@ -139,15 +139,15 @@ fn train(
     shared: &[f32],
     shard: &Shard,
     joining: &Joining,
-    each: &mut dyn FnMut(u64, &Newcomer) -> Result<()>,
-) -> Result<Newcomer> {
-    let pace = Pace {
+    each: &mut dyn FnMut(u64, &NewClient) -> Result<()>,
+) -> Result<NewClient> {
+    let local_training = LocalTraining {
         work: LocalWork::Epochs(1),
-        ..joining.pace
+        ..joining.local_training
     };
     let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = joining.mixing;
     let adaptive = matches!(joining.mixing, Mixing::Adaptive(_));
-    let mut now = Newcomer {
+    let mut now = NewClient {
         alpha,
         personal: shared.to_vec(),
         local: shared.to_vec(),
@@ -158,30 +158,37 @@ fn train(
     for epoch in 1..=joining.epochs {
         let rng = stream(joining.seed, Purpose::Join, epoch, joining.number);
         let masks = stream(joining.seed, Purpose::Dropout, epoch, joining.number);
-        let site = Site::new(model, &shard.train, pace, epoch, rng, &mut scratch);
-        let mut site = site.dropping(masks);
-        let Newcomer {
+        let local_client = LocalClient::new(
+            model,
+            &shard.train,
+            local_training,
+            epoch,
+            rng,
+            &mut scratch,
+        );
+        let mut local_client = local_client.dropping(masks);
+        let NewClient {
             alpha,
             personal: v_bar,
             local: v,
             fine_tuned: u,
         } = &mut now;
-        for s in 0..site.steps() {
-            let eta = site.rate(s);
-            site.next_batch();
-            site.gradient(v_bar, &mut g);
+        for s in 0..local_client.steps() {
+            let eta = local_client.rate(s);
+            local_client.next_batch();
+            local_client.gradient(v_bar, &mut g);
             let w = if joining.running { &u[..] } else { shared };
             let slope = dot_difference(v, w, &g);
             axpy(v, -eta * *alpha, &g);
-            site.descend(u, eta);
+            local_client.descend(u, eta);
             if adaptive && s == 0 {
                 *alpha = (f64::from(*alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
             }
             let w = if joining.running { &u[..] } else { shared };
             mix(v_bar, *alpha, v, w);
         }
-        if let Some(trouble) = site.trouble() {
-            return Err(non_finite(shard, epoch, trouble.loss));
+        if let Some(found) = local_client.non_finite() {
+            return Err(non_finite(shard, epoch, found.loss));
         }
         each(epoch, &now)?;
     }
@@ -190,7 +197,7 @@ fn train(
 
 /// How a newcomer chooses: as the clients of the run did, with their losses as its prior.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ChoosingNewcomer {
+pub struct ChoosingNewClient {
     /// From what, and how.
     pub choosing: Choosing,
     /// ℓ̄ of the run for every candidate, in the order of [`Choosing::list`].
@@ -203,7 +210,7 @@ pub fn choose_mixing(
     shared: &[f32],
     shard: &Shard,
     joining: &Joining,
-    how: &ChoosingNewcomer,
+    how: &ChoosingNewClient,
 ) -> Result<Choice> {
     let list = how.choosing.list();
     let mut all = HeldOut {
@@ -212,7 +219,7 @@ pub fn choose_mixing(
     };
     let mut scratch = Scratch::default();
     for part in 1..=how.choosing.folds {
-        let aside = Aside {
+        let aside = HeldOutRows {
             seed: joining.seed,
             folds: how.choosing.folds,
             part,
@@ -287,7 +294,7 @@ mod tests {
             mixing,
             epochs: 6,
             running,
-            pace: Pace {
+            local_training: LocalTraining {
                 work: LocalWork::Steps(1),
                 batch: Some(3),
                 learning_rate: 0.2,
@@ -319,7 +326,7 @@ mod tests {
             )
             .unwrap();
             let mut slow = joining(Mixing::Fixed(0.0), false);
-            slow.pace.learning_rate *= f64::from(alpha).powi(2);
+            slow.local_training.learning_rate *= f64::from(alpha).powi(2);
             let sgd = join(&model, &shared(), &shard(), &slow, false).unwrap();
             for (a, b) in joined.personal.iter().zip(&sgd.fine_tuned) {
                 assert!((a - b).abs() < 1e-6, "{alpha}: {a} {b}");
@@ -371,7 +378,7 @@ mod tests {
         // Weights of x₀ towards the wrong class.
         let shared = vec![3.0, -3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
         let chosen = |prior: f64| {
-            let mut how = ChoosingNewcomer {
+            let mut how = ChoosingNewClient {
                 choosing: Choosing::from([0.0, 0.5, 1.0]),
                 curve: vec![0.5, 0.4, 0.45, 0.6],
             };

@@ -78,6 +78,7 @@ pub mod aggregation;
 pub mod algorithm;
 pub mod attack;
 pub mod choice;
+mod client_states;
 #[doc(hidden)] // for the program and the tests
 pub mod clients;
 #[doc(hidden)] // for the program and the tests
@@ -88,8 +89,9 @@ pub mod digest;
 pub mod engine;
 pub mod error;
 pub mod federation;
+pub mod files;
 pub mod join;
-mod memories;
+pub mod local_client;
 pub mod metrics;
 pub mod model;
 #[doc(hidden)] // for the program and the tests
@@ -103,9 +105,7 @@ pub mod run;
 pub mod schedule;
 #[doc(hidden)] // for the program and the tests
 pub mod settings;
-pub mod site;
 pub mod spec;
-pub mod store;
 pub mod training;
 
 pub use aggregation::Aggregation;
@@ -120,4 +120,4 @@ pub use predict::{Prediction, TrainedModel, WhichModel};
 pub use run::{Ended, Event, Finished, Program, Run, RunBuilder};
 pub use schedule::Schedule;
 pub use spec::{Plan, Spec};
-pub use training::{DeliverTo, RoundRecord, Training, Weights};
+pub use training::{FinalizedClients, RoundRecord, Training, Weights};

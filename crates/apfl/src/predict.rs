@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::data::{Examples, Features, Schema, Targets, Task};
 use crate::error::{Error, Result};
+use crate::files::tensors;
+use crate::local_client::{ModelForm, Predictor, Scratch};
 use crate::metrics::{Assessment, Tally};
 use crate::model::loss::predicted;
 use crate::model::{Layout, Model, Workspace, require_fit};
 use crate::params::Params;
-use crate::site::{ModelForm, Predictor, Scratch};
-use crate::store::tensors;
 
 /// Rows that go through a model at once.
 const ROWS: usize = 1024;

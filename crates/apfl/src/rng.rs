@@ -24,7 +24,7 @@ pub enum Purpose {
     /// The order of a client's examples in a round.
     Batches = 3,
     /// The order of a client's examples in delivery's last local round.
-    Delivery = 4,
+    Finalization = 4,
     /// Synthetic data: the clients' sizes.
     Sizes = 5,
     /// Synthetic data: the clients' models and inputs.
@@ -42,7 +42,7 @@ pub enum Purpose {
     /// Points, directions and noise of the theory's measurements.
     Theory = 12,
     /// Which training rows are held out for a choice.
-    Aside = 13,
+    HeldOut = 13,
     /// Which outputs of hidden layers a step drops.
     Dropout = 14,
     /// The order, flips and crops of rows that are scored.
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(here, first(1, Purpose::Batches, 2, 3));
         for other in [
             first(2, Purpose::Batches, 2, 3),
-            first(1, Purpose::Delivery, 2, 3),
+            first(1, Purpose::Finalization, 2, 3),
             first(1, Purpose::Batches, 3, 3),
             first(1, Purpose::Batches, 2, 4),
         ] {

@@ -29,7 +29,7 @@ pub use plan::{BATCH_STATISTICS, Plan, Resources};
 pub use schedule::PlannedSchedule;
 pub use sites::PlannedSites;
 pub use tables::{Registry, SpecTable, registries, tables};
-pub use training::{PlannedPace, UNUSED};
+pub use training::{PlannedLocalTraining, UNUSED};
 
 /// How many tables deep a key may be: more than any is.
 const DEEPEST: usize = 8;

@@ -4,7 +4,7 @@ use crate::small::{Hand, classes, full, quadratics};
 use apfl::algorithm::apfl::{Apfl, Mixing};
 use apfl::algorithm::{Agnostic, AlgorithmSpec, FedAvg};
 use apfl::error::Error;
-use apfl::site::{Predictor, Scratch};
+use apfl::local_client::{Predictor, Scratch};
 use apfl::spec::Spec;
 use apfl::training::Training;
 

@@ -2,9 +2,9 @@
 
 use crate::small::{Hand, classes, full, synthetic};
 use apfl::algorithm::{Algorithm, AlgorithmVisitor, every_algorithm};
+use apfl::local_client::{LocalClient, Part, Scratch};
 use apfl::pack::{Arrays, Pack};
 use apfl::rng::{Purpose, stream};
-use apfl::site::{Part, Scratch, Site};
 use apfl::training::Training;
 
 const TRAINING: &str = "training = { rounds = 4, local_steps = 3, batch = 16 }
@@ -24,15 +24,15 @@ fn threads_change_nothing() {
                 record.seconds = 0.0;
                 records.push(record);
             }
-            let mut delivered = Vec::new();
+            let mut finalized = Vec::new();
             training
-                .deliver(&training.receivers(), &mut |d| {
+                .finalize(&training.receivers(), &mut |d| {
                     let tallies = d.tallies();
-                    delivered.push((d.name, tallies, d.models.unwrap().personal));
+                    finalized.push((d.name, tallies, d.models.unwrap().personal));
                     Ok(())
                 })
                 .unwrap();
-            (training.fingerprint().unwrap(), records, delivered)
+            (training.fingerprint().unwrap(), records, finalized)
         };
         let one = run(1);
         assert_eq!(one, run(2), "{algorithm}");
@@ -85,9 +85,9 @@ impl AlgorithmVisitor for PackedOnTheWay {
 
 fn packed_on_the_way<A: Algorithm + Clone>(algorithm: A) {
     let small = classes(4, 4, 3, &[3], 1e-3);
-    let mut pace = full(3, 0.2);
-    pace.batch = Some(8);
-    let setup = small.setup(pace, 4, 0.6, true);
+    let mut local_training = full(3, 0.2);
+    local_training.batch = Some(8);
+    let setup = small.setup(local_training, 4, 0.6, true);
     let mut plain = Hand::new(algorithm.clone(), setup.clone());
     let mut packed = Hand::new(algorithm, setup);
     for _ in 0..3 {
@@ -104,11 +104,11 @@ fn packed_on_the_way<A: Algorithm + Clone>(algorithm: A) {
     let train = &small.shards[0].train;
     let mut scratch = Scratch::default();
     let rng = stream(3, Purpose::Batches, 4, 0);
-    let mut site = Site::new(&*small.model, train, pace, 4, rng, &mut scratch);
+    let mut client = LocalClient::new(&*small.model, train, local_training, 4, rng, &mut scratch);
     comes_back(
         &plain
             .algorithm
-            .local_round(&sent, &mut plain.locals[0], &mut site),
+            .local_round(&sent, &mut plain.locals[0], &mut client),
     );
 }
 
@@ -129,7 +129,7 @@ fn examples_put_aside_are_drawn_apart_from_the_rest() {
     assert_eq!(train.len(), 26);
     let rest: Vec<u32> = (0..26).filter(|r| ![6, 19].contains(r)).collect();
     let mut scratch = Scratch::default();
-    let mut site = Site::new(
+    let mut client = LocalClient::new(
         &*small.model,
         train,
         full(1, 0.1),
@@ -137,11 +137,11 @@ fn examples_put_aside_are_drawn_apart_from_the_rest() {
         stream(1, Purpose::Batches, 1, 2),
         &mut scratch,
     );
-    site.set_aside(2);
-    for (part, rows) in [(Part::Aside, vec![6, 19]), (Part::Rest, rest)] {
-        site.next_batch_of(part);
+    client.hold_out(2);
+    for (part, rows) in [(Part::HeldOut, vec![6, 19]), (Part::Rest, rest)] {
+        client.next_batch_of(part);
         let mut g = vec![0.0; 15];
-        site.gradient(&[0.0; 15], &mut g);
+        client.gradient(&[0.0; 15], &mut g);
         let counts = train.gathered(&rows).class_counts(3);
         for class in 0..3 {
             let share = counts[class] as f32 / rows.len() as f32;

@@ -3,302 +3,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// Every room and the rooms it may use. A room is a file or a folder of `src`; the
-/// files of `store` are rooms of their own, for tensors are below the spec and the run
-/// directory above it. Each room stands below those it uses, so there is no cycle.
-const ROOMS: &[(&str, &[&str])] = &[
-    ("params", &[]),
-    ("choice", &[]),
-    ("rng", &[]),
-    ("schedule", &[]),
-    ("moments", &[]),
-    ("metrics", &["moments"]),
-    ("settings", &[]),
-    ("error", &["settings"]),
-    ("pack", &["params"]),
-    ("privacy", &["error", "params", "rng", "settings"]),
-    ("digest", &["error", "pack"]),
-    ("store::private", &["error"]),
-    ("store::time", &[]),
-    ("store::lock", &["error", "store::time"]),
-    ("store::atomic", &["error", "store::private"]),
-    ("store::slots", &["error"]),
-    (
-        "store::releases",
-        &["error", "privacy", "store::atomic", "store::private"],
-    ),
-    ("data", &["digest", "error", "moments", "rng", "settings"]),
-    (
-        "model",
-        &["data", "error", "metrics", "params", "rng", "settings"],
-    ),
-    (
-        "store::tensors",
-        &[
-            "error",
-            "model",
-            "pack",
-            "params",
-            "store::atomic",
-            "store::slots",
-        ],
-    ),
-    (
-        "store::archive",
-        &["digest", "error", "pack", "store::atomic", "store::tensors"],
-    ),
-    (
-        "site",
-        &[
-            "choice", "data", "metrics", "model", "params", "privacy", "rng", "schedule",
-        ],
-    ),
-    (
-        "predict",
-        &[
-            "data",
-            "error",
-            "metrics",
-            "model",
-            "params",
-            "site",
-            "store::tensors",
-        ],
-    ),
-    (
-        "curvature",
-        &[
-            "data", "error", "model", "params", "rng", "schedule", "site",
-        ],
-    ),
-    (
-        "algorithm",
-        &[
-            "choice", "model", "pack", "params", "rng", "settings", "site",
-        ],
-    ),
-    ("aggregation", &["error", "pack", "params", "settings"]),
-    (
-        "attack",
-        &["aggregation", "data", "error", "rng", "settings"],
-    ),
-    ("memories", &["error", "pack", "store::slots"]),
-    (
-        "clients",
-        &[
-            "choice",
-            "algorithm",
-            "data",
-            "digest",
-            "error",
-            "memories",
-            "metrics",
-            "model",
-            "pack",
-            "params",
-            "privacy",
-            "rng",
-            "site",
-            "store::archive",
-            "store::slots",
-        ],
-    ),
-    (
-        "engine",
-        &[
-            "choice",
-            "algorithm",
-            "clients",
-            "data",
-            "digest",
-            "error",
-            "metrics",
-            "pack",
-            "params",
-            "site",
-            "store::archive",
-            "store::slots",
-        ],
-    ),
-    (
-        "training",
-        &[
-            "choice",
-            "aggregation",
-            "algorithm",
-            "attack",
-            "clients",
-            "digest",
-            "engine",
-            "error",
-            "metrics",
-            "pack",
-            "params",
-            "privacy",
-            "rng",
-            "site",
-            "store::archive",
-        ],
-    ),
-    (
-        "spec",
-        &[
-            "choice",
-            "aggregation",
-            "algorithm",
-            "attack",
-            "clients",
-            "curvature",
-            "data",
-            "engine",
-            "error",
-            "model",
-            "params",
-            "privacy",
-            "rng",
-            "schedule",
-            "settings",
-            "site",
-            "store::tensors",
-            "training",
-        ],
-    ),
-    (
-        "store::run_dir",
-        &[
-            "choice",
-            "clients",
-            "data",
-            "error",
-            "metrics",
-            "model",
-            "params",
-            "predict",
-            "privacy",
-            "settings",
-            "site",
-            "spec",
-            "store::atomic",
-            "store::lock",
-            "store::private",
-            "store::tensors",
-            "training",
-        ],
-    ),
-    (
-        "store::manifest",
-        &[
-            "digest",
-            "error",
-            "spec",
-            "store::archive",
-            "store::atomic",
-            "training",
-        ],
-    ),
-    (
-        "store::checkpoint",
-        &[
-            "digest",
-            "error",
-            "pack",
-            "store::atomic",
-            "store::archive",
-            "store::manifest",
-            "store::private",
-            "store::tensors",
-            "training",
-        ],
-    ),
-    (
-        "run",
-        &[
-            "choice",
-            "aggregation",
-            "algorithm",
-            "attack",
-            "clients",
-            "data",
-            "digest",
-            "engine",
-            "error",
-            "metrics",
-            "model",
-            "params",
-            "predict",
-            "privacy",
-            "rng",
-            "schedule",
-            "site",
-            "spec",
-            "store::checkpoint",
-            "store::lock",
-            "store::manifest",
-            "store::private",
-            "store::releases",
-            "store::run_dir",
-            "training",
-        ],
-    ),
-    (
-        "store",
-        &[
-            "store::atomic",
-            "store::checkpoint",
-            "store::archive",
-            "store::lock",
-            "store::manifest",
-            "store::private",
-            "store::run_dir",
-            "store::slots",
-            "store::tensors",
-            "store::time",
-        ],
-    ),
-    (
-        "federation",
-        &[
-            "choice",
-            "clients",
-            "data",
-            "digest",
-            "engine",
-            "error",
-            "model",
-            "privacy",
-            "run",
-            "site",
-            "spec",
-            "store",
-            "store::archive",
-            "store::atomic",
-            "store::lock",
-            "store::private",
-            "training",
-        ],
-    ),
-    ("advise", &["error", "metrics", "store::run_dir"]),
-    (
-        "join",
-        &[
-            "choice",
-            "algorithm",
-            "data",
-            "error",
-            "metrics",
-            "model",
-            "params",
-            "rng",
-            "site",
-        ],
-    ),
-];
-
-/// The modules of the other crates in ranks, one rank a line: a module may use those of the
-/// lines above its own. The program's last rank is its commands, so no command uses another.
+/// The modules of each crate in ranks, one rank a line: a module may use those of the lines
+/// above its own. A module is a file or a folder of `src`; the files of `files` are modules of
+/// their own, because tensors know models and locks do not. The program's last rank is its
+/// commands, so no command uses another.
 const RANKS: &[(&str, &[&str])] = &[
+    (
+        "apfl",
+        &[
+            "choice files::time moments params rng schedule settings",
+            "error metrics pack",
+            "aggregation digest files::lock files::private files::slots privacy",
+            "client_states data files::atomic",
+            "attack model",
+            "files::tensors",
+            "files::archive local_client",
+            "files",
+            "algorithm curvature predict",
+            "clients",
+            "engine",
+            "training",
+            "spec",
+            "run",
+            "advise federation join",
+        ],
+    ),
     (
         "apfl-report",
         &["chart statistics table words", "advise", "report"],
@@ -354,12 +84,20 @@ fn files_of(name: &str) -> BTreeMap<String, String> {
     files
 }
 
-/// The room of a module path such as `store::tensors::read_one` or `data::Batch`.
-fn room_of(parts: &[&str]) -> String {
-    let file = parts.iter().take(2).copied().collect::<Vec<_>>().join("::");
-    match ROOMS.iter().any(|(room, _)| *room == file) {
-        true => file,
-        false => parts[0].to_string(),
+/// Returns the module of a path such as `files::tensors::read_one` or `data::Batch`: `files`
+/// is a folder of modules, every other folder is one module.
+fn module_of(parts: &[&str]) -> String {
+    match parts {
+        ["files", file, ..] if file.starts_with(char::is_lowercase) && *file != "mod" => {
+            let is_function = !source().join("files").join(format!("{file}.rs")).exists();
+            if is_function {
+                "files".into()
+            } else {
+                format!("files::{file}")
+            }
+        }
+        [first, ..] => (*first).to_string(),
+        [] => String::new(),
     }
 }
 
@@ -370,7 +108,7 @@ fn code(text: &str) -> String {
     body.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The rooms that the code names: `crate::a::b`, `super::b` within a folder of rooms,
+/// Returns the modules that the code names: `crate::a::b`, `super::b` within `files`,
 /// and each entry of `crate::{a::b, c}`.
 fn uses(module: &[&str], code: &str) -> BTreeSet<String> {
     let path = |text: &str| -> Vec<String> {
@@ -390,65 +128,26 @@ fn uses(module: &[&str], code: &str) -> BTreeSet<String> {
             }
         };
         for entry in entries.iter().filter(|entry| !entry[0].is_empty()) {
-            found.insert(room_of(
+            found.insert(module_of(
                 &entry.iter().map(String::as_str).collect::<Vec<_>>(),
             ));
         }
     }
-    // super:: leaves a file for its folder; one that is deeper stays in its room.
-    if let [folder, file] | [folder, file, "mod"] = module
+    // super:: leaves a file for its folder; a deeper file stays in its module.
+    if let [folder @ "files", file] | [folder @ "files", file, "mod"] = module
         && *file != "mod"
     {
         for (start, prefix) in code.match_indices("super::") {
             let entry = path(&code[start + prefix.len()..]);
-            found.insert(room_of(&[folder, &entry[0]]));
+            found.insert(module_of(&[folder, &entry[0]]));
         }
     }
     found
 }
 
+/// A module uses only what stands above it.
 #[test]
-fn every_room_knows_only_whom_it_may() {
-    let rooms: BTreeMap<&str, &[&str]> = ROOMS.iter().copied().collect();
-    let mut forbidden = Vec::new();
-    for (name, text) in files() {
-        if name == "lib.rs" {
-            continue; // the map of the house
-        }
-        let module: Vec<&str> = name.trim_end_matches(".rs").split('/').collect();
-        let room = room_of(&module);
-        let Some(allowed) = rooms.get(room.as_str()) else {
-            forbidden.push(format!(
-                "{name}: a new room; give '{room}' its place in ROOMS"
-            ));
-            continue;
-        };
-        for used in uses(&module, &code(&text)) {
-            if used != room && !allowed.contains(&used.as_str()) {
-                forbidden.push(format!("{name}: '{room}' may not use '{used}'"));
-            }
-        }
-    }
-    assert!(forbidden.is_empty(), "\n{}", forbidden.join("\n"));
-}
-
-#[test]
-fn the_table_itself_has_no_cycle() {
-    let mut below = BTreeSet::new();
-    for (room, uses) in ROOMS.iter().copied() {
-        for used in uses {
-            assert!(
-                below.contains(used),
-                "'{room}' uses '{used}', which stands above it"
-            );
-        }
-        assert!(below.insert(room), "'{room}' stands twice");
-    }
-}
-
-/// A module of another crate uses only what stands above it.
-#[test]
-fn the_other_crates_have_ranks() {
+fn modules_use_only_lower_ranks() {
     let mut forbidden = Vec::new();
     for (name, ranks) in RANKS {
         let ranks = ranks.iter().enumerate();
@@ -461,7 +160,7 @@ fn the_other_crates_have_ranks() {
                 continue;
             }
             let path: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
-            let module = path[0];
+            let module = &*module_of(&path);
             let Some(rank) = ranks.get(module) else {
                 forbidden.push(format!("{name}: give '{module}' its rank in RANKS"));
                 continue;
@@ -488,26 +187,23 @@ fn arrows_are_seen_however_they_are_written() {
             .join(" ")
     };
     assert_eq!(
-        seen(&["site"], "use crate::data::{Batch, FeatureView};"),
+        seen(&["local_client"], "use crate::data::{Batch, FeatureView};"),
         "data"
     );
     assert_eq!(
-        seen(&["site"], "use crate::{data::Batch,\n rng};"),
+        seen(&["local_client"], "use crate::{data::Batch,\n rng};"),
         "data rng"
     );
     assert_eq!(
-        seen(&["site"], "let x = crate::store::tensors::read();"),
-        "store::tensors"
+        seen(&["local_client"], "let x = crate::files::tensors::read();"),
+        "files::tensors"
     );
-    for module in [&["store", "checkpoint"][..], &["store", "run_dir", "mod"]] {
-        assert_eq!(seen(module, "use super::atomic::X;"), "store::atomic");
+    for module in [&["files", "tensors"][..], &["files", "slots", "mod"]] {
+        assert_eq!(seen(module, "use super::atomic::X;"), "files::atomic");
     }
-    assert_eq!(
-        seen(&["data", "table"], "use super::partition::iid;"),
-        "data"
-    );
+    assert_eq!(seen(&["data", "table"], "use super::partition::iid;"), "");
     let hidden = "// crate::spec\nfn f() {}\n#[cfg(test)]\nuse crate::spec::Spec;";
-    assert_eq!(seen(&["site"], hidden), "");
+    assert_eq!(seen(&["local_client"], hidden), "");
 }
 
 /// The program and the Python module alone speak to a person.
@@ -519,27 +215,6 @@ fn the_libraries_never_print() {
                 assert!(!code(&text).contains(word), "{library}, {name} has {word}");
             }
         }
-    }
-}
-
-/// `cargo fmt` finds files by their `mod` lines and does not look into macros, such as the
-/// list of algorithms.
-#[test]
-fn files_that_a_macro_declares_are_formatted_too() {
-    let files = files();
-    let paths = files.keys().map(|name| source().join(name));
-    let rustfmt = Command::new("rustfmt")
-        .args(["--check", "--edition", "2024"])
-        .args(paths)
-        .output();
-    match rustfmt {
-        Err(e) => println!("SKIPPED: rustfmt cannot be started: {e}"),
-        Ok(output) => assert!(
-            output.status.success(),
-            "rustfmt --edition 2024 FILE formats it:\n{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        ),
     }
 }
 
@@ -563,7 +238,7 @@ fn unsafe_code_is_in_the_kernels_alone() {
 #[test]
 fn documents_name_files_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let rooms = [
+    let folders = [
         "",
         "crates/apfl",
         "crates/apfl/src",
@@ -571,7 +246,7 @@ fn documents_name_files_that_exist() {
         "crates/apfl-paper/src",
         "crates/apfl-cli/src",
     ];
-    let rooms = rooms.map(|room| root.join(room));
+    let folders = folders.map(|folder| root.join(folder));
     let example = "crates/apfl/examples/own_algorithm.rs";
     let mut named = 0;
     for document in [
@@ -590,7 +265,7 @@ fn documents_name_files_that_exist() {
             }
             named += 1;
             let word = word.trim_start_matches("./");
-            let there = rooms.iter().any(|room| room.join(word).exists());
+            let there = folders.iter().any(|folder| folder.join(word).exists());
             assert!(there, "{document} names {word}, which is not there");
         }
     }

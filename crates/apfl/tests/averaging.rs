@@ -7,11 +7,11 @@ use apfl::algorithm::{Algorithm, AlgorithmSpec};
 use apfl::curvature;
 use apfl::data::{Examples, Features, Targets};
 use apfl::error::Error;
+use apfl::local_client::{LocalClient, Scratch};
 use apfl::model::Loss;
 use apfl::rng::{Purpose, stream};
 use apfl::run::Run;
 use apfl::schedule::Schedule;
-use apfl::site::{Scratch, Site};
 use apfl::spec::Spec;
 use apfl::training::Training;
 
@@ -41,10 +41,10 @@ fn averaged_outputs_are_the_literal_double_sum_under_sampling() {
         a,
     };
     for (schedule, shift) in [(Schedule::Constant, Some(a)), (theory, None)] {
-        let mut pace = full(tau, 0.3);
-        pace.schedule = schedule;
-        let setup = small.setup(pace, rounds, 0.2, true);
-        let start: Vec<f64> = setup.world.w0.iter().map(|w| *w as f64).collect();
+        let mut local_training = full(tau, 0.3);
+        local_training.schedule = schedule;
+        let setup = small.setup(local_training, rounds, 0.2, true);
+        let start: Vec<f64> = setup.context.w0.iter().map(|w| *w as f64).collect();
 
         // Algorithm 1, step by step, for all clients and all t.
         let mut w = start.clone();
@@ -52,10 +52,10 @@ fn averaged_outputs_are_the_literal_double_sum_under_sampling() {
         let mut w_hat = vec![0.0; 15];
         let mut v_sum = vec![vec![0.0; 15]; n];
         let mut total = 0.0;
-        let mut drawn = vec![0; n];
+        let mut sampled = vec![0; n];
         for round in 1..=rounds {
             let cohort = setup.cohort(round);
-            cohort.iter().for_each(|i| drawn[*i] += 1);
+            cohort.iter().for_each(|i| sampled[*i] += 1);
             let mut w_of = vec![w.clone(); cohort.len()];
             for s in 0..tau {
                 let t = ((round - 1) * tau + s + 1) as f64;
@@ -82,8 +82,8 @@ fn averaged_outputs_are_the_literal_double_sum_under_sampling() {
         }
         w_hat.iter_mut().for_each(|x| *x /= total);
         assert!(
-            drawn.contains(&0) && drawn.iter().any(|k| *k >= 2),
-            "{drawn:?}"
+            sampled.contains(&0) && sampled.iter().any(|k| *k >= 2),
+            "{sampled:?}"
         );
 
         let apfl = Apfl::paper(Mixing::Fixed(alpha as f32));
@@ -97,12 +97,12 @@ fn averaged_outputs_are_the_literal_double_sum_under_sampling() {
         let print = training.fingerprint().unwrap();
         let everyone = training.receivers();
         training
-            .deliver(&everyone, &mut |delivered| {
-                let i = delivered.client;
+            .finalize(&everyone, &mut |finalized| {
+                let i = finalized.client;
                 let v_hat: Vec<f64> = (0..15)
                     .map(|j| alpha * v_sum[i][j] / total + (1.0 - alpha) * w_hat[j])
                     .collect();
-                let personal = delivered.models.unwrap().personal;
+                let personal = finalized.models.unwrap().personal;
                 assert!(apart(&personal, &v_hat) < 1e-5, "client {i}");
                 Ok(())
             })
@@ -133,7 +133,7 @@ fn one_client_of_an_average_by_hand() {
     training.next_round().unwrap();
     assert_eq!(training.output(), [0.0, 5.6]);
     training
-        .deliver(&[0], &mut |d| {
+        .finalize(&[0], &mut |d| {
             assert_eq!(d.models.unwrap().personal, [0.0, 5.6]);
             Ok(())
         })
@@ -257,15 +257,15 @@ fn the_estimate_finds_the_curvature_of_a_parabola() {
     let small = classes(3, 4, 3, &[], 0.25);
     let model = apfl::model::mlp::Mlp::new(4, &[], 3, Loss::SquaredError, 0.25);
     let setup = small.setup(full(1, 0.1), 1, 1.0, true);
-    let dataset = &*setup.world.dataset;
+    let dataset = &*setup.context.dataset;
     let bound = curvature::of_linear(dataset, &model, 1).unwrap();
-    let (estimate, clients) = curvature::estimated(dataset, &model, &setup.world.w0, 1).unwrap();
+    let (estimate, clients) = curvature::estimated(dataset, &model, &setup.context.w0, 1).unwrap();
     assert_eq!(clients, 3);
     assert!((estimate / bound - 1.0).abs() < 0.01, "{estimate} {bound}");
     // Softmax: the estimate at a point is below the bound for all points.
-    let softmax = &*setup.world.model;
+    let softmax = &*setup.context.model;
     let bound = curvature::of_linear(dataset, softmax, 1).unwrap();
-    let (estimate, _) = curvature::estimated(dataset, softmax, &setup.world.w0, 1).unwrap();
+    let (estimate, _) = curvature::estimated(dataset, softmax, &setup.context.w0, 1).unwrap();
     assert!(
         estimate > 0.3 * bound && estimate < bound,
         "{estimate} {bound}"
@@ -282,10 +282,11 @@ fn a_gradient_over_all_examples_is_the_mean_of_all() {
     let many = train.gathered(&rows);
     let mut scratch = Scratch::default();
     let rng = stream(1, Purpose::Batches, 1, 0);
-    let mut site = Site::new(&*small.model, &many, full(1, 0.1), 1, rng, &mut scratch);
+    let mut local_client =
+        LocalClient::new(&*small.model, &many, full(1, 0.1), 1, rng, &mut scratch);
     let at: Vec<f32> = (0..15).map(|j| 0.1 * j as f32 - 0.5).collect();
     let mut g = vec![7.0; 15];
-    site.full_gradient(&at, &mut g);
+    local_client.full_gradient(&at, &mut g);
     let at: Vec<f64> = at.iter().map(|x| *x as f64).collect();
     let rows: Vec<usize> = rows.iter().map(|r| *r as usize).collect();
     assert!(apart(&g, &slow.gradient(4, &at, &rows)) < 1e-6);
@@ -299,15 +300,15 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
          model = { l2 = 0.1 }",
     );
     let setup = plan.setup().unwrap();
-    let world = &setup.world;
-    let l = curvature::of_linear(&*world.dataset, &*world.model, plan.seed).unwrap();
+    let context = &setup.context;
+    let l = curvature::of_linear(&*context.dataset, &*context.model, plan.seed).unwrap();
     let mu = f64::from(0.1f32);
     let expected = Schedule::Inverse {
         numerator: 16.0,
         mu,
         a: 128.0 * l / mu,
     };
-    assert_eq!(world.pace.schedule, expected);
+    assert_eq!(context.local_training.schedule, expected);
     let said = setup.notes.join("\n");
     assert!(
         said.contains(&format!("{l:?}")) && said.contains("a bound from the data"),
@@ -323,7 +324,10 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
              model = {{ l2 = 0.1 }}"
         ),
     );
-    assert_eq!(given.setup().unwrap().world.pace, world.pace);
+    assert_eq!(
+        given.setup().unwrap().context.local_training,
+        context.local_training
+    );
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let run = Run::new(&plan, setup.clone()).directory(&path);
@@ -342,7 +346,7 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
     let mut training = Training::new(setup.clone(), &plan.algorithm).unwrap();
     while training.next_round().unwrap().is_some() {}
     let file = path.join("models/shared.safetensors");
-    let kept = apfl::store::tensors::read_one(&file, world.model.layout(), "").unwrap();
+    let kept = apfl::files::tensors::read_one(&file, context.model.layout(), "").unwrap();
     assert_eq!(kept, training.output());
     assert_ne!(kept, training.shared());
 }
@@ -355,12 +359,12 @@ fn a_nonconvex_theory_run_estimates_l() {
          model = { kind = 'mlp', hidden = [4] }",
     );
     let setup = plan.setup().unwrap();
-    let world = &setup.world;
+    let context = &setup.context;
     let (l, _) =
-        curvature::estimated(&*world.dataset, &*world.model, &world.w0, plan.seed).unwrap();
+        curvature::estimated(&*context.dataset, &*context.model, &context.w0, plan.seed).unwrap();
     // T = 16: η = 1/(2√5·L·4)
-    let Schedule::Flat { rate } = world.pace.schedule else {
-        panic!("{:?}", world.pace.schedule)
+    let Schedule::Flat { rate } = context.local_training.schedule else {
+        panic!("{:?}", context.local_training.schedule)
     };
     assert!((rate * 8.0 * 5f64.sqrt() * l - 1.0).abs() < 1e-12);
     assert!(
@@ -381,9 +385,9 @@ fn a_nonconvex_theory_run_estimates_l() {
 fn the_averaged_algorithm_is_apfl_in_all_else() {
     // Both see the same cohort, batches and rounds; only what they end with differs.
     let small = classes(4, 4, 3, &[], 1e-2);
-    let mut pace = full(3, 0.2);
-    pace.batch = Some(6);
-    let setup = small.setup(pace, 3, 0.5, false);
+    let mut local_training = full(3, 0.2);
+    local_training.batch = Some(6);
+    let setup = small.setup(local_training, 3, 0.5, false);
     let apfl = Apfl::paper(Mixing::Fixed(0.4));
     let shift = Some(1.0);
     let mut one = small::Hand::new(apfl, setup.clone());
@@ -395,7 +399,7 @@ fn the_averaged_algorithm_is_apfl_in_all_else() {
         }
     }
     for (a, b) in one.locals.iter().zip(&other.locals) {
-        assert_eq!(a, &b.memory);
+        assert_eq!(a, &b.state);
     }
     assert_eq!(other.algorithm.mixing(&other.locals[0]), Some(0.4));
 }

@@ -124,8 +124,8 @@ fn scaffold_follows_its_float64_evaluation() {
     let small = classes(5, 4, 3, &[], l2);
     let slow = Slow::of(&small, l2);
     for fresh in [false, true] {
-        let mut pace = full(tau, eta);
-        pace.schedule = Schedule::Geometric {
+        let mut local_training = full(tau, eta);
+        local_training.schedule = Schedule::Geometric {
             factor: 0.95,
             per: Per::Step,
         };
@@ -134,7 +134,7 @@ fn scaffold_follows_its_float64_evaluation() {
         } else {
             Control::Drift
         };
-        let setup = small.setup(pace, rounds, 0.6, false);
+        let setup = small.setup(local_training, rounds, 0.6, false);
         let mut hand = Hand::new(Scaffold { control }, setup.clone());
         let (mut x, mut c) = (vec![0.0f64; 15], vec![0.0f64; 15]);
         let mut c_of = vec![vec![0.0f64; 15]; 5];
@@ -307,7 +307,7 @@ fn perfedavg_never_learns_from_validation_examples() {
         let mut training = Training::with_algorithm(setup, algorithm).unwrap();
         while training.next_round().unwrap().is_some() {}
         training
-            .deliver(&[0, 1, 2], &mut |d| {
+            .finalize(&[0, 1, 2], &mut |d| {
                 models.push(d.models.unwrap().personal);
                 Ok(())
             })
@@ -342,7 +342,7 @@ fn a_round_of_pfedme_by_hand() {
     assert_eq!(b(&seen.personal.unwrap()), 3.4375);
     assert_eq!(b(&hand.shared()), 1.171875);
     // Next round θ starts at w = 300/256 again: θ = w + ¼(8 − w) = (300 + 437)/256
-    hand.setup.world.pace = full(1, f64::NAN);
+    hand.setup.context.local_training = full(1, f64::NAN);
     hand.algorithm.inner_steps = 1;
     let seen = hand.step().remove(0);
     assert_eq!(b(&seen.personal.unwrap()), 737.0 / 256.0);
@@ -356,7 +356,7 @@ fn a_round_of_pfedme_by_hand() {
     assert_eq!(b(&seen.localized), 2.25);
     assert_eq!(b(&seen.personal.unwrap()), 3.25);
     assert_eq!(b(&hand.shared()), 1.125);
-    hand.setup.world.pace = full(2, f64::NAN);
+    hand.setup.context.local_training = full(2, f64::NAN);
     let seen = hand.step().remove(0);
     assert_eq!(b(&seen.personal.unwrap()), 3.40625);
     assert_eq!(b(&seen.localized), 2.265625); // 1.125 + ½·2.28125
@@ -452,7 +452,7 @@ fn pfedme_without_pull_leaves_w_alone_and_theta_is_not_w() {
     let small = classes(3, 4, 3, &[], 0.0);
     for variant in [pfedme::Variant::Reference, pfedme::Variant::FedTorch] {
         let setup = small.setup(full(4, f64::NAN), 3, 1.0, true);
-        let w0 = setup.world.w0.to_vec();
+        let w0 = setup.context.w0.to_vec();
         let algorithm = PFedMe {
             lambda: 0.0,
             server: 1.0,

@@ -1,11 +1,11 @@
 //! The convolutional network against a slow one in f64 that shares no code with it.
 
 use apfl::data::{Examples, Features, Normalization, Scaling, Schema, Targets, Task};
+use apfl::local_client::{LocalClient, LocalTraining, LocalWork, Predictor, Scratch};
 use apfl::model::cnn::{Cnn, Widths};
 use apfl::model::{Augment, Extras, Loss, Model, Workspace};
 use apfl::rng::{Purpose, Stream, stream};
 use apfl::schedule::Schedule;
-use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};
 use apfl::spec::Spec;
 use rand::RngExt;
 use std::sync::Arc;
@@ -321,7 +321,7 @@ fn training_images_are_changed_and_others_are_not() {
     let mut rng = stream(14, Purpose::Theory, 0, 0);
     let examples = examples(case, &mut rng);
     let at = model.layout().uniform(&mut rng);
-    let pace = Pace {
+    let local_training = LocalTraining {
         work: LocalWork::Steps(1),
         batch: None,
         learning_rate: 0.1,
@@ -331,12 +331,12 @@ fn training_images_are_changed_and_others_are_not() {
     let mut scratch = Scratch::default();
     let mut loss = |augmenting: Option<u64>| {
         let order = stream(1, Purpose::Batches, 1, 0);
-        let mut site = Site::new(model, &examples, pace, 1, order, &mut scratch);
+        let mut client = LocalClient::new(model, &examples, local_training, 1, order, &mut scratch);
         if let Some(round) = augmenting {
-            site = site.augmenting(stream(1, Purpose::Augmentation, round, 0));
+            client = client.augmenting(stream(1, Purpose::Augmentation, round, 0));
         }
-        site.next_batch();
-        site.gradient(&at, &mut model.layout().zeros())
+        client.next_batch();
+        client.gradient(&at, &mut model.layout().zeros())
     };
     let plain = loss(None);
     assert_ne!(loss(Some(1)), plain);

@@ -5,16 +5,16 @@ use std::fs;
 use apfl::data::table::{Encoding, Scale};
 use apfl::data::{Dataset, Features, Normalization, Targets};
 use apfl::error::Result;
+use apfl::local_client::{LocalClient, LocalTraining, LocalWork, Scratch};
 use apfl::model::mlp::Mlp;
 use apfl::rng::{Purpose, stream};
 use apfl::schedule::Schedule;
-use apfl::site::{LocalWork, Pace, Scratch, Site};
 use apfl::spec::Spec;
 use apfl::training::Training;
 
 fn dataset(spec: &str) -> std::sync::Arc<dyn Dataset> {
     let plan = Spec::parse(spec).unwrap().plan().unwrap();
-    plan.setup().unwrap().world.dataset
+    plan.setup().unwrap().context.dataset
 }
 
 fn floats(features: &Features) -> &[f32] {
@@ -159,7 +159,7 @@ fn an_epoch_sees_every_example_once_and_keeps_the_short_batch() {
     let x = Features::Floats(vec![0.0; 7]);
     let examples = apfl::data::Examples::new(1, x, Targets::Values(values));
     let model = Mlp::new(1, &[], 1, apfl::model::Loss::SquaredError, 0.0);
-    let pace = Pace {
+    let local_training = LocalTraining {
         work: LocalWork::Epochs(2),
         batch: Some(3),
         learning_rate: 0.1,
@@ -168,7 +168,7 @@ fn an_epoch_sees_every_example_once_and_keeps_the_short_batch() {
     };
     let mut scratch = Scratch::default();
     let rng = stream(5, Purpose::Batches, 1, 0);
-    let mut site = Site::new(&model, &examples, pace, 1, rng, &mut scratch);
+    let mut site = LocalClient::new(&model, &examples, local_training, 1, rng, &mut scratch);
     assert_eq!(site.steps(), 6);
     let mut epochs = Vec::new();
     for _ in 0..2 {
@@ -216,10 +216,10 @@ fn delivery_reaches_the_drawn_and_knows_the_majority() -> Result<()> {
     let receivers = training.receivers();
     assert_eq!(receivers, training.setup().cohort(1));
     assert_eq!(receivers.len(), 2);
-    training.deliver(&receivers, &mut |delivered| {
-        let share = (delivered.client + 1) as f64 / 5.0;
-        assert_eq!(delivered.majority, Some(share));
-        assert_eq!(delivered.classes, [3, 1]);
+    training.finalize(&receivers, &mut |finalized| {
+        let share = (finalized.client + 1) as f64 / 5.0;
+        assert_eq!(finalized.majority, Some(share));
+        assert_eq!(finalized.classes, [3, 1]);
         Ok(())
     })
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::small::{fitting, synthetic};
 use apfl::algorithm::apfl::Mixing;
 use apfl::algorithm::{Algorithm, Apfl, FedAvg, LocalOnly, every_algorithm};
-use apfl::clients::{Clients, Delivered, MemoryHome, Request, Response, World};
+use apfl::clients::{Clients, Finalized, Request, Response, RunContext, StateHome};
 use apfl::digest::digest_of;
 use apfl::engine::{Engine, Threads};
+use apfl::files::archive::ArchiveDirectory;
+use apfl::local_client::Scratch;
 use apfl::metrics::Tallies;
 use apfl::pack::arrays_of;
-use apfl::site::Scratch;
 use apfl::spec::Spec;
-use apfl::store::archive::ArchiveDirectory;
 use apfl::training::{RoundRecord, Training};
 
 /// 23 clients of 50 to 400 examples; 7 of them take part in a round.
@@ -36,9 +36,9 @@ fn spec(algorithm: &str, threads: usize) -> Spec {
     }
 }
 
-fn world() -> World {
+fn context() -> RunContext {
     let plan = spec("{ kind = 'fedavg' }", 1).plan().unwrap();
-    plan.setup().unwrap().world
+    plan.setup().unwrap().context
 }
 
 /// Everything a run shows but its wall time: records, fingerprint, shared model and
@@ -53,12 +53,12 @@ fn everything(algorithm: &str, threads: usize) -> (Vec<RoundRecord>, String, Str
     }
     let mut left = format!("{:?}", training.shared());
     let receivers = training.receivers();
-    let mut keep = |delivered| {
-        left += &format!("{delivered:?}");
+    let mut keep = |finalized| {
+        left += &format!("{finalized:?}");
         Ok(())
     };
     let before = training.fingerprint().unwrap();
-    training.deliver(&receivers, &mut keep).unwrap();
+    training.finalize(&receivers, &mut keep).unwrap();
     let after = training.fingerprint().unwrap();
     assert_eq!(before, after, "delivery changes nothing");
     (records, after, left)
@@ -97,7 +97,7 @@ fn round<A: Algorithm>(
     number: u64,
     cohort: &[usize],
 ) -> Vec<[u8; 32]> {
-    let w: Vec<f32> = (0..world().w0.len())
+    let w: Vec<f32> = (0..context().w0.len())
         .map(|k| (k % 13) as f32 / 50.0)
         .collect();
     let sent = algorithm.broadcast(&algorithm.start(&w, 23));
@@ -127,7 +127,7 @@ fn round<A: Algorithm>(
 
 fn clients_outside_keep_their_memory<A: Algorithm + Clone>(algorithm: A) {
     let engine =
-        || Threads::new(world(), Arc::new(algorithm.clone()), 3, &MemoryHome::Ram).unwrap();
+        || Threads::new(context(), Arc::new(algorithm.clone()), 3, &StateHome::Ram).unwrap();
     let mut old = engine();
     round(
         &mut old,
@@ -143,7 +143,7 @@ fn clients_outside_keep_their_memory<A: Algorithm + Clone>(algorithm: A) {
         assert_eq!(same, !cohort.contains(&client), "client {client}");
     }
     // Client 15 was drawn for the first time: it is who it would be in a new process.
-    let joined = digest_of(&algorithm.join(&world().w0));
+    let joined = digest_of(&algorithm.join(&context().w0));
     assert_eq!(before[15], joined, "never drawn is as if just joined");
     assert_eq!(round(&mut engine(), &algorithm, 3, &[15])[15], after[15]);
 }
@@ -156,11 +156,11 @@ fn clients_outside_the_cohort_keep_their_memory() {
 }
 
 fn order_is_irrelevant<A: Algorithm<Broadcast: Clone>>(algorithm: A) {
-    let world = world();
+    let context = context();
     let algorithm = Arc::new(algorithm);
-    let sent = algorithm.broadcast(&algorithm.start(&world.w0, 23));
+    let sent = algorithm.broadcast(&algorithm.start(&context.w0, 23));
     let processed = |order: &[usize]| {
-        let clients = Clients::new(world.clone(), algorithm.clone(), &MemoryHome::Ram).unwrap();
+        let clients = Clients::new(context.clone(), algorithm.clone(), &StateHome::Ram).unwrap();
         // One scratch for all: nothing a client leaves on it may reach the next.
         let mut scratch = Scratch::default();
         let mut results = vec![None; 23];
@@ -175,8 +175,8 @@ fn order_is_irrelevant<A: Algorithm<Broadcast: Clone>>(algorithm: A) {
                 let Response::Trained(Some(reply)) = response.unwrap() else {
                     panic!("a finite loss");
                 };
-                let memory = clients.digest(*client).unwrap();
-                results[*client] = Some((digest_of(&reply.update), reply.tallies, memory));
+                let state = clients.digest(*client).unwrap();
+                results[*client] = Some((digest_of(&reply.update), reply.tallies, state));
             }
         }
         results
@@ -201,7 +201,7 @@ fn a_cohort_is_drawn_uniformly_without_replacement() {
     let plan = spec("{ kind = 'fedavg' }", 1).plan().unwrap();
     let setup = plan.setup().unwrap();
     let rounds = 4000;
-    let mut drawn = [0; 23];
+    let mut sampled = [0; 23];
     for round in 1..=rounds {
         let cohort = setup.cohort(round);
         assert_eq!(cohort.len(), 7);
@@ -209,12 +209,12 @@ fn a_cohort_is_drawn_uniformly_without_replacement() {
             cohort.windows(2).all(|pair| pair[0] < pair[1]),
             "{cohort:?}"
         );
-        cohort.iter().for_each(|client| drawn[*client] += 1);
+        cohort.iter().for_each(|client| sampled[*client] += 1);
     }
     // Each count is binomial with p = 7/23: mean 1217, deviation 29. Five of them is ample.
     let mean = rounds as f64 * 7.0 / 23.0;
     let bound = 5.0 * (mean * 16.0 / 23.0).sqrt();
-    for (client, count) in drawn.into_iter().enumerate() {
+    for (client, count) in sampled.into_iter().enumerate() {
         assert!(
             (f64::from(count) - mean).abs() < bound,
             "client {client}: {count}"
@@ -248,13 +248,13 @@ fn delivery_goes_on_from_what_clients_remember() {
             let mut training = start(3);
             while training.next_round().unwrap().is_some() {}
             let (mut localized, mut personal) = (Tallies::default(), Tallies::default());
-            let mut add = |delivered: Delivered| {
-                localized.add(&delivered.tallies().localized);
-                personal.add(&delivered.tallies().personal);
+            let mut add = |finalized: Finalized| {
+                localized.add(&finalized.tallies().localized);
+                personal.add(&finalized.tallies().personal);
                 Ok(())
             };
             let receivers = training.receivers();
-            training.deliver(&receivers, &mut add).unwrap();
+            training.finalize(&receivers, &mut add).unwrap();
             let found = (localized.scores(false), personal.scores(false));
             let expected = (one_more.localized, one_more.personal);
             assert_eq!(found == expected, same, "{algorithm}, batch {batch}");
@@ -274,8 +274,8 @@ fn client_states_pass_from_engine_to_engine_through_an_archive() {
         let archive = ArchiveDirectory(directory.path().into());
         whole.next_round().unwrap();
         whole.next_round().unwrap();
-        let drawn = whole.drawn();
-        let parts = whole.save(&archive, "memories", &drawn).unwrap();
+        let sampled = whole.sampled();
+        let parts = whole.save(&archive, "memories", &sampled).unwrap();
         let (fields, server) = whole.server_bytes();
 
         let mut other = training();
@@ -286,7 +286,7 @@ fn client_states_pass_from_engine_to_engine_through_an_archive() {
                 .restore_clients(&archive, &part.name, &clients)
                 .unwrap();
         }
-        assert_eq!(other.drawn(), drawn);
+        assert_eq!(other.sampled(), sampled);
         for training in [&mut whole, &mut other] {
             while training.next_round().unwrap().is_some() {}
         }

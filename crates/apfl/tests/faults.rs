@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use apfl::Params;
 use apfl::algorithm::{FedAvg, OneModel};
-use apfl::site::Site;
+use apfl::local_client::LocalClient;
+use apfl::run::Checkpoints;
 use apfl::spec::Spec;
-use apfl::store::Checkpoints;
 use apfl::training::{Setup, Training};
 
 /// FedAvg that panics at the client with so many examples after round 5, while armed.
@@ -18,11 +18,11 @@ struct Fragile {
 }
 
 impl OneModel for Fragile {
-    type Memory = ();
+    type ClientState = ();
 
     fn join(&self, _: &[f32]) {}
 
-    fn local_round(&self, sent: &[f32], local: &mut (), site: &mut Site<'_>) -> Params {
+    fn local_round(&self, sent: &[f32], local: &mut (), site: &mut LocalClient<'_>) -> Params {
         let due = site.steps_before() >= 5 * site.steps() && site.examples() == self.examples;
         assert!(!(due && self.armed.load(Ordering::Relaxed)), "out of ideas");
         FedAvg.local_round(sent, local, site)
@@ -39,7 +39,7 @@ fn setup() -> Setup {
 #[test]
 fn a_panic_names_its_client_and_leaves_a_run_that_can_go_on() {
     let setup = setup();
-    let sizes = |client| setup.world.dataset.sizes(client).0;
+    let sizes = |client| setup.context.dataset.sizes(client).0;
     let examples = sizes(7);
     let victim = (0..12).find(|client| sizes(*client) == examples).unwrap();
     let armed = Arc::new(AtomicBool::new(false));
@@ -60,7 +60,7 @@ fn a_panic_names_its_client_and_leaves_a_run_that_can_go_on() {
             Err(error) => break error,
         }
     };
-    let name = setup.world.dataset.name(victim);
+    let name = setup.context.dataset.name(victim);
     assert_eq!(
         error.to_string(),
         format!("the work of client '{name}' panicked: out of ideas")

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use apfl::data::{Schema, Task};
 use apfl::run::{Ended, Event, Run, RunBuilder};
-use apfl::training::DeliverTo;
+use apfl::training::FinalizedClients;
 use apfl::{Apfl, Dataset, Error, Examples, FedAvg, InMemory, Loss, Mlp, Spec, Training};
 use apfl::{WhichModel, error};
 
@@ -155,12 +155,12 @@ fn the_front_door_and_a_spec_give_one_fingerprint() {
 fn a_run_in_memory_leaves_what_one_in_a_directory_leaves() {
     let dir = tempfile::tempdir().unwrap();
     let builder = || run_of(sites()).algorithm(Apfl::fixed(0.5));
-    let memory = builder().build().unwrap().train().unwrap();
+    let state = builder().build().unwrap().train().unwrap();
     let files = builder().directory(dir.path().join("run"));
     let files = files.build().unwrap().train().unwrap();
-    assert_eq!(memory.summary.fingerprint, files.summary.fingerprint);
-    assert_eq!(memory.summary.models, files.summary.models);
-    assert_eq!(memory.clients().unwrap(), files.clients().unwrap());
+    assert_eq!(state.summary.fingerprint, files.summary.fingerprint);
+    assert_eq!(state.summary.models, files.summary.models);
+    assert_eq!(state.clients().unwrap(), files.clients().unwrap());
     let all = [
         WhichModel::Shared,
         WhichModel::Localized,
@@ -168,17 +168,17 @@ fn a_run_in_memory_leaves_what_one_in_a_directory_leaves() {
         WhichModel::Personal,
     ];
     for which in all {
-        let (a, b) = (memory.model(which, "south"), files.model(which, "south"));
+        let (a, b) = (state.model(which, "south"), files.model(which, "south"));
         assert_eq!(a.unwrap().params(), b.unwrap().params(), "{which:?}");
     }
     // v̄ = αv + (1−α)w of the localized w.
-    let of = |which| memory.model(which, "south").unwrap().params().to_vec();
+    let of = |which| state.model(which, "south").unwrap().params().to_vec();
     let mixed = of(WhichModel::Local)
         .into_iter()
         .zip(of(WhichModel::Localized))
         .map(|(v, w)| 0.5 * v + 0.5 * w);
     assert_eq!(of(WhichModel::Personal), mixed.collect::<Vec<_>>());
-    assert!(memory.personal("west").is_err() && files.personal("west").is_err());
+    assert!(state.personal("west").is_err() && files.personal("west").is_err());
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn stopping_between_two_clients_of_delivery_can_be_resumed() {
     let builder = || run_of(sites()).directory(dir.path().join("run"));
     let run = builder().build().unwrap();
     let ended = run.watch(&mut |event| match event {
-        Event::Delivered(_) => ControlFlow::Break(()),
+        Event::Finalized(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
     assert!(matches!(ended, Ok(Ended::Stopped(2))), "{ended:?}");
@@ -249,7 +249,7 @@ fn stopping_between_two_clients_of_delivery_can_be_resumed() {
 
 #[test]
 fn nobody_is_delivered_to_where_that_is_asked() {
-    let builder = run_of(sites()).deliver_to(DeliverTo::None);
+    let builder = run_of(sites()).finalized_clients(FinalizedClients::None);
     let finished = builder.build().unwrap().train().unwrap();
     assert_eq!(
         (finished.summary.clients, finished.clients().unwrap()),

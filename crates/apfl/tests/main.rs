@@ -3,7 +3,7 @@
 
 mod agnostic;
 mod algorithms;
-mod alpha_aside;
+mod alpha_held_out;
 mod architecture;
 mod averaging;
 mod bad_data;

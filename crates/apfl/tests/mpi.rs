@@ -24,8 +24,8 @@ fn handed_over(mut training: Training) -> Vec<(String, ClientModels)> {
     let mut models = Vec::new();
     let receivers = training.receivers();
     training
-        .deliver(&receivers, &mut |delivered| {
-            models.push((delivered.name, delivered.models.unwrap()));
+        .finalize(&receivers, &mut |finalized| {
+            models.push((finalized.name, finalized.models.unwrap()));
             Ok(())
         })
         .unwrap();

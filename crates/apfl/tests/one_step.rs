@@ -5,15 +5,15 @@
 //! has (1, −1). All numbers are binary fractions, so f32 computes them exactly and the
 //! tests ask for equality.
 
-use apfl::algorithm::apfl::{Memory, Mixing};
+use apfl::algorithm::apfl::{ClientState, Mixing};
 use apfl::algorithm::{AfterRound, Algorithm, Apfl, FedAvg, LocalOnly, Sender};
 use apfl::data::{Examples, Features, Targets};
+use apfl::local_client::{LocalClient, LocalTraining, LocalWork, Predictor, Scratch};
 use apfl::model::Loss;
 use apfl::model::mlp::Mlp;
 use apfl::pack::ModelOnly;
 use apfl::rng::{Purpose, stream};
 use apfl::schedule::Schedule;
-use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};
 use apfl::spec::Spec;
 use apfl::training::Training;
 
@@ -26,11 +26,11 @@ fn at_client<T>(
     round: u64,
     steps: u64,
     rate: f64,
-    work: impl FnOnce(&mut Site<'_>) -> T,
+    work: impl FnOnce(&mut LocalClient<'_>) -> T,
 ) -> T {
     let model = Mlp::new(1, &[], 1, Loss::SquaredError, 0.0);
     let examples = Examples::new(1, Features::Floats(vec![x]), Targets::Values(vec![y]));
-    let pace = Pace {
+    let local_training = LocalTraining {
         work: LocalWork::Steps(steps),
         batch: None,
         learning_rate: rate,
@@ -39,10 +39,10 @@ fn at_client<T>(
     };
     let rng = stream(1, Purpose::Batches, round, 0);
     let mut scratch = Scratch::default();
-    work(&mut Site::new(
+    work(&mut LocalClient::new(
         &model,
         &examples,
-        pace,
+        local_training,
         round,
         rng,
         &mut scratch,
@@ -65,8 +65,8 @@ fn model(a: f32, b: f32) -> ModelOnly {
 #[test]
 fn fedavg() {
     let round = |client| {
-        at_client(client, 1, 2, 0.25, |site| {
-            FedAvg.local_round(&model(0.0, 0.0), &mut (), site)
+        at_client(client, 1, 2, 0.25, |local_client| {
+            FedAvg.local_round(&model(0.0, 0.0), &mut (), local_client)
         })
     };
     let (a, b) = (round(A), round(B));
@@ -91,12 +91,12 @@ fn fedavg() {
 #[test]
 fn local() {
     let mut v = LocalOnly.join(&[0.0, 0.0]);
-    at_client(A, 1, 1, 0.25, |site| {
-        LocalOnly.local_round(&(), &mut v, site)
+    at_client(A, 1, 1, 0.25, |local_client| {
+        LocalOnly.local_round(&(), &mut v, local_client)
     });
     assert_eq!(v, model(1.0, 0.5));
-    at_client(A, 2, 1, 0.25, |site| {
-        LocalOnly.local_round(&(), &mut v, site)
+    at_client(A, 2, 1, 0.25, |local_client| {
+        LocalOnly.local_round(&(), &mut v, local_client)
     });
     assert_eq!(v, model(0.75, 0.375));
 }
@@ -113,16 +113,16 @@ fn local() {
 #[test]
 fn apfl_with_fixed_mixing() {
     let apfl = Apfl::paper(Mixing::Fixed(0.5));
-    let mut memory = apfl.join(&[0.0, 0.0]);
-    let (update, personal) = at_client(A, 1, 2, 0.25, |site| {
+    let mut state = apfl.join(&[0.0, 0.0]);
+    let (update, personal) = at_client(A, 1, 2, 0.25, |local_client| {
         let sent = model(0.0, 0.0);
-        let update = apfl.local_round(&sent, &mut memory, site);
+        let update = apfl.local_round(&sent, &mut state, local_client);
         let after = AfterRound {
-            local: &memory,
+            local: &state,
             sent: &sent,
             update: &update,
         };
-        let personal = match apfl.models(after, site).personal {
+        let personal = match apfl.models(after, local_client).personal {
             Predictor::Own(params) => params,
             other => panic!("v̄ is made for the occasion, found {other:?}"),
         };
@@ -130,8 +130,8 @@ fn apfl_with_fixed_mixing() {
     });
     assert_eq!(update, model(0.75, 0.375));
     assert_eq!(
-        memory,
-        Memory {
+        state,
+        ClientState {
             v: vec![17.0 / 32.0, 17.0 / 64.0],
             alpha: 0.5
         }
@@ -152,17 +152,17 @@ fn apfl_with_fixed_mixing() {
 #[test]
 fn apfl_with_learned_mixing_at_a_client() {
     let apfl = Apfl::paper(Mixing::Adaptive(0.5));
-    let mut memory = Memory {
+    let mut state = ClientState {
         v: vec![1.0, 0.0],
         alpha: 0.5,
     };
-    let update = at_client(A, 2, 2, 0.125, |site| {
-        apfl.local_round(&model(0.0, 0.0), &mut memory, site)
+    let update = at_client(A, 2, 2, 0.125, |local_client| {
+        apfl.local_round(&model(0.0, 0.0), &mut state, local_client)
     });
     assert_eq!(update, model(11.0 / 16.0, 11.0 / 32.0));
     assert_eq!(
-        memory,
-        Memory {
+        state,
+        ClientState {
             v: vec![1143.0 / 1024.0, 119.0 / 2048.0],
             alpha: 0.75
         }

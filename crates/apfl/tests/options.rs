@@ -5,20 +5,20 @@ use apfl::WhichModel;
 use apfl::algorithm::apfl::options::{AlphaGradient, AlphaOn, Every, Mix, Order, Rate};
 use apfl::algorithm::apfl::{Apfl, Mixing, Options};
 use apfl::algorithm::{AlgorithmSpec, FedAvg, every_algorithm};
+use apfl::local_client::{Predictor, Scratch};
 use apfl::params::mix;
 use apfl::run::Run;
+use apfl::run::run_dir::FinishedRun;
 use apfl::schedule::{Per, Schedule};
-use apfl::site::{Predictor, Scratch};
 use apfl::spec::{PlannedSchedule, Spec};
-use apfl::store::run_dir::FinishedRun;
 use apfl::training::Training;
 
 /// (w, v, α) after a round from w = 0, v = 4, α = ½ on ½(b − 8)² with η = ½ and, for α,
 /// 1/64, where f' = b − 8 (+ λb).
 fn after(tau: u64, l2: f32, adaptive: bool, options: Options) -> (f32, f32, f32) {
     let small = quadratics(&[&[8.0]], l2);
-    let mut pace = full(tau, 0.5);
-    pace.schedule = Schedule::Geometric {
+    let mut local_training = full(tau, 0.5);
+    local_training.schedule = Schedule::Geometric {
         factor: 0.5,
         per: Per::Step,
     };
@@ -26,11 +26,14 @@ fn after(tau: u64, l2: f32, adaptive: bool, options: Options) -> (f32, f32, f32)
         true => Mixing::Adaptive(0.5),
         false => Mixing::Fixed(0.5),
     };
-    let mut hand = Hand::new(Apfl { mixing, options }, small.setup(pace, 1, 1.0, false));
+    let mut hand = Hand::new(
+        Apfl { mixing, options },
+        small.setup(local_training, 1, 1.0, false),
+    );
     hand.locals[0].v = vec![0.0, 4.0];
     hand.step();
-    let memory = &hand.locals[0];
-    (hand.shared()[1], memory.v[1], memory.alpha)
+    let state = &hand.locals[0];
+    (hand.shared()[1], state.v[1], state.alpha)
 }
 
 const BASE: Options = Options {
@@ -145,9 +148,12 @@ fn variant_of_paper() -> Options {
 /// A run of several rounds: (w, v of every client, α of every client).
 fn several(hidden: &[usize], mixing: Mixing, options: Options) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
     let small = classes(4, 4, 3, hidden, 1e-2);
-    let mut pace = full(4, 0.3);
-    pace.batch = Some(7);
-    let mut hand = Hand::new(Apfl { mixing, options }, small.setup(pace, 6, 0.5, true));
+    let mut local_training = full(4, 0.3);
+    local_training.batch = Some(7);
+    let mut hand = Hand::new(
+        Apfl { mixing, options },
+        small.setup(local_training, 6, 0.5, true),
+    );
     (0..6).for_each(|_| drop(hand.step()));
     (
         hand.shared(),
@@ -341,7 +347,10 @@ fn the_preset_is_its_options_and_its_schedule() {
         factor: 1.0 / 1.01,
         per: Per::Epoch,
     };
-    assert_eq!(plan.pace.schedule, PlannedSchedule::Known(schedule));
+    assert_eq!(
+        plan.local_training.schedule,
+        PlannedSchedule::Known(schedule)
+    );
     let options = "mix = 'logits', order = 'sequential', alpha_every = 'round', alpha_l2 = 0.02, \
          alpha_gradient = 'blended', alpha_rate = 'schedule', alpha_on = 'batch', v_rate = 'constant', \
          l2_on_v = true, projection = 'none'";
@@ -403,7 +412,7 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
     run.train().unwrap();
 
     let finished = FinishedRun::open(&path).unwrap();
-    let model = &*setup.world.model;
+    let model = &*setup.context.model;
     let lines = std::fs::read_to_string(path.join("clients.jsonl")).unwrap();
     for (client, line) in lines.lines().enumerate() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -414,7 +423,7 @@ fn a_mixture_of_outputs_is_kept_and_read_back() {
             predictor,
             Predictor::MixedOutputs { alpha: 0.5, .. }
         ));
-        let shard = setup.world.dataset.shard(client).unwrap();
+        let shard = setup.context.dataset.shard(client).unwrap();
         let tally = Scratch::default().tally(model, &predictor, &shard.valid);
         let loss = tally.loss / tally.examples as f64;
         let kept = line["personal"]["valid"]["loss"].as_f64().unwrap();

@@ -251,7 +251,7 @@ fn regression_trains_end_to_end() {
     );
     let plan = Spec::parse(&spec).unwrap().plan().unwrap();
     let setup = plan.setup().unwrap();
-    assert_eq!(setup.world.dataset.schema().task, Task::Regression);
+    assert_eq!(setup.context.dataset.schema().task, Task::Regression);
     let mut training = Training::new(setup, &plan.algorithm).unwrap();
     let mut last = None;
     while let Some(round) = training.next_round().unwrap() {

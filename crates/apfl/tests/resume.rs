@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use apfl::algorithm::every_algorithm;
-use apfl::clients::MemoryHome;
+use apfl::clients::StateHome;
 use apfl::rng::{Purpose, stream};
+use apfl::run::Checkpoints;
+use apfl::run::checkpoint::Found;
 use apfl::spec::{Plan, Spec};
-use apfl::store::Checkpoints;
-use apfl::store::checkpoint::Found;
 use apfl::training::Training;
 use rand::RngExt;
 
@@ -25,7 +25,7 @@ fn plan(algorithm: &str, participation: f64) -> Plan {
     fitting(spec).plan().unwrap()
 }
 
-fn training(plan: &Plan, home: MemoryHome) -> Training {
+fn training(plan: &Plan, home: StateHome) -> Training {
     let mut setup = plan.setup().unwrap();
     setup.home = home;
     Training::new(setup, &plan.algorithm).unwrap()
@@ -37,7 +37,7 @@ fn finish(mut training: Training) -> String {
 }
 
 /// Runs to the end with a checkpoint after every round of `at`; gives the fingerprint.
-fn run_with_checkpoints(plan: &Plan, run: &Path, at: &[u64], home: MemoryHome) -> String {
+fn run_with_checkpoints(plan: &Plan, run: &Path, at: &[u64], home: StateHome) -> String {
     let mut training = training(plan, home);
     let mut checkpoints = Checkpoints::new(run, Default::default());
     while let Some(record) = training.next_round().unwrap() {
@@ -64,17 +64,17 @@ fn goes_on_to_the_same_bits_from_ram_and_from_disk(remainder: usize) {
     for algorithm in every_algorithm().iter().skip(remainder).step_by(2) {
         for participation in participations(algorithm) {
             let plan = plan(algorithm, participation);
-            let whole = finish(training(&plan, MemoryHome::Ram));
+            let whole = finish(training(&plan, StateHome::Ram));
             let dir = tempfile::tempdir().unwrap();
             // A budget of one byte: every memory but one lives in the file.
-            let disk = |name: &str| MemoryHome::Disk {
+            let disk = |name: &str| StateHome::Disk {
                 file: dir.path().join(name),
                 budget: 1,
             };
             assert_eq!(whole, finish(training(&plan, disk("a"))), "{algorithm}");
             let saved = run_with_checkpoints(&plan, dir.path(), &[2, 3, 5], disk("b"));
             assert_eq!(whole, saved, "{algorithm}");
-            for home in [MemoryHome::Ram, disk("c")] {
+            for home in [StateHome::Ram, disk("c")] {
                 let mut resumed = training(&plan, home);
                 let (mut checkpoints, found) =
                     Checkpoints::resume(dir.path(), Default::default(), false, &mut resumed)
@@ -83,7 +83,7 @@ fn goes_on_to_the_same_bits_from_ram_and_from_disk(remainder: usize) {
                 assert_eq!(resumed.round(), 5);
                 resumed.next_round().unwrap();
                 checkpoints.write(&mut resumed).unwrap();
-                let mut again = training(&plan, MemoryHome::Ram);
+                let mut again = training(&plan, StateHome::Ram);
                 Checkpoints::resume(dir.path(), Default::default(), false, &mut again).unwrap();
                 assert_eq!(again.round(), 6);
                 assert_eq!(whole, finish(again), "{algorithm}");
@@ -112,7 +112,7 @@ fn only_clients_drawn_since_are_written_again() {
     // second checkpoint's memory file has the four of round 2.
     let plan = plan("{ kind = 'apfl', mixing = { fixed = 0.25 } }", 0.4);
     let dir = tempfile::tempdir().unwrap();
-    run_with_checkpoints(&plan, dir.path(), &[1, 2], MemoryHome::Ram);
+    run_with_checkpoints(&plan, dir.path(), &[1, 2], StateHome::Ram);
     let file = dir.path().join("checkpoint/memories-2.safetensors");
     let bytes = fs::read(&file).unwrap();
     let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
@@ -129,7 +129,7 @@ fn only_clients_drawn_since_are_written_again() {
 fn the_last_two_are_kept_and_no_others() {
     let plan = plan("{ kind = 'fedavg' }", 1.0);
     let dir = tempfile::tempdir().unwrap();
-    run_with_checkpoints(&plan, dir.path(), &[1, 2, 3, 4], MemoryHome::Ram);
+    run_with_checkpoints(&plan, dir.path(), &[1, 2, 3, 4], StateHome::Ram);
     let mut names: Vec<String> = fs::read_dir(dir.path().join("checkpoint"))
         .unwrap()
         .map(|e| e.unwrap().file_name().into_string().unwrap())
@@ -148,7 +148,7 @@ fn the_last_two_are_kept_and_no_others() {
 fn a_checkpoint_directory_deleted_in_between_is_made_whole_again() {
     let plan = plan("{ kind = 'apfl', mixing = { adaptive = 0.5 } }", 0.4);
     let dir = tempfile::tempdir().unwrap();
-    let mut running = training(&plan, MemoryHome::Ram);
+    let mut running = training(&plan, StateHome::Ram);
     let mut checkpoints = Checkpoints::new(dir.path(), Default::default());
     for round in 1..=6 {
         running.next_round().unwrap();
@@ -157,7 +157,7 @@ fn a_checkpoint_directory_deleted_in_between_is_made_whole_again() {
             fs::remove_dir_all(dir.path().join("checkpoint")).unwrap();
         }
     }
-    let mut resumed = training(&plan, MemoryHome::Ram);
+    let mut resumed = training(&plan, StateHome::Ram);
     Checkpoints::resume(dir.path(), Default::default(), false, &mut resumed).unwrap();
     assert_eq!(resumed.round(), 6);
     assert_eq!(finish(running), finish(resumed));
@@ -167,7 +167,7 @@ fn a_checkpoint_directory_deleted_in_between_is_made_whole_again() {
 fn two_hundred_damages_are_never_taken_for_whole() {
     let plan = plan("{ kind = 'apfl', mixing = { adaptive = 0.5 } }", 0.4);
     let dir = tempfile::tempdir().unwrap();
-    let whole = run_with_checkpoints(&plan, dir.path(), &[3, 5], MemoryHome::Ram);
+    let whole = run_with_checkpoints(&plan, dir.path(), &[3, 5], StateHome::Ram);
     let good = dir.path().join("checkpoint");
     let files: Vec<_> = fs::read_dir(&good)
         .unwrap()
@@ -202,7 +202,7 @@ fn two_hundred_damages_are_never_taken_for_whole() {
                 }
             }
         }
-        let mut resumed = training(&plan, MemoryHome::Ram);
+        let mut resumed = training(&plan, StateHome::Ram);
         match Checkpoints::resume(damaged.path(), Default::default(), false, &mut resumed) {
             Err(error) => {
                 assert!(

@@ -182,7 +182,7 @@ fn overrides_are_toml_or_else_a_text() {
     }
     let plan = spec.plan().unwrap();
     assert_eq!(plan.rounds, 7);
-    assert_eq!(plan.pace.batch, None);
+    assert_eq!(plan.local_training.batch, None);
     let text = plan.to_toml();
     for line in ["fixed = 0.5", "iid = true", "kind = \"constant\""] {
         assert!(text.contains(line), "no {line:?} in: {text}");

@@ -157,9 +157,9 @@ fn a_table_in_memory_is_the_same_table() {
     let columns = columns().unwrap();
     for standardize in ["false", "true", "'client'"] {
         let more = format!("categorical = ['cp']\nignore = ['when']\nstandardize = {standardize}");
-        let (file, memory) = (taken(MIXED, &more), table(&more).take(&columns).unwrap());
-        assert_eq!(file.schema, memory.schema);
-        for (a, b) in file.shards.iter().zip(&memory.shards) {
+        let (file, state) = (taken(MIXED, &more), table(&more).take(&columns).unwrap());
+        assert_eq!(file.schema, state.schema);
+        for (a, b) in file.shards.iter().zip(&state.shards) {
             assert_eq!(a.name, b.name);
             assert_eq!((&a.train, &a.valid, &a.test), (&b.train, &b.valid, &b.test));
         }

@@ -14,7 +14,9 @@ use apfl::run::{Run, RunBuilder};
 use apfl::schedule::{Per, Theory};
 use apfl::settings::Problem;
 use apfl::spec::{Plan, Spec, registries};
-use apfl::{Aggregation, Apfl, DeliverTo, Error, FedAvg, Model, Schedule, Training, Weights};
+use apfl::{
+    Aggregation, Apfl, Error, FedAvg, FinalizedClients, Model, Schedule, Training, Weights,
+};
 use toml::Table;
 
 use crate::small::fitting;
@@ -138,7 +140,8 @@ const PAIRS: [(&str, Build); 17] = [
         "evaluation = { every = 2, batch = 3 }\ndelivery = { clients = 'none', keep = false }",
         |b| {
             let b = b.evaluate_every(2).evaluate_in_batches_of(3);
-            b.deliver_to(DeliverTo::None).keep_models(false)
+            b.finalized_clients(FinalizedClients::None)
+                .keep_models(false)
         },
     ),
     (
@@ -167,7 +170,7 @@ fn a_spec_and_the_builder_make_one_plan() {
             settings(&plan).to_string(),
             "{text}"
         );
-        assert_eq!(built.pace, plan.pace, "{text}");
+        assert_eq!(built.local_training, plan.local_training, "{text}");
         assert_eq!(built.algorithm, plan.algorithm, "{text}");
         assert_eq!(
             (built.privacy, built.attack),
@@ -221,7 +224,7 @@ fn every_kind_is_written_as_it_is_read() {
         same(&format!("algorithm = {example}"), &|builder, plan| {
             let builder = builder.algorithm_of(plan.algorithm.clone());
             // One that takes its constants from a theorem is given one.
-            builder.schedule(plan.pace.schedule.clone())
+            builder.schedule(plan.local_training.schedule.clone())
         });
     }
     for registry in registries() {
@@ -484,13 +487,13 @@ fn a_plan_cannot_run_an_algorithm_of_ones_own() {
     #[derive(Debug)]
     struct Own;
     impl apfl::algorithm::OneModel for Own {
-        type Memory = ();
+        type ClientState = ();
         fn join(&self, _: &[f32]) {}
         fn local_round(
             &self,
             sent: &[f32],
             _: &mut (),
-            _: &mut apfl::site::Site<'_>,
+            _: &mut apfl::local_client::LocalClient<'_>,
         ) -> apfl::Params {
             sent.to_vec()
         }

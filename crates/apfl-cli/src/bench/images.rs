@@ -75,7 +75,7 @@ fn images(
         },
         shards: (0..clients).map(shard).collect(),
         files: Vec::new(),
-        dealing: None,
+        assignment: None,
         notes: Vec::new(),
     })
 }

@@ -10,7 +10,7 @@ use apfl::spec::Resources;
 use apfl::training::{Setup, Training};
 use serde::{Deserialize, Serialize};
 
-use super::work::Work;
+use super::benchmark::Benchmark;
 
 /// What was measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,7 +46,12 @@ pub struct Measurement {
 }
 
 /// Runs a work for that long, after a warm-up.
-pub fn measure(work: &Work, batch: usize, threads: usize, seconds: f64) -> Result<Measurement> {
+pub fn measure(
+    work: &Benchmark,
+    batch: usize,
+    threads: usize,
+    seconds: f64,
+) -> Result<Measurement> {
     let (plan, dataset, data) = work.plan(batch, threads)?;
     let setup = plan.setup_with(dataset, Resources::default())?;
     measure_with(
@@ -60,13 +65,13 @@ pub fn measure(work: &Work, batch: usize, threads: usize, seconds: f64) -> Resul
 
 /// The same with data that was read before.
 pub fn measure_with(
-    work: &Work,
+    work: &Benchmark,
     (batch, threads, seconds): (usize, usize, f64),
     setup: Setup,
     algorithm: &AlgorithmSpec,
     data: String,
 ) -> Result<Measurement> {
-    let model = setup.world.model.clone();
+    let model = setup.context.model.clone();
     let ranks = setup.engine.ranks();
     let peak: f64 = std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads)
@@ -121,14 +126,14 @@ pub fn measure_with(
 
 /// Gradient and update again and again, every thread on its own client: steps a second.
 fn steps(setup: &Setup, batch: usize, threads: usize, seconds: f64) -> Result<f64> {
-    let model = &*setup.world.model;
-    let dataset = &setup.world.dataset;
+    let model = &*setup.context.model;
+    let dataset = &setup.context.dataset;
     let shards = (0..threads)
         .map(|thread| dataset.shard(thread % dataset.clients()))
         .collect::<Result<Vec<_>>>()?;
     let train = |examples: &apfl::data::Examples| {
         let mut ws = Workspace::default();
-        let mut x = setup.world.w0.to_vec();
+        let mut x = setup.context.w0.to_vec();
         let most = examples.len().saturating_sub(batch).max(1);
         let mut count = 0;
         let mut step = |k: usize| {

@@ -9,14 +9,14 @@ use crate::args;
 use crate::output::{columns, counted, print, print_json};
 use crate::progress::Progress;
 
+mod benchmark;
 mod images;
 mod measure;
 #[cfg(feature = "mpi")]
 mod ranks;
-mod work;
 
+use benchmark::Benchmark;
 use measure::{Measurement, measure};
-use work::Work;
 
 /// What is printed with `--json`.
 #[derive(Serialize, Deserialize)]
@@ -28,11 +28,11 @@ struct Report {
 /// Measures every work asked for on every number of threads.
 pub fn run(args: &args::Bench) -> Result<()> {
     let works = match args.works.is_empty() {
-        true => Work::usual(),
+        true => Benchmark::usual(),
         false => args
             .works
             .iter()
-            .map(|name| Work::named(name))
+            .map(|name| Benchmark::named(name))
             .collect::<Result<_>>()?,
     };
     let threads = threads(&args.threads);
@@ -91,7 +91,7 @@ fn threads(asked: &[usize]) -> Vec<usize> {
 }
 
 /// One measurement in a process of its own, so that its memory is its own.
-fn in_a_process(args: &args::Bench, work: &Work, threads: usize) -> Result<Measurement> {
+fn in_a_process(args: &args::Bench, work: &Benchmark, threads: usize) -> Result<Measurement> {
     let failed = |why: String| Error::data(format!("measuring {}: {why}", work.name()));
     let program = std::env::current_exe().map_err(|e| failed(e.to_string()))?;
     let output = Command::new(program)

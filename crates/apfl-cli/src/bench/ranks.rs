@@ -4,15 +4,15 @@ use apfl::engine::EngineKind;
 use apfl::error::{Error, Result};
 use apfl::spec::Resources;
 
+use super::benchmark::Benchmark;
 use super::measure::{Measurement, measure_with};
-use super::work::Work;
 use crate::args;
 use crate::cluster::{agreed, joined, serve};
 
 /// Measures the rounds asked for; `None` on ranks that do not lead.
 pub fn measure_all(
     args: &args::Bench,
-    works: &[Work],
+    works: &[Benchmark],
     threads: &[usize],
 ) -> Result<Option<Vec<Measurement>>> {
     let (_membership, cluster) = joined()?;

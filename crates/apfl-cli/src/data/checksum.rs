@@ -6,7 +6,7 @@ use std::path::Path;
 
 use apfl::digest::hex;
 use apfl::error::{Error, Result};
-use apfl::store::atomic::AtomicFile;
+use apfl::files::atomic::AtomicFile;
 use md5::{Digest, Md5};
 use sha2::Sha256;
 

@@ -2,8 +2,8 @@
 
 use apfl::data::{Dataset, Task, partition};
 use apfl::error::{Error, Result};
+use apfl::files::write_atomically;
 use apfl::metrics::Spread;
-use apfl::store::write_atomically;
 use serde::Serialize;
 
 use super::picture;
@@ -58,14 +58,14 @@ pub fn inspect(args: &args::Inspect) -> Result<()> {
     let saved = match &args.save {
         None => None,
         Some(path) => {
-            let dealing = dataset.dealing().ok_or_else(|| {
+            let assignment = dataset.assignment().ok_or_else(|| {
                 Error::Request(format!(
                     "--save {}: {} names its clients itself, there is no partition to save",
                     path.display(),
                     plan.data.kind()
                 ))
             })?;
-            Some((path, partition::to_json(dealing)))
+            Some((path, partition::to_json(assignment)))
         }
     };
     let falling = look(&*dataset)?;
@@ -116,7 +116,7 @@ fn look(dataset: &dyn Dataset) -> Result<Falling> {
         classes,
         whole,
         clients,
-        partition: dataset.dealing().map(partition::checksum),
+        partition: dataset.assignment().map(partition::checksum),
         notes: dataset.notes(),
     })
 }

@@ -17,8 +17,8 @@ use super::get::Progress;
 /// How a way ended: `Ok(Err(reason))` where another may do better.
 pub type Outcome = Result<std::result::Result<(), String>>;
 
-fn unless_writing(trouble: Trouble, source: &str) -> Outcome {
-    match trouble {
+fn unless_writing(problem: Trouble, source: &str) -> Outcome {
+    match problem {
         Trouble::Reading(e) => Ok(Err(format!("{source}: {e}"))),
         Trouble::Writing(e) => Err(e),
     }
@@ -69,7 +69,7 @@ pub fn from_web_folder(base: &str, entry: &Entry, folder: &Path, progress: &Prog
         match store(folder, form, &mut body, &mut |n| progress.more(n)) {
             Ok(None) => progress.stored(form),
             Ok(Some(complaint)) => return Ok(Err(format!("{url}: what came {complaint}"))),
-            Err(trouble) => return unless_writing(trouble, &url),
+            Err(problem) => return unless_writing(problem, &url),
         }
     }
     Ok(Ok(()))
@@ -122,7 +122,7 @@ fn unpack(
             Ok(Some(complaint)) => {
                 return Ok(Err(format!("{source}: its {} {complaint}", form.name)));
             }
-            Err(trouble) => return unless_writing(trouble, source),
+            Err(problem) => return unless_writing(problem, source),
         }
         stored += 1;
         if stored == missing.len() {
@@ -208,7 +208,7 @@ fn copy_one(
                     return Ok(());
                 }
                 Ok(Some(complaint)) => reasons.push(format!("{}: {complaint}", path.display())),
-                Err(trouble) => return Err(trouble.on(&path)),
+                Err(problem) => return Err(problem.on(&path)),
             }
         }
     }

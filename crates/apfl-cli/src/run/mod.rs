@@ -11,12 +11,12 @@ use std::sync::atomic::Ordering;
 
 use apfl::aggregation::Aggregation;
 use apfl::error::{Error, Result};
+use apfl::run::RunDir;
+use apfl::run::checkpoint::Found;
+use apfl::run::run_dir::{InterruptedRun, Summary};
 use apfl::run::{Ended, Event, Run};
 use apfl::spec::Plan;
 use apfl::spec::Resources;
-use apfl::store::RunDir;
-use apfl::store::checkpoint::Found;
-use apfl::store::run_dir::{InterruptedRun, Summary};
 use apfl::training::Setup;
 use serde::Serialize;
 
@@ -193,11 +193,11 @@ impl Prepared {
                         ));
                     }
                 }
-                Event::Delivering(clients) => {
+                Event::Finalizing(clients) => {
                     progress.iter().for_each(Progress::clear);
-                    progress = Some(Progress::deliveries(clients, args.quiet));
+                    progress = Some(Progress::finalizations(clients, args.quiet));
                 }
-                Event::Delivered(clients) => progress.iter().for_each(|bar| bar.delivered(clients)),
+                Event::Finalized(clients) => progress.iter().for_each(|bar| bar.finalized(clients)),
                 _ => {}
             }
             match stop.load(Ordering::Relaxed) {
@@ -298,8 +298,8 @@ fn show(args: &args::Run, headline: Option<&str>, summary: &Summary, out: &Path)
 
 /// One line that says what is being trained.
 fn headline(plan: &Plan, setup: &Setup) -> String {
-    let world = &setup.world;
-    let n = world.dataset.clients();
+    let context = &setup.context;
+    let n = context.dataset.clients();
     let k = setup.cohort_size();
     let cohort = match k == n {
         true => String::new(),
@@ -323,7 +323,7 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
         "{}{rule} · {} ({} parameters) · {}{partition} · {}{cohort} · seed {}",
         plan.algorithm.describe(),
         plan.architecture.kind(),
-        world.model.layout().len(),
+        context.model.layout().len(),
         plan.data.kind(),
         counted(n, "client"),
         plan.seed

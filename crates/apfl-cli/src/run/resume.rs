@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use apfl::error::{Error, Result};
+use apfl::run::run_dir::InterruptedRun;
 use apfl::spec::{Plan, prolonged};
-use apfl::store::run_dir::InterruptedRun;
 use apfl_paper::grid::agree;
 
 use crate::args::{self, read_spec, set};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use apfl::error::{Error, Result};
+use apfl::files::write_atomically;
 use apfl::spec::{Spec, UNUSED};
-use apfl::store::write_atomically;
 use apfl_paper::grid::{Cell, Conduct, Grid};
 use apfl_report::table;
 

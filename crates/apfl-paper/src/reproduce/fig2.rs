@@ -2,7 +2,7 @@
 
 use apfl::error::Result;
 
-use super::item::{Item, LINEAR_VARIANTS, last_and_delivered, loss_and_accuracy, run};
+use super::item::{Item, LINEAR_VARIANTS, last_and_finalized, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
 
@@ -49,7 +49,7 @@ pub fn item() -> Item {
         tables: |results| {
             Ok(vec![(
                 "fig2".into(),
-                last_and_delivered(results, &groups()),
+                last_and_finalized(results, &groups()),
             )])
         },
         both: true,

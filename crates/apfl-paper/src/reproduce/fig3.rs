@@ -2,7 +2,7 @@
 
 use apfl::error::Result;
 
-use super::item::{Item, LINEAR_VARIANTS, last_and_delivered, loss_and_accuracy, run};
+use super::item::{Item, LINEAR_VARIANTS, last_and_finalized, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
 
@@ -13,14 +13,17 @@ const ALPHAS: [&str; 3] = ["0.25", "0.5", "0.75"];
 pub fn item() -> Item {
     let mut runs = Vec::new();
     for share in SHARES {
-        let drawn = format!("federation.participation={share}");
+        let sampled = format!("federation.participation={share}");
         for alpha in ALPHAS {
             let mixing = format!("algorithm.mixing={{ fixed = {alpha} }}");
-            runs.push(run(format!("apfl {alpha}, K={share}"), &[&drawn, &mixing]));
+            runs.push(run(
+                format!("apfl {alpha}, K={share}"),
+                &[&sampled, &mixing],
+            ));
         }
         runs.push(run(
             format!("fedavg, K={share}"),
-            &[&drawn, "algorithm.kind=fedavg"],
+            &[&sampled, "algorithm.kind=fedavg"],
         ));
     }
     Item {
@@ -37,7 +40,7 @@ pub fn item() -> Item {
         tables: |results| {
             Ok(vec![(
                 "fig3".into(),
-                last_and_delivered(results, &groups()),
+                last_and_finalized(results, &groups()),
             )])
         },
         both: true,
@@ -49,20 +52,20 @@ pub fn item() -> Item {
 }
 
 fn apfl(alpha: &str, share: usize) -> Track {
-    let drawn = SHARES[share];
+    let sampled = SHARES[share];
     track(
-        &format!("APFL α={alpha}, K={drawn}"),
-        format!("apfl {alpha}, K={drawn}"),
+        &format!("APFL α={alpha}, K={sampled}"),
+        format!("apfl {alpha}, K={sampled}"),
         Model::Personal,
         share,
     )
 }
 
 fn fedavg(share: usize) -> Track {
-    let drawn = SHARES[share];
+    let sampled = SHARES[share];
     track(
-        &format!("FedAvg localized, K={drawn}"),
-        format!("fedavg, K={drawn}"),
+        &format!("FedAvg localized, K={sampled}"),
+        format!("fedavg, K={sampled}"),
         Model::Localized,
         share,
     )

@@ -3,7 +3,7 @@
 use apfl::error::Result;
 use apfl_report::chart;
 
-use super::item::{Item, LINEAR_VARIANTS, last_and_delivered, rounds, run};
+use super::item::{Item, LINEAR_VARIANTS, last_and_finalized, rounds, run};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim, Values, all_of};
 
@@ -41,7 +41,7 @@ pub fn item() -> Item {
         tables: |results| {
             let tracks = apfl().into_iter().chain(fedavg()).collect();
             let groups = [("synthetic".to_string(), tracks)];
-            Ok(vec![("fig4".into(), last_and_delivered(results, &groups))])
+            Ok(vec![("fig4".into(), last_and_finalized(results, &groups))])
         },
         both: false,
         remarks: &[

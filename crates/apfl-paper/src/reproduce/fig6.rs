@@ -2,10 +2,10 @@
 
 use apfl::WhichModel;
 use apfl::algorithm::apfl::Mixing;
-use apfl::data::{Source, newcomer};
+use apfl::data::{Source, new_client};
 use apfl::error::{Error, Result};
 use apfl::join::{Epoch, Joining, join};
-use apfl::store::run_dir::FinishedRun;
+use apfl::run::run_dir::FinishedRun;
 use apfl_report::chart::{self, Axis, Chart, Series};
 use apfl_report::statistics::Sample;
 
@@ -85,12 +85,12 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
     for (k, (_, mixing, running)) in WAYS.into_iter().enumerate() {
         let mut all: Vec<Vec<Epoch>> = Vec::new();
         for number in JOINERS {
-            let shard = newcomer::synthetic(settings, number as usize)?;
+            let shard = new_client::synthetic(settings, number as usize)?;
             let joining = Joining {
                 mixing,
                 epochs: EPOCHS,
                 running,
-                pace: run.plan.pace.of_newcomer(),
+                local_training: run.plan.local_training.of_new_client(),
                 seed: run.plan.seed,
                 number,
                 unit: 1.0,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use apfl::data::folder::data_directory;
 use apfl::error::Result;
-use apfl::store::run_dir::read_clients;
+use apfl::run::run_dir::read_clients;
 use apfl_report::statistics::Sample;
 
 use super::item::{Item, Tables, loss_and_accuracy, run};
@@ -136,7 +136,7 @@ fn tables(results: &Results) -> Result<Tables> {
             let sample = Sample::of(values.by_seed.into_iter());
             row.push(sample.map_or(String::new(), |s| s.percent()));
         }
-        let pooled = results.delivered(&track, Measure::ValidAccuracy).sample();
+        let pooled = results.finalized(&track, Measure::ValidAccuracy).sample();
         row.push(pooled.percent());
         rows.push(row);
     }

@@ -119,7 +119,7 @@ pub fn loss_and_accuracy(
 }
 
 /// One row a track: the last round over the clients drawn then, and delivery over all.
-pub fn last_and_delivered(results: &Results, groups: &[(String, Vec<Track>)]) -> Vec<Vec<String>> {
+pub fn last_and_finalized(results: &Results, groups: &[(String, Vec<Track>)]) -> Vec<Vec<String>> {
     let heads = [
         "data",
         "model",
@@ -136,9 +136,9 @@ pub fn last_and_delivered(results: &Results, groups: &[(String, Vec<Track>)]) ->
                 group.clone(),
                 track.name.clone(),
                 results.last(track, loss).sample().number(),
-                results.delivered(track, loss).sample().number(),
+                results.finalized(track, loss).sample().number(),
                 results.last(track, accuracy).sample().percent(),
-                results.delivered(track, accuracy).sample().percent(),
+                results.finalized(track, accuracy).sample().percent(),
             ]);
         }
     }

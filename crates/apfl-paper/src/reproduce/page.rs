@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use apfl::error::Result;
-use apfl::store::write_atomically;
+use apfl::files::write_atomically;
 use apfl_report::chart;
 use apfl_report::table::{csv, markdown};
 use apfl_report::words::counted;

@@ -129,7 +129,7 @@ fn figures(results: &Results) -> Result<Pictures> {
         let mut series = Vec::new();
         for (called, at) in lines(data, results) {
             let point = |(epsilon, x): (&str, f64)| {
-                let values = results.delivered(&at(epsilon), Measure::ValidAccuracy);
+                let values = results.finalized(&at(epsilon), Measure::ValidAccuracy);
                 (x, values.sample())
             };
             let colour = at("∞").colour;
@@ -155,7 +155,7 @@ fn tables(results: &Results) -> Result<Tables> {
     for (data, _) in DATA {
         for (called, at) in lines(data, results) {
             let cell = |(epsilon, _): &(&str, f64)| {
-                let values = results.delivered(&at(epsilon), Measure::ValidAccuracy);
+                let values = results.finalized(&at(epsilon), Measure::ValidAccuracy);
                 values.sample().percent()
             };
             let mut row = [data, called].map(String::from).to_vec();

@@ -72,7 +72,7 @@ fn fedrep_rows() -> Vec<Row> {
 }
 
 fn fedrep_claims(results: &Results) -> Result<Vec<Claim>> {
-    let found = |row: &Row| results.delivered(&row.track, Measure::ValidAccuracy);
+    let found = |row: &Row| results.finalized(&row.track, Measure::ValidAccuracy);
     let all: Vec<Values> = fedrep_rows().iter().map(found).collect();
     let above = |claim: &str, paper: &str, high: &[Values], low: &[Values]| {
         all_of(claim, paper, each_below(low, high))
@@ -202,11 +202,11 @@ fn table(results: &Results, name: &str, rows: &[Row]) -> Tables {
                 .sample()
                 .percent(),
             results
-                .delivered(track, Measure::ValidAccuracy)
+                .finalized(track, Measure::ValidAccuracy)
                 .sample()
                 .percent(),
             results
-                .delivered(track, Measure::TrainLoss)
+                .finalized(track, Measure::TrainLoss)
                 .sample()
                 .number(),
         ]);

@@ -117,7 +117,7 @@ impl Results {
     /// A score in the last round, over the clients drawn then.
     pub fn last(&self, track: &Track, measure: Measure) -> Values {
         match self.over_all {
-            true => self.delivered(track, measure),
+            true => self.finalized(track, measure),
             false => self.at(track, measure, u64::MAX),
         }
     }
@@ -161,7 +161,7 @@ impl Results {
     }
 
     /// A score at the end, over all clients.
-    pub fn delivered(&self, track: &Track, measure: Measure) -> Values {
+    pub fn finalized(&self, track: &Track, measure: Measure) -> Values {
         let value = |run: &Done| {
             let models = run.summary.models.as_ref()?;
             let pooled = &track.model.of(models).pooled;

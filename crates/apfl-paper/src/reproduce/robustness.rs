@@ -83,7 +83,7 @@ fn figures(results: &Results) -> Result<Pictures> {
                     (
                         x,
                         results
-                            .delivered(&at(share), Measure::ValidAccuracy)
+                            .finalized(&at(share), Measure::ValidAccuracy)
                             .sample(),
                     )
                 };
@@ -117,7 +117,7 @@ fn tables(results: &Results) -> Result<Tables> {
                 let at = line(data, rule, model);
                 let cell = |share: &&str| {
                     results
-                        .delivered(&at(share), Measure::ValidAccuracy)
+                        .finalized(&at(share), Measure::ValidAccuracy)
                         .sample()
                         .percent()
                 };

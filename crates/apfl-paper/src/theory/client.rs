@@ -1,6 +1,6 @@
 //! One client's optimum, targets and line search.
 
-use apfl::clients::Delivered;
+use apfl::clients::Finalized;
 use apfl::data::Examples;
 use apfl::error::Result;
 use serde::Serialize;
@@ -83,17 +83,17 @@ pub(super) struct Look {
 pub(super) fn look(
     federation: &Federation<'_>,
     client: usize,
-    delivered: &Delivered,
+    finalized: &Finalized,
     w: &[f64],
     w_star: Option<&[f64]>,
     accuracy: Accuracy,
 ) -> Result<Look> {
     let train = &federation.shard(client).train;
-    let models = delivered.models.as_ref();
+    let models = finalized.models.as_ref();
     let models = models.expect("delivery was asked to keep the models");
     let v = widened(&models.local);
     let v_bar = personal(&models.personal, v.len());
-    let mixing = delivered.mixing.map(f64::from);
+    let mixing = finalized.mixing.map(f64::from);
     let optimum = match w_star {
         None => None,
         Some(w_star) => {

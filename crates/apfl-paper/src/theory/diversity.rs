@@ -129,8 +129,8 @@ fn sampled_variance(
     let mut ws = Workspace::default();
     let mut sum = 0.0;
     for _ in 0..BATCHES {
-        let (drawn, _) = order.partial_shuffle(&mut rng, batch);
-        train.gather_into(drawn, &mut examples);
+        let (sampled, _) = order.partial_shuffle(&mut rng, batch);
+        train.gather_into(sampled, &mut examples);
         federation
             .model()
             .gradient(&at, &examples.all(), &mut ws, &mut g);

@@ -13,7 +13,7 @@ use apfl::choice::{Candidate, Choice, Choices, Choosing, HeldOut, Pass};
 use apfl::data::Dataset;
 use apfl::error::{Error, Result};
 use apfl::spec::Plan;
-use apfl::training::{DeliverTo, Setup, Training};
+use apfl::training::{FinalizedClients, Setup, Training};
 use serde::Serialize;
 
 pub mod bound;
@@ -130,17 +130,17 @@ pub fn measure_chosen(
                     .into(),
             ));
         }
-        setup.world.pass = Some(Pass::Last);
-        setup.choices = Arc::new(choices_of(choosing, chosen, &*setup.world.dataset));
+        setup.context.pass = Some(Pass::Last);
+        setup.choices = Arc::new(choices_of(choosing, chosen, &*setup.context.dataset));
     }
-    setup.deliver_to = DeliverTo::All;
+    setup.finalized_clients = FinalizedClients::All;
     setup.keep_models = true;
     setup.evaluate_every = setup.rounds;
-    let world = setup.world.clone();
+    let context = setup.context.clone();
     let linear = plan.architecture.is_linear();
 
     let looked_at = visited(setup.rounds, inputs.points);
-    let mut points = vec![widened(&world.w0)];
+    let mut points = vec![widened(&context.w0)];
     let mut training = Training::new(setup.clone(), &plan.algorithm)?;
     while let Some(record) = training.next_round()? {
         if looked_at.contains(&record.round) {
@@ -154,11 +154,11 @@ pub fn measure_chosen(
         Some(_) => learned(&setup, progress)?,
     };
 
-    let federation = Federation::new(&*world.dataset, &*world.model, linear, setup.threads)?;
+    let federation = Federation::new(&*context.dataset, &*context.model, linear, setup.threads)?;
     let n = federation.clients();
     let (l_i, smoothness) = smoothness::measure(&federation, &points, plan.seed, progress)?;
     let total = points.len() as u64;
-    let batch = setup.world.pace.batch;
+    let batch = setup.context.local_training.batch;
     let diversity = diversity::measure(&federation, &points, batch, plan.seed, &mut |done| {
         progress("gradients at visited points", done, total)
     })?;
@@ -199,16 +199,16 @@ pub fn measure_chosen(
     let mut looks: Vec<Look> = Vec::with_capacity(n);
     for start in (0..n).step_by(PORTION) {
         let portion: Vec<usize> = (start..n.min(start + PORTION)).collect();
-        let mut delivered = Vec::with_capacity(portion.len());
-        training.deliver(&portion, &mut |one| {
-            delivered.push(one);
+        let mut finalized = Vec::with_capacity(portion.len());
+        training.finalize(&portion, &mut |one| {
+            finalized.push(one);
             Ok(())
         })?;
         let w_star = found.as_ref().map(|found| &found.at[..]);
         federation.each_of(
             &portion,
             |client| {
-                let one = &delivered[client - start];
+                let one = &finalized[client - start];
                 look(&federation, client, one, &shared, w_star, accuracy)
             },
             |_, look| {
@@ -262,14 +262,14 @@ fn learned(
     progress: &mut (dyn FnMut(&str, u64, u64) + Send),
 ) -> Result<Vec<Option<f64>>> {
     let mut setup = setup.clone();
-    (setup.world.pass, setup.choices) = (None, Default::default());
+    (setup.context.pass, setup.choices) = (None, Default::default());
     setup.keep_models = false;
     let mut training = Training::with_algorithm(setup.clone(), Apfl::adaptive(0.01))?;
     while let Some(record) = training.next_round()? {
         progress("the learned α, on the same run", record.round, setup.rounds);
     }
     let mut learned = Vec::new();
-    training.deliver(&training.receivers(), &mut |one| {
+    training.finalize(&training.receivers(), &mut |one| {
         learned.push(one.mixing.map(f64::from));
         Ok(())
     })?;

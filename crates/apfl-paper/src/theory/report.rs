@@ -119,7 +119,7 @@ pub(super) fn assemble(
         looks,
         ..
     } = found;
-    let classes = setup.world.dataset.schema().task.classes();
+    let classes = setup.context.dataset.schema().task.classes();
     let labels =
         |client: usize| label_distribution(federation.shard(client).train.targets(), classes);
     let mut average = vec![0.0; classes];
@@ -183,7 +183,12 @@ pub(super) fn assemble(
         })
         .collect();
     let tau = (0..n)
-        .map(|c| setup.world.pace.steps(federation.shard(c).train.len()))
+        .map(|c| {
+            setup
+                .context
+                .local_training
+                .steps(federation.shard(c).train.len())
+        })
         .max()
         .unwrap_or(0);
     let steps = tau.saturating_mul(setup.rounds);

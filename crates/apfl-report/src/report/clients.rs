@@ -1,7 +1,7 @@
 //! The clients one by one.
 
 use apfl::metrics::FinalScores;
-use apfl::store::run_dir::ClientRecord;
+use apfl::run::run_dir::ClientRecord;
 
 use super::curves::measure_axis;
 use super::html::{charts, figure, heading, remark, share, table, words};

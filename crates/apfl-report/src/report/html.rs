@@ -70,8 +70,8 @@ pub fn table(head: &[String], rows: Vec<Vec<Cell>>) -> String {
 
 /// Charts side by side, or below each other where the page is narrow.
 pub fn charts(charts: &[Chart]) -> String {
-    let drawn = charts.iter().map(Chart::svg);
-    let figures = drawn.map(|svg| format!("<figure>{svg}</figure>\n"));
+    let sampled = charts.iter().map(Chart::svg);
+    let figures = sampled.map(|svg| format!("<figure>{svg}</figure>\n"));
     // Three beside each other and one below would look forgotten.
     let four = if charts.len() == 4 { " four" } else { "" };
     let figures: String = figures.collect();

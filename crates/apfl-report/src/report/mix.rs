@@ -1,7 +1,7 @@
 //! Which classes the clients have: a column a client, a row a class, strong where there
 //! are many.
 
-use apfl::store::run_dir::ClientRecord;
+use apfl::run::run_dir::ClientRecord;
 
 use super::html::{heading, remark};
 use super::read::Run;

@@ -15,7 +15,7 @@ mod scores;
 use std::path::{Path, PathBuf};
 
 use apfl::error::Result;
-use apfl::store::atomic::write_atomically;
+use apfl::files::atomic::write_atomically;
 
 pub use compare::ERRORS;
 use group::Group;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use apfl::data::{Normalization, Schema, Task};
 use apfl::error::{Error, Result};
-use apfl::store::run_dir::{ClientRecord, Environment, Summary};
+use apfl::run::run_dir::{ClientRecord, Environment, Summary};
 use apfl::training::RoundRecord;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! The three models and their measures.
 
 use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score, Scores};
-use apfl::store::run_dir::Summary;
+use apfl::run::run_dir::Summary;
 
 use super::html::{Cell, figure, share, words};
 use super::read::Run;

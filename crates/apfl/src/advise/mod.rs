@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::metrics::{FinalScores, Gain, Score};
-use crate::store::run_dir::{Alpha, ClientRecord, FinishedRun, Part, Prior, Summary, read_clients};
+use crate::run::run_dir::{Alpha, ClientRecord, FinishedRun, Part, Prior, Summary, read_clients};
 
 mod student;
 

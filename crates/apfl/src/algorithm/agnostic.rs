@@ -7,11 +7,11 @@ use toml::Value;
 use super::extensions::{Extensions, ModelChoice};
 use super::{AfterRound, Algorithm, Models, OneModel, Properties, Sender};
 use crate::choice::{Candidate, Choosing, Pass};
+use crate::local_client::{LocalClient, Predictor};
 use crate::model::Layout;
 use crate::pack::ModelOnly;
 use crate::params::{Mean, Params, project_onto_simplex};
 use crate::settings::{Custom, Setting, as_number};
-use crate::site::{Predictor, Site};
 
 /// An algorithm whose server weighs clients by q, which grows where the loss is high.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,7 +68,7 @@ pub(super) const AGNOSTIC: Setting<Custom<Option<f64>>> = Setting::custom(
 impl<A: OneModel> Algorithm for Agnostic<A> {
     type Server = Server;
     type Broadcast = ModelOnly;
-    type Memory = A::Memory;
+    type ClientState = A::ClientState;
     type Update = Update;
     /// All updates of the cohort: the weights are known only when the last has come.
     type Fold = Vec<(Sender, Update)>;
@@ -87,13 +87,18 @@ impl<A: OneModel> Algorithm for Agnostic<A> {
         }
     }
 
-    fn join(&self, w0: &[f32]) -> A::Memory {
+    fn join(&self, w0: &[f32]) -> A::ClientState {
         OneModel::join(&self.inner, w0)
     }
 
-    fn local_round(&self, sent: &ModelOnly, local: &mut A::Memory, site: &mut Site<'_>) -> Update {
-        let loss = site.objective(&sent.model);
-        let inner = Algorithm::local_round(&self.inner, sent, local, site);
+    fn local_round(
+        &self,
+        sent: &ModelOnly,
+        local: &mut A::ClientState,
+        local_client: &mut LocalClient<'_>,
+    ) -> Update {
+        let loss = local_client.objective(&sent.model);
+        let inner = Algorithm::local_round(&self.inner, sent, local, local_client);
         Update { inner, loss }
     }
 
@@ -127,8 +132,12 @@ impl<A: OneModel> Algorithm for Agnostic<A> {
         Some(&mut server.model)
     }
 
-    fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a> {
-        OneModel::models(&self.inner, inner(after), site)
+    fn models<'a>(
+        &self,
+        after: AfterRound<'a, Self>,
+        local_client: &mut LocalClient<'_>,
+    ) -> Models<'a> {
+        OneModel::models(&self.inner, inner(after), local_client)
     }
 
     fn for_run(self, layout: &Layout, seed: u64) -> Result<Self, String> {
@@ -136,7 +145,7 @@ impl<A: OneModel> Algorithm for Agnostic<A> {
         Ok(Self { inner, ..self })
     }
 
-    fn mixing(&self, local: &A::Memory) -> Option<f32> {
+    fn mixing(&self, local: &A::ClientState) -> Option<f32> {
         OneModel::mixing(&self.inner, local)
     }
 

@@ -2,10 +2,10 @@
 //! the shared one.
 
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
+use crate::local_client::{LocalClient, Sgd};
 use crate::pack::OwnModel;
 use crate::params::Params;
 use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
-use crate::site::{Sgd, Site};
 
 /// Ditto's settings. *Shared* and *localized* are FedAvg's, *personal* is vᵢ.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ impl Settings for Ditto {
 }
 
 impl OneModel for Ditto {
-    type Memory = OwnModel; // vᵢ
+    type ClientState = OwnModel; // vᵢ
 
     fn join(&self, w0: &[f32]) -> OwnModel {
         OwnModel { v: w0.to_vec() }
@@ -46,21 +46,26 @@ impl OneModel for Ditto {
     ///   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)
     ///   vᵢ ← vᵢ − η(∇fᵢ(vᵢ; ξ) + λ(vᵢ − wᵗ))
     /// ```
-    fn local_round(&self, sent: &[f32], own: &mut OwnModel, site: &mut Site<'_>) -> Params {
+    fn local_round(
+        &self,
+        sent: &[f32],
+        own: &mut OwnModel,
+        client: &mut LocalClient<'_>,
+    ) -> Params {
         let mut w = sent.to_vec();
-        let (mut of_w, mut of_v) = (Sgd::new(site), Sgd::new(site));
-        for s in 0..site.steps() {
-            let eta = site.rate(s);
-            site.next_batch();
-            of_w.step(&mut w, eta, site);
-            of_v.step_near(&mut own.v, eta, (self.proximal, sent), site);
+        let (mut of_w, mut of_v) = (Sgd::new(client), Sgd::new(client));
+        for s in 0..client.steps() {
+            let eta = client.rate(s);
+            client.next_batch();
+            of_w.step(&mut w, eta, client);
+            of_v.step_near(&mut own.v, eta, (self.proximal, sent), client);
         }
-        of_w.end(site);
-        of_v.end(site);
+        of_w.end(client);
+        of_v.end(client);
         w
     }
 
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::two(&after.update.model, &after.local.v)
     }
 

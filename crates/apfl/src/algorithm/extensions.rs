@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use super::{AfterRound, Algorithm};
 use crate::choice::{Candidate, Choosing, Pass};
+use crate::local_client::{LocalClient, Predictor};
 use crate::params::Params;
-use crate::site::{Predictor, Site};
 
 /// The opt-in traits that an algorithm implements; by default none.
 ///
@@ -54,7 +54,7 @@ pub trait Clusters<A: Algorithm = Self>: Debug {
     fn models<'a>(&self, server: &'a A::Server) -> &'a [f32];
 
     /// Returns which of the shared models is the client's, from 0.
-    fn of_client(&self, local: &A::Memory) -> usize;
+    fn of_client(&self, local: &A::ClientState) -> usize;
 }
 
 /// An algorithm that ends with other models than those of its last round, such as averages
@@ -65,7 +65,7 @@ pub trait FinalModels<A: Algorithm = Self>: Debug {
 
     /// Returns the personal model that a client ends with, made of its state after training and
     /// of the `shared` model that the run ends with.
-    fn personal(&self, local: &A::Memory, shared: &[f32], site: &Site<'_>) -> Params;
+    fn personal(&self, local: &A::ClientState, shared: &[f32], client: &LocalClient<'_>) -> Params;
 }
 
 /// An algorithm whose clients choose which of several models they serve.

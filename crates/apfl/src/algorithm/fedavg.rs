@@ -2,9 +2,9 @@
 
 use super::agnostic::AGNOSTIC;
 use super::{Agnostic, AlgorithmKind, AlgorithmSpec, OneModel, Properties};
+use crate::local_client::{LocalClient, Sgd};
 use crate::params::Params;
 use crate::settings::{Kind, Section, Settings};
-use crate::site::{Sgd, Site};
 
 /// τ local steps from w, then the mean.
 ///
@@ -47,13 +47,13 @@ impl Settings for AgnosticFedAvg {
 }
 
 impl OneModel for FedAvg {
-    type Memory = ();
+    type ClientState = ();
 
     fn join(&self, _w0: &[f32]) {}
 
-    fn local_round(&self, sent: &[f32], _: &mut (), site: &mut Site<'_>) -> Params {
+    fn local_round(&self, sent: &[f32], _: &mut (), client: &mut LocalClient<'_>) -> Params {
         let mut w = sent.to_vec();
-        Sgd::round(&mut w, site);
+        Sgd::round(&mut w, client);
         w
     }
 

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::layers::{Partly, Sharing, start_of_last};
 use super::{AlgorithmKind, AlgorithmSpec, Properties};
+use crate::local_client::{LocalClient, Sgd};
 use crate::model::Layout;
 use crate::settings::{Kind, Section, Setting, Settings, Whole, at_least};
-use crate::site::{Sgd, Site};
 
 /// FedPer: [`Base`] shared, the head kept.
 ///
@@ -55,8 +55,8 @@ impl Sharing for Base {
     /// ```text
     /// (base, head) ← (base, head) − η∇fᵢ(base, head; ξ)   τ times;   base ← mean
     /// ```
-    fn train(&self, whole: &mut [f32], _: &Range<usize>, site: &mut Site<'_>) {
-        Sgd::round(whole, site);
+    fn train(&self, whole: &mut [f32], _: &Range<usize>, client: &mut LocalClient<'_>) {
+        Sgd::round(whole, client);
     }
 
     fn properties(&self) -> Properties {

@@ -1,9 +1,9 @@
 //! FedProx (Li et al., 2018): FedAvg whose clients are held near the model they received.
 
 use super::{AlgorithmKind, AlgorithmSpec, OneModel, Properties};
+use crate::local_client::{LocalClient, Sgd};
 use crate::params::Params;
 use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
-use crate::site::{Sgd, Site};
 
 /// FedProx's settings. The three models are FedAvg's.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,21 +31,21 @@ impl Settings for FedProx {
 }
 
 impl OneModel for FedProx {
-    type Memory = ();
+    type ClientState = ();
 
     fn join(&self, _w0: &[f32]) {}
 
     /// ```text
     /// y ← w;   y ← y − η(∇fᵢ(y; ξ) + μ(y − w))   τ times;   w ← mean y
     /// ```
-    fn local_round(&self, w: &[f32], _: &mut (), site: &mut Site<'_>) -> Params {
+    fn local_round(&self, w: &[f32], _: &mut (), client: &mut LocalClient<'_>) -> Params {
         let mut y = w.to_vec();
-        let mut sgd = Sgd::new(site);
-        for s in 0..site.steps() {
-            site.next_batch();
-            sgd.step_near(&mut y, site.rate(s), (self.proximal, w), site);
+        let mut sgd = Sgd::new(client);
+        for s in 0..client.steps() {
+            client.next_batch();
+            sgd.step_near(&mut y, client.rate(s), (self.proximal, w), client);
         }
-        sgd.end(site);
+        sgd.end(client);
         y
     }
 

@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::fedper::PRIVATE_LAYERS;
 use super::layers::{Partly, Sharing, start_of_last};
 use super::{AlgorithmKind, AlgorithmSpec, Properties};
+use crate::local_client::{LocalClient, Sgd};
 use crate::model::Layout;
 use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
-use crate::site::{Sgd, Site};
 
 /// FedRep: a [`Representation`] shared, the head kept; the three models are as in FedPer.
 pub type FedRep = Partly<Representation>;
@@ -74,20 +74,20 @@ impl Sharing for Representation {
     /// ```
     ///
     /// Where one of them has no layers, the other takes all steps.
-    fn train(&self, whole: &mut [f32], shared: &Range<usize>, site: &mut Site<'_>) {
+    fn train(&self, whole: &mut [f32], shared: &Range<usize>, client: &mut LocalClient<'_>) {
         let (base, head) = (0..shared.end, shared.end..whole.len());
         let (of_head, of_base) = match (head.is_empty(), base.is_empty()) {
-            (true, _) => (0, site.steps()),
-            (_, true) => (site.steps(), 0),
-            _ => self.steps(site.steps()),
+            (true, _) => (0, client.steps()),
+            (_, true) => (client.steps(), 0),
+            _ => self.steps(client.steps()),
         };
-        let mut sgd = Sgd::new(site);
+        let mut sgd = Sgd::new(client);
         for s in 0..of_head + of_base {
             let part = if s < of_head { &head } else { &base };
-            site.next_batch();
-            sgd.step_part(whole, part.clone(), site.rate(s), site);
+            client.next_batch();
+            sgd.step_part(whole, part.clone(), client.rate(s), client);
         }
-        sgd.end(site);
+        sgd.end(client);
     }
 
     fn properties(&self) -> Properties {

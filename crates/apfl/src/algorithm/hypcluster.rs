@@ -5,12 +5,12 @@ use rand::RngExt;
 
 use super::extensions::{Clusters, Extensions};
 use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Properties, Sender};
+use crate::local_client::{LocalClient, Sgd};
 use crate::model::Layout;
 use crate::pack;
 use crate::params::{Mean, Params};
 use crate::rng::{Purpose, stream};
 use crate::settings::{Kind, Section, Setting, Settings, Whole, at_least};
-use crate::site::{Sgd, Site};
 
 /// HypCluster's settings. *Shared* is scored as the model of each client's cluster;
 /// *localized* and *personal* are that model after the client's steps. The run's one shared
@@ -45,12 +45,12 @@ pack!(Sent { models });
 
 /// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Memory {
+pub struct ClientState {
     /// j, its cluster, from 0.
     pub cluster: u64,
 }
 
-pack!(Memory { cluster });
+pack!(ClientState { cluster });
 
 /// What a client sends back.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,7 +109,7 @@ impl Server {
 impl Algorithm for HypCluster {
     type Server = Server;
     type Broadcast = Sent;
-    type Memory = Memory;
+    type ClientState = ClientState;
     type Update = Update;
     /// The mean of every cluster, and how many are in it.
     type Fold = Vec<(Mean, u64)>;
@@ -145,27 +145,32 @@ impl Algorithm for HypCluster {
         }
     }
 
-    fn join(&self, _w0: &[f32]) -> Memory {
-        Memory { cluster: 0 }
+    fn join(&self, _w0: &[f32]) -> ClientState {
+        ClientState { cluster: 0 }
     }
 
     /// ```text
     /// j = argmin_k fᵢ(w_k) over all training examples, the first of equals
     /// wᵢ ← w_j;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times
     /// ```
-    fn local_round(&self, sent: &Sent, local: &mut Memory, site: &mut Site<'_>) -> Update {
-        let len = site.model().layout().len();
+    fn local_round(
+        &self,
+        sent: &Sent,
+        local: &mut ClientState,
+        client: &mut LocalClient<'_>,
+    ) -> Update {
+        let len = client.model().layout().len();
         let mut best = (f64::INFINITY, 0);
         if self.clusters > 1 {
             for (k, model) in sent.models.chunks(len).enumerate() {
-                let objective = site.objective(model);
+                let objective = client.objective(model);
                 if objective < best.0 {
                     best = (objective, k);
                 }
             }
         }
         let mut w = sent.models[best.1 * len..][..len].to_vec();
-        Sgd::round(&mut w, site);
+        Sgd::round(&mut w, client);
         local.cluster = best.1 as u64;
         Update {
             model: w,
@@ -196,7 +201,7 @@ impl Algorithm for HypCluster {
         &server.models[server.range(server.largest())]
     }
 
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::one(&after.update.model)
     }
 
@@ -230,7 +235,7 @@ impl Clusters for HypCluster {
         &server.models
     }
 
-    fn of_client(&self, local: &Memory) -> usize {
+    fn of_client(&self, local: &ClientState) -> usize {
         local.cluster as usize
     }
 }

@@ -4,12 +4,12 @@
 use rand::RngExt;
 
 use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Properties, Sender};
+use crate::local_client::LocalClient;
 use crate::model::Layout;
 use crate::pack::ModelOnly;
 use crate::params::{Mean, Params};
 use crate::rng::{Purpose, stream};
 use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
-use crate::site::Site;
 
 /// L2GD's settings. *Shared* is x̄, the mean of all models; *localized* and *personal* are xᵢ.
 ///
@@ -88,7 +88,7 @@ impl L2gd {
 impl Algorithm for L2gd {
     type Server = Server;
     type Broadcast = Server;
-    type Memory = ModelOnly;
+    type ClientState = ModelOnly;
     type Update = ModelOnly;
     type Fold = Mean;
 
@@ -124,17 +124,22 @@ impl Algorithm for L2gd {
     /// A round is the local steps up to an averaging, and that. Its mean is known when the
     /// clients have sent their models, so a client takes the last round's averaging first,
     /// with x̄ and at the rate of its end: in round 1 that moves nothing, as xᵢ = x̄ = w⁰.
-    fn local_round(&self, sent: &Server, local: &mut ModelOnly, site: &mut Site<'_>) -> ModelOnly {
+    fn local_round(
+        &self,
+        sent: &Server,
+        local: &mut ModelOnly,
+        client: &mut LocalClient<'_>,
+    ) -> ModelOnly {
         let x = &mut local.model;
-        site.take_steps(sent.steps, sent.before);
-        let share = (f64::from(site.rate_before()) * self.pull / self.averaging) as f32;
+        client.take_steps(sent.steps, sent.before);
+        let share = (f64::from(client.rate_before()) * self.pull / self.averaging) as f32;
         for (x, mean) in x.iter_mut().zip(&sent.model) {
             *x -= share * (*x - mean);
         }
         for s in 0..sent.steps {
-            let eta = f64::from(site.rate(s)) / (1.0 - self.averaging);
-            site.next_batch();
-            site.descend(x, eta as f32);
+            let eta = f64::from(client.rate(s)) / (1.0 - self.averaging);
+            client.next_batch();
+            client.descend(x, eta as f32);
         }
         ModelOnly { model: x.clone() }
     }
@@ -156,7 +161,7 @@ impl Algorithm for L2gd {
         &server.model
     }
 
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::one(&after.update.model)
     }
 

@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use super::extensions::{Extensions, PartialSharing, aggregated};
 use super::{AfterRound, Algorithm, Models, Properties, Sender};
+use crate::local_client::LocalClient;
 use crate::model::Layout;
 use crate::pack::{Arrays, Pack, PackError, View};
 use crate::params::{Mean, Params};
 use crate::settings::{Section, Settings};
-use crate::site::Site;
 
 /// Returns where each layer of a model starts: the tensors whose names are alike up to their
 /// last `.`, such as `layer1.weight` and `layer1.bias`, are a layer.
@@ -51,7 +51,7 @@ pub trait Sharing: Clone + std::fmt::Debug + Send + Sync + 'static {
     }
 
     /// The local steps of a round on the client's whole model.
-    fn train(&self, whole: &mut [f32], shared: &Range<usize>, site: &mut Site<'_>);
+    fn train(&self, whole: &mut [f32], shared: &Range<usize>, client: &mut LocalClient<'_>);
 
     /// What the rest of a spec must know of it.
     fn properties(&self) -> Properties;
@@ -155,7 +155,7 @@ impl<S: Sharing> Partly<S> {
 impl<S: Sharing> Algorithm for Partly<S> {
     type Server = Server;
     type Broadcast = Server;
-    type Memory = Private;
+    type ClientState = Private;
     type Update = Update;
     type Fold = Mean;
 
@@ -191,8 +191,13 @@ impl<S: Sharing> Algorithm for Partly<S> {
         }
     }
 
-    fn local_round(&self, sent: &Server, local: &mut Private, site: &mut Site<'_>) -> Update {
-        let len = site.model().layout().len();
+    fn local_round(
+        &self,
+        sent: &Server,
+        local: &mut Private,
+        client: &mut LocalClient<'_>,
+    ) -> Update {
+        let len = client.model().layout().len();
         let shared = self.shared_after(sent.round, len);
         let mut whole = match sent.model.len() == len {
             true => sent.model.clone(),
@@ -206,7 +211,7 @@ impl<S: Sharing> Algorithm for Partly<S> {
         if !warm && (local.own == 1 || self.sharing.warmup() == 0) {
             put_outside(&mut whole, &self.shared, &local.layers);
         }
-        self.sharing.train(&mut whole, &shared, site);
+        self.sharing.train(&mut whole, &shared, client);
         if !warm {
             *local = Private {
                 layers: outside(&whole, &self.shared),
@@ -237,7 +242,7 @@ impl<S: Sharing> Algorithm for Partly<S> {
     }
 
     /// All are the client's whole model.
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::one(&after.update.whole)
     }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::layers::{Partly, Sharing, start_of_last};
 use super::{AlgorithmKind, AlgorithmSpec, Properties};
+use crate::local_client::{LocalClient, Sgd};
 use crate::model::Layout;
 use crate::settings::{Kind, Section, Setting, Settings, Whole, at_least};
-use crate::site::{Sgd, Site};
 
 /// LG-FedAvg: a [`Head`] shared, the first layers kept.
 ///
@@ -69,8 +69,8 @@ impl Sharing for Head {
     /// ```
     ///
     /// and `own` ← mean too while the warm-up lasts.
-    fn train(&self, whole: &mut [f32], _: &Range<usize>, site: &mut Site<'_>) {
-        Sgd::round(whole, site);
+    fn train(&self, whole: &mut [f32], _: &Range<usize>, client: &mut LocalClient<'_>) {
+        Sgd::round(whole, client);
     }
 
     fn properties(&self) -> Properties {

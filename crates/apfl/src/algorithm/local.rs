@@ -1,9 +1,9 @@
 //! Every client alone: what APFL's v is at α = 1.
 
 use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Properties, Sender};
+use crate::local_client::{LocalClient, Sgd};
 use crate::pack::ModelOnly;
 use crate::settings::{Kind, Section, Settings};
-use crate::site::{Sgd, Site};
 
 /// Local SGD without communication.
 ///
@@ -28,7 +28,7 @@ impl Settings for LocalOnly {
 impl Algorithm for LocalOnly {
     type Server = ModelOnly;
     type Broadcast = ();
-    type Memory = ModelOnly;
+    type ClientState = ModelOnly;
     type Update = ();
     type Fold = ();
 
@@ -42,8 +42,8 @@ impl Algorithm for LocalOnly {
         ModelOnly { model: w0.to_vec() }
     }
 
-    fn local_round(&self, _: &(), local: &mut ModelOnly, site: &mut Site<'_>) {
-        Sgd::round(&mut local.model, site);
+    fn local_round(&self, _: &(), local: &mut ModelOnly, client: &mut LocalClient<'_>) {
+        Sgd::round(&mut local.model, client);
     }
 
     fn fold(&self, _: &ModelOnly, _: &mut (), _: Sender, _: ()) {}
@@ -54,7 +54,7 @@ impl Algorithm for LocalOnly {
         &server.model
     }
 
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::one(&after.local.model)
     }
 

@@ -2,12 +2,12 @@
 //! whose weight is chosen on examples put aside.
 
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
+use crate::local_client::{LocalClient, Part, Predictor};
 use crate::pack;
 use crate::params::{Params, mix};
 use crate::settings::{
     Custom, Field, Kind, Number, Section, Setting, Settings, above_zero, as_number,
 };
-use crate::site::{Part, Predictor, Site};
 
 /// MAPPER's settings. *Shared* is w, *localized* wᵢ after its step, *personal* λᵢvᵢ + (1−λᵢ)wᵢ.
 ///
@@ -17,19 +17,19 @@ pub struct Mapper {
     /// The λs, ascending.
     pub grid: Vec<f32>,
     /// The share put aside.
-    pub aside: f64,
+    pub held_out: f64,
 }
 
 /// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Memory {
+pub struct ClientState {
     /// vᵢ, the local model.
     pub v: Params,
     /// λᵢ, its share in the mixture.
     pub lambda: f32,
 }
 
-pack!(Memory { v, lambda });
+pack!(ClientState { v, lambda });
 
 const GRID: Setting<Custom<Vec<f64>>> = Setting::custom(
     "grid",
@@ -67,7 +67,10 @@ pub(super) const KIND: AlgorithmKind = Kind {
     ],
     value: |s| {
         let grid = Vec::new();
-        AlgorithmSpec::Mapper(s.filled(Mapper { grid, aside: 0.0 }))
+        AlgorithmSpec::Mapper(s.filled(Mapper {
+            grid,
+            held_out: 0.0,
+        }))
     },
 };
 
@@ -76,15 +79,15 @@ impl Settings for Mapper {
         let mut grid: Vec<f64> = self.grid.iter().map(Field::to_setting).collect();
         s.field(&GRID, &mut grid);
         self.grid = grid.into_iter().map(|lambda| lambda as f32).collect();
-        s.field(&ASIDE, &mut self.aside);
+        s.field(&ASIDE, &mut self.held_out);
     }
 }
 
 impl OneModel for Mapper {
-    type Memory = Memory;
+    type ClientState = ClientState;
 
-    fn join(&self, w0: &[f32]) -> Memory {
-        Memory {
+    fn join(&self, w0: &[f32]) -> ClientState {
+        ClientState {
             v: w0.to_vec(),
             lambda: self.grid[0],
         }
@@ -100,42 +103,47 @@ impl OneModel for Mapper {
     /// ```
     ///
     /// A λ of 0 moves no v and draws no batch; of equal losses the smaller λ is taken.
-    fn local_round(&self, sent: &[f32], local: &mut Memory, site: &mut Site<'_>) -> Params {
+    fn local_round(
+        &self,
+        sent: &[f32],
+        local: &mut ClientState,
+        client: &mut LocalClient<'_>,
+    ) -> Params {
         let mut w = sent.to_vec();
         let part = match self.grid.len() {
             1 => Part::Whole,
             _ => {
-                let m = site.examples();
-                site.set_aside(((self.aside * m as f64).ceil() as usize).min(m.max(2) - 1));
+                let m = client.examples();
+                client.hold_out(((self.held_out * m as f64).ceil() as usize).min(m.max(2) - 1));
                 Part::Rest
             }
         };
-        let mut point = site.borrow();
+        let mut point = client.borrow();
         let mut best: Option<(f64, f32, Params)> = None;
         for &lambda in &self.grid {
-            let mut v = site.borrow();
+            let mut v = client.borrow();
             v.copy_from_slice(&local.v);
-            let steps = if lambda > 0.0 { site.steps() } else { 0 };
+            let steps = if lambda > 0.0 { client.steps() } else { 0 };
             for s in 0..steps {
-                let rate = site.rate(s) * lambda;
-                site.next_batch_of(part);
-                let loss = site.on_batch(|model, batch, ws| {
+                let rate = client.rate(s) * lambda;
+                client.next_batch_of(part);
+                let loss = client.on_batch(|model, batch, ws| {
                     model.descend_mixed(lambda, &mut v, &w, rate, batch, ws)
                 });
-                site.watch(loss);
+                client.watch(loss);
             }
             let loss = match part {
                 Part::Whole => 0.0,
                 _ => {
                     mix(&mut point, lambda, &v, &w);
-                    site.loss_aside(&point)
+                    client.loss_aside(&point)
                 }
             };
             match &best {
-                Some((least, ..)) if *least <= loss => site.give_back(v),
+                Some((least, ..)) if *least <= loss => client.give_back(v),
                 _ => {
                     if let Some((.., worse)) = best.replace((loss, lambda, v)) {
-                        site.give_back(worse);
+                        client.give_back(worse);
                     }
                 }
             }
@@ -145,18 +153,18 @@ impl OneModel for Mapper {
         local.lambda = lambda;
         if lambda < 1.0 {
             mix(&mut point, lambda, &local.v, &w);
-            let rate = site.rate(site.steps() - 1) * (1.0 - lambda);
-            site.next_batch_of(part);
-            site.descend_at(&point, &mut w, rate);
+            let rate = client.rate(client.steps() - 1) * (1.0 - lambda);
+            client.next_batch_of(part);
+            client.descend_at(&point, &mut w, rate);
         }
-        site.give_back(v);
-        site.give_back(point);
+        client.give_back(v);
+        client.give_back(point);
         w
     }
 
     /// The personal model is λᵢvᵢ + (1−λᵢ)wᵢ.
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
-        let (w, Memory { v, lambda }) = (&after.update.model, after.local);
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
+        let (w, ClientState { v, lambda }) = (&after.update.model, after.local);
         let mut mixed = vec![0.0; v.len()];
         mix(&mut mixed, *lambda, v, w);
         Models {
@@ -165,7 +173,7 @@ impl OneModel for Mapper {
         }
     }
 
-    fn mixing(&self, local: &Memory) -> Option<f32> {
+    fn mixing(&self, local: &ClientState) -> Option<f32> {
         Some(local.lambda)
     }
 

@@ -4,15 +4,29 @@
 //! other, and what happens in a round. Where clients live, in which order they are processed and
 //! how often they are scored is not its business.
 
+use crate::local_client::{LocalClient, Predictor};
 use crate::model::Layout;
 use crate::pack::Pack;
-use crate::site::{Predictor, Site};
 
 pub mod agnostic;
+pub mod apfl;
+pub mod ditto;
 pub mod extensions;
+pub mod fedavg;
+pub mod fedper;
+pub mod fedprox;
+pub mod fedrep;
+pub mod hypcluster;
+pub mod l2gd;
 pub mod layers;
+pub mod lgfedavg;
+pub mod local;
+pub mod mapper;
 mod one_model;
+pub mod perfedavg;
+pub mod pfedme;
 mod properties;
+pub mod scaffold;
 #[macro_use]
 mod registry;
 
@@ -24,9 +38,8 @@ pub use properties::Properties;
 pub use registry::OwnAlgorithm;
 pub use registry::{AlgorithmKind, AlgorithmVisitor, every_algorithm};
 
-// Every algorithm there is: the file with its `KIND`, and the types in it that a spec may
-// choose, each in its variant of `AlgorithmSpec`. `cargo fmt` does not look into a macro:
-// `rustfmt --edition 2024` formats a file named here, and a test asks for it.
+// Every algorithm: the module with its `KIND`, and the types in it that a spec may choose, each
+// in its variant of `AlgorithmSpec`.
 algorithms! {
     apfl => Apfl(Apfl), Averaged(Averaged), AgnosticApfl(AgnosticApfl), Chosen(Chosen),
         AgnosticChosen(AgnosticChosen);
@@ -65,7 +78,7 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// What is sent to every client of a round.
     type Broadcast: Pack + Send + Sync;
     /// State that a client keeps between rounds.
-    type Memory: Pack + Clone + Send + Sync;
+    type ClientState: Pack + Clone + Send + Sync;
     /// What a client sends back.
     type Update: Pack + Send;
     /// The sum of the updates so far.
@@ -78,14 +91,14 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
     fn broadcast(&self, server: &Self::Server) -> Self::Broadcast;
 
     /// Returns a client's first state, made from w⁰ whenever it is first sampled.
-    fn join(&self, w0: &[f32]) -> Self::Memory;
+    fn join(&self, w0: &[f32]) -> Self::ClientState;
 
     /// Trains a client for one round and returns its update.
     fn local_round(
         &self,
         sent: &Self::Broadcast,
-        local: &mut Self::Memory,
-        site: &mut Site<'_>,
+        local: &mut Self::ClientState,
+        local_client: &mut LocalClient<'_>,
     ) -> Self::Update;
 
     /// Takes in one update; called in the order of the clients.
@@ -105,7 +118,11 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
 
     /// Returns a client's models after its local round. May train (on training batches), and is
     /// called only where the models are scored or handed over.
-    fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a>;
+    fn models<'a>(
+        &self,
+        after: AfterRound<'a, Self>,
+        local_client: &mut LocalClient<'_>,
+    ) -> Models<'a>;
 
     /// Returns the shared model for an optimizer of the server to move; `None` where none can
     /// act.
@@ -123,7 +140,7 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
     }
 
     /// Returns αᵢ, where there is one.
-    fn mixing(&self, _local: &Self::Memory) -> Option<f32> {
+    fn mixing(&self, _local: &Self::ClientState) -> Option<f32> {
         None
     }
 
@@ -142,7 +159,7 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
 #[derive(Debug)]
 pub struct AfterRound<'a, A: Algorithm> {
     /// Its state.
-    pub local: &'a A::Memory,
+    pub local: &'a A::ClientState,
     /// What it received.
     pub sent: &'a A::Broadcast,
     /// What it sends back.

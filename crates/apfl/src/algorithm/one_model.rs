@@ -2,10 +2,10 @@
 //! their models.
 
 use super::{AfterRound, Algorithm, Extensions, Models, Properties, Sender};
+use crate::local_client::LocalClient;
 use crate::model::Layout;
 use crate::pack::{ModelOnly, Pack};
 use crate::params::{Mean, Params};
-use crate::site::Site;
 
 /// An algorithm whose server, broadcast and update are one model each.
 ///
@@ -14,7 +14,7 @@ use crate::site::Site;
 ///
 /// ```
 /// use apfl::algorithm::OneModel;
-/// use apfl::site::Site;
+/// use apfl::local_client::Site;
 /// use apfl::{Params, Spec, Training};
 ///
 /// /// wᵢ ← w;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times;   w ← mean wᵢ
@@ -48,17 +48,22 @@ use crate::site::Site;
 /// ```
 pub trait OneModel: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// State that a client keeps between rounds.
-    type Memory: Pack + Clone + Send + Sync;
+    type ClientState: Pack + Clone + Send + Sync;
 
     /// Returns a client's first state, made from w⁰ whenever it is first sampled.
-    fn join(&self, w0: &[f32]) -> Self::Memory;
+    fn join(&self, w0: &[f32]) -> Self::ClientState;
 
     /// Returns the client's model after its part of a round, in which it received `sent`.
-    fn local_round(&self, sent: &[f32], local: &mut Self::Memory, site: &mut Site<'_>) -> Params;
+    fn local_round(
+        &self,
+        sent: &[f32],
+        local: &mut Self::ClientState,
+        client: &mut LocalClient<'_>,
+    ) -> Params;
 
     /// See [`Algorithm::models`]. By default all of them are the model that
     /// [`OneModel::local_round`] returned.
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _site: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _site: &mut LocalClient<'_>) -> Models<'a> {
         Models::one(&after.update.model)
     }
 
@@ -73,7 +78,7 @@ pub trait OneModel: std::fmt::Debug + Send + Sync + Sized + 'static {
     }
 
     /// See [`Algorithm::mixing`].
-    fn mixing(&self, _local: &Self::Memory) -> Option<f32> {
+    fn mixing(&self, _local: &Self::ClientState) -> Option<f32> {
         None
     }
 
@@ -91,7 +96,7 @@ pub trait OneModel: std::fmt::Debug + Send + Sync + Sized + 'static {
 impl<T: OneModel> Algorithm for T {
     type Server = ModelOnly;
     type Broadcast = ModelOnly;
-    type Memory = T::Memory;
+    type ClientState = T::ClientState;
     type Update = ModelOnly;
     type Fold = Mean;
 
@@ -103,17 +108,17 @@ impl<T: OneModel> Algorithm for T {
         server.clone()
     }
 
-    fn join(&self, w0: &[f32]) -> T::Memory {
+    fn join(&self, w0: &[f32]) -> T::ClientState {
         OneModel::join(self, w0)
     }
 
     fn local_round(
         &self,
         sent: &ModelOnly,
-        local: &mut T::Memory,
-        site: &mut Site<'_>,
+        local: &mut T::ClientState,
+        client: &mut LocalClient<'_>,
     ) -> ModelOnly {
-        let model = OneModel::local_round(self, &sent.model, local, site);
+        let model = OneModel::local_round(self, &sent.model, local, client);
         ModelOnly { model }
     }
 
@@ -135,15 +140,15 @@ impl<T: OneModel> Algorithm for T {
         Some(&mut server.model)
     }
 
-    fn models<'a>(&self, after: AfterRound<'a, T>, site: &mut Site<'_>) -> Models<'a> {
-        OneModel::models(self, after, site)
+    fn models<'a>(&self, after: AfterRound<'a, T>, client: &mut LocalClient<'_>) -> Models<'a> {
+        OneModel::models(self, after, client)
     }
 
     fn for_run(self, layout: &Layout, seed: u64) -> Result<T, String> {
         OneModel::for_run(self, layout, seed)
     }
 
-    fn mixing(&self, local: &T::Memory) -> Option<f32> {
+    fn mixing(&self, local: &T::ClientState) -> Option<f32> {
         OneModel::mixing(self, local)
     }
 

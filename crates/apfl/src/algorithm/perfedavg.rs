@@ -1,9 +1,9 @@
 //! perFedAvg (Fallah et al., 2020): a shared model from which one step personalizes well.
 
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
+use crate::local_client::{LocalClient, Part, Predictor};
 use crate::params::{Params, axpy};
 use crate::settings::{Kind, Number, Section, Setting, Settings, Words, above_zero, at_least};
-use crate::site::{Part, Predictor, Site};
 
 /// How the gradient of f(w − α∇f(w)) is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,28 +111,28 @@ impl PerFedAvg {
     ///
     /// The released code sets the optimizer's rate to β for the second step and sets it back when
     /// its schedule moves: once a pass, or never.
-    fn released_round(&self, sent: &[f32], site: &mut Site<'_>) -> Params {
+    fn released_round(&self, sent: &[f32], client: &mut LocalClient<'_>) -> Params {
         let mut w = sent.to_vec();
-        site.set_aside(site.examples() / 8);
-        let pass = site.keep_one_batch_aside();
-        for s in 0..site.steps() {
-            let step = site.steps_before() + s;
-            let set_back = step == 0 || site.rate_falls() && step.is_multiple_of(pass);
-            site.next_batch_of(Part::Rest);
+        client.hold_out(client.examples() / 8);
+        let pass = client.keep_one_batch_aside();
+        for s in 0..client.steps() {
+            let step = client.steps_before() + s;
+            let set_back = step == 0 || client.rate_falls() && step.is_multiple_of(pass);
+            client.next_batch_of(Part::Rest);
             let eta = match set_back {
-                true => site.rate(s),
+                true => client.rate(s),
                 false => self.outer_rate,
             };
-            site.descend(&mut w, eta);
-            site.next_batch_of(Part::Aside);
-            site.descend(&mut w, self.outer_rate);
+            client.descend(&mut w, eta);
+            client.next_batch_of(Part::HeldOut);
+            client.descend(&mut w, self.outer_rate);
         }
         w
     }
 }
 
 impl OneModel for PerFedAvg {
-    type Memory = ();
+    type ClientState = ();
 
     fn join(&self, _w0: &[f32]) {}
 
@@ -145,9 +145,9 @@ impl OneModel for PerFedAvg {
     /// hf:          w ← w − β[g₂ − (α/2δ)(∇f(w+δg₂; B₃) − ∇f(w−δg₂; B₃))]
     /// sequential:  w ← θ − βg₂
     /// ```
-    fn local_round(&self, sent: &[f32], _: &mut (), site: &mut Site<'_>) -> Params {
+    fn local_round(&self, sent: &[f32], _: &mut (), client: &mut LocalClient<'_>) -> Params {
         if self.variant == Variant::Released {
-            return self.released_round(sent, site);
+            return self.released_round(sent, client);
         }
         let Self {
             inner_rate: alpha,
@@ -156,56 +156,56 @@ impl OneModel for PerFedAvg {
             ..
         } = *self;
         let mut w = sent.to_vec();
-        let mut theta = site.borrow();
-        let mut g2 = site.borrow();
-        site.set_aside(site.examples() / 10);
-        for _ in 0..site.steps() {
-            site.next_batch_of(Part::Rest);
+        let mut theta = client.borrow();
+        let mut g2 = client.borrow();
+        client.hold_out(client.examples() / 10);
+        for _ in 0..client.steps() {
+            client.next_batch_of(Part::Rest);
             match self.variant {
                 Variant::FirstOrder => {
                     theta.copy_from_slice(&w);
-                    site.descend(&mut theta, alpha);
-                    site.next_batch_of(Part::Aside);
-                    site.descend_at(&theta, &mut w, beta);
+                    client.descend(&mut theta, alpha);
+                    client.next_batch_of(Part::HeldOut);
+                    client.descend_at(&theta, &mut w, beta);
                 }
                 Variant::Sequential | Variant::Released => {
-                    site.descend(&mut w, alpha);
-                    site.next_batch_of(Part::Aside);
-                    site.descend(&mut w, beta);
+                    client.descend(&mut w, alpha);
+                    client.next_batch_of(Part::HeldOut);
+                    client.descend(&mut w, beta);
                 }
                 Variant::HessianFree => {
                     theta.copy_from_slice(&w);
-                    site.descend(&mut theta, alpha);
-                    site.next_batch_of(Part::Aside);
-                    site.gradient(&theta, &mut g2);
-                    site.next_batch_of(Part::Aside);
+                    client.descend(&mut theta, alpha);
+                    client.next_batch_of(Part::HeldOut);
+                    client.gradient(&theta, &mut g2);
+                    client.next_batch_of(Part::HeldOut);
                     // Both points are made from the old w before w moves.
-                    let mut beyond = site.borrow();
+                    let mut beyond = client.borrow();
                     beyond.copy_from_slice(&w);
                     axpy(&mut beyond, delta, &g2);
                     theta.copy_from_slice(&w);
                     axpy(&mut theta, -delta, &g2);
                     axpy(&mut w, -beta, &g2);
                     let curvature = beta * alpha / (2.0 * delta);
-                    site.descend_at(&beyond, &mut w, -curvature);
-                    site.descend_at(&theta, &mut w, curvature);
-                    site.give_back(beyond);
+                    client.descend_at(&beyond, &mut w, -curvature);
+                    client.descend_at(&theta, &mut w, curvature);
+                    client.give_back(beyond);
                 }
             }
         }
-        site.give_back(theta);
-        site.give_back(g2);
+        client.give_back(theta);
+        client.give_back(g2);
         w
     }
 
     /// The personal model is one step of rate α from wᵢ, on a batch of the training examples;
     /// wᵢ itself in `released`.
-    fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, client: &mut LocalClient<'_>) -> Models<'a> {
         let mut models = Models::one(&after.update.model);
         if self.variant != Variant::Released {
             let mut theta = after.update.model.clone();
-            site.next_batch();
-            site.descend(&mut theta, self.inner_rate);
+            client.next_batch();
+            client.descend(&mut theta, self.inner_rate);
             models.personal = Predictor::Own(theta);
         }
         models

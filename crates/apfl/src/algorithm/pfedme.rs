@@ -2,12 +2,12 @@
 //! term, its Moreau envelope.
 
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
+use crate::local_client::LocalClient;
 use crate::pack;
 use crate::params::Params;
 use crate::settings::{
     Kind, Number, Section, Setting, Settings, Whole, Words, above_zero, at_least,
 };
-use crate::site::Site;
 
 /// Whose loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +42,12 @@ pub struct PFedMe {
 
 /// State that a client keeps between rounds: θᵢ, in a buffer of its own.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Memory {
+pub struct ClientState {
     /// θᵢ, the personal model.
     pub theta: Params,
 }
 
-pack!(Memory { theta });
+pack!(ClientState { theta });
 
 const VARIANT: Setting<Words<Variant>> = Setting::words(
     "variant",
@@ -122,9 +122,9 @@ impl PFedMe {
         theta: &mut [f32],
         w: &[f32],
         g: &mut [f32],
-        site: &mut Site<'_>,
+        client: &mut LocalClient<'_>,
     ) {
-        site.gradient(theta, g);
+        client.gradient(theta, g);
         for ((theta, w), g) in theta.iter_mut().zip(w).zip(g) {
             *theta -= rate * (*g + self.lambda * (*theta - w));
         }
@@ -140,10 +140,10 @@ impl PFedMe {
 }
 
 impl OneModel for PFedMe {
-    type Memory = Memory;
+    type ClientState = ClientState;
 
-    fn join(&self, w0: &[f32]) -> Memory {
-        Memory { theta: w0.to_vec() }
+    fn join(&self, w0: &[f32]) -> ClientState {
+        ClientState { theta: w0.to_vec() }
     }
 
     /// ```text
@@ -162,36 +162,41 @@ impl OneModel for PFedMe {
     /// The released code has one optimizer for each, with one rate and one decay for both. (With a
     /// schedule that falls, w's rate does not fall there: both optimizers share the memory of the
     /// rate set last, and θ's is set first. Here both fall.)
-    fn local_round(&self, sent: &[f32], local: &mut Memory, site: &mut Site<'_>) -> Params {
+    fn local_round(
+        &self,
+        sent: &[f32],
+        local: &mut ClientState,
+        client: &mut LocalClient<'_>,
+    ) -> Params {
         let theta = &mut local.theta;
         let mut w = sent.to_vec();
-        let mut g = site.borrow();
-        let steps = site.steps();
+        let mut g = client.borrow();
+        let steps = client.steps();
         if self.variant == Variant::Reference {
             theta.copy_from_slice(&w);
         }
         for s in 1..=steps {
-            site.next_batch();
+            client.next_batch();
             let (p, eta, mu) = match self.variant {
-                Variant::Released => (site.rate(s - 1), site.rate(s - 1), site.model().l2()),
+                Variant::Released => (client.rate(s - 1), client.rate(s - 1), client.model().l2()),
                 _ => (self.inner_rate, self.rate, 0.0),
             };
             match self.variant {
                 Variant::Reference => {
                     for _ in 0..self.inner_steps {
-                        self.inner_step(p, theta, &w, &mut g, site);
+                        self.inner_step(p, theta, &w, &mut g, client);
                     }
                     self.outer_step(eta, mu, &mut w, theta);
                 }
                 Variant::FedTorch | Variant::Released => {
-                    self.inner_step(p, theta, &w, &mut g, site);
+                    self.inner_step(p, theta, &w, &mut g, client);
                     if s.is_multiple_of(self.inner_steps) || s == steps {
                         self.outer_step(eta, mu, &mut w, theta);
                     }
                 }
             }
         }
-        site.give_back(g);
+        client.give_back(g);
         w
     }
 
@@ -202,7 +207,7 @@ impl OneModel for PFedMe {
         }
     }
 
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::two(&after.update.model, &after.local.theta)
     }
 

@@ -1,6 +1,6 @@
 //! What the rest of a spec, and a measurement, must know of an algorithm.
 
-use crate::site::ModelForm;
+use crate::local_client::ModelForm;
 
 /// What the rest of a spec, and a measurement, must know of an algorithm with its settings.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,13 +18,10 @@ pub trait AlgorithmVisitor {
     fn visit<A: Algorithm + Clone>(self, algorithm: A) -> Self::Out;
 }
 
-/// Declares every algorithm's module, exports its types, and makes `AlgorithmSpec` of them.
+/// Exports the types of every algorithm and makes `AlgorithmSpec` of them.
 macro_rules! algorithms {
     ($($module:ident => $($variant:ident($type:ident)),+;)+) => {
-        $(
-            pub mod $module;
-            pub use $module::{$($type),+};
-        )+
+        $(pub use $module::{$($type),+};)+
 
         /// One of the algorithms, with its settings.
         #[derive(Clone, Debug, PartialEq)]

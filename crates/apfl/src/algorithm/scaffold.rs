@@ -1,10 +1,10 @@
 //! SCAFFOLD (Karimireddy et al., 2020): control variates against the clients' drift.
 
 use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Sender};
+use crate::local_client::LocalClient;
 use crate::pack;
 use crate::params::{Mean, Params, Sum, axpy};
 use crate::settings::{Kind, Section, Setting, Settings, Words};
-use crate::site::Site;
 
 /// How a client renews its control cᵢ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +50,12 @@ pack!(Server { sent, clients });
 
 /// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Memory {
+pub struct ClientState {
     /// cᵢ
     pub control: Params,
 }
 
-pack!(Memory { control });
+pack!(ClientState { control });
 
 const CONTROL: Setting<Words<Control>> = Setting::words(
     "control",
@@ -91,7 +91,7 @@ impl Settings for Scaffold {
 impl Algorithm for Scaffold {
     type Server = Server;
     type Broadcast = Controlled;
-    type Memory = Memory;
+    type ClientState = ClientState;
     type Update = Controlled;
     type Fold = (Mean, Sum);
 
@@ -109,8 +109,8 @@ impl Algorithm for Scaffold {
         server.sent.clone()
     }
 
-    fn join(&self, w0: &[f32]) -> Memory {
-        Memory {
+    fn join(&self, w0: &[f32]) -> ClientState {
+        ClientState {
             control: vec![0.0; w0.len()],
         }
     }
@@ -123,12 +123,12 @@ impl Algorithm for Scaffold {
     fn local_round(
         &self,
         sent: &Controlled,
-        local: &mut Memory,
-        site: &mut Site<'_>,
+        local: &mut ClientState,
+        client: &mut LocalClient<'_>,
     ) -> Controlled {
         let Controlled { model: x, control } = sent;
         let mut y = x.clone();
-        let mut correction = site.borrow(); // c − cᵢ
+        let mut correction = client.borrow(); // c − cᵢ
         for (d, (c, c_i)) in correction
             .iter_mut()
             .zip(control.iter().zip(&local.control))
@@ -136,17 +136,17 @@ impl Algorithm for Scaffold {
             *d = c - c_i;
         }
         let mut distance = 0.0f64;
-        for s in 0..site.steps() {
-            let eta = site.rate(s);
-            site.next_batch();
-            site.descend(&mut y, eta);
+        for s in 0..client.steps() {
+            let eta = client.rate(s);
+            client.next_batch();
+            client.descend(&mut y, eta);
             axpy(&mut y, -eta, &correction);
             distance += f64::from(eta);
         }
         let mut change = match self.control {
             Control::Fresh => {
                 let mut fresh = vec![0.0; x.len()];
-                site.full_gradient(x, &mut fresh);
+                client.full_gradient(x, &mut fresh);
                 fresh
             }
             // Rates that have all become 0 tell nothing: cᵢ stays.
@@ -163,7 +163,7 @@ impl Algorithm for Scaffold {
             *change = next - *c_i;
             *c_i = next;
         }
-        site.give_back(correction);
+        client.give_back(correction);
         Controlled {
             model: y,
             control: change,
@@ -200,7 +200,7 @@ impl Algorithm for Scaffold {
         Some(&mut server.sent.model)
     }
 
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::one(&after.update.model)
     }
 }

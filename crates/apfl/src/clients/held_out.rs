@@ -7,19 +7,19 @@ use crate::algorithm::{AfterRound, Algorithm};
 use crate::choice::HeldOut;
 use crate::data::Examples;
 use crate::error::{Error, Result};
+use crate::local_client::Scratch;
 use crate::rng::Purpose;
-use crate::site::Scratch;
 
 impl<A: Algorithm> Clients<A> {
     /// A client's training rows that are held out.
     pub(super) fn aside(&self, client: usize) -> Result<Option<Arc<Examples>>> {
         let Some(place) = self.asides.get(client) else {
-            return self.world.dataset.held_out(client);
+            return self.context.dataset.held_out(client);
         };
         if let Some(aside) = place.get() {
             return Ok(aside.clone());
         }
-        let aside = self.world.dataset.held_out(client)?;
+        let aside = self.context.dataset.held_out(client)?;
         Ok(place.get_or_init(|| aside).clone())
     }
 
@@ -33,7 +33,7 @@ impl<A: Algorithm> Clients<A> {
         scratch: &mut Scratch,
     ) -> Result<Option<HeldOut>> {
         match self.held_out(client, round, sent, scratch) {
-            Err(Error::NonFinite { .. }) if self.world.skip_nonfinite => Ok(None),
+            Err(Error::NonFinite { .. }) if self.context.skip_nonfinite => Ok(None),
             other => other.map(Some),
         }
     }
@@ -48,10 +48,13 @@ impl<A: Algorithm> Clients<A> {
         let shard = self.shard_for_once(client)?;
         let rows = self.aside(client)?;
         let mut local = self.copy_of(client)?;
-        let mut site = self.site(&shard.train, Purpose::Delivery, round, client, scratch);
-        let update = self.algorithm.local_round(sent, &mut local, &mut site);
+        let mut local_client =
+            self.local_client(&shard.train, Purpose::Finalization, round, client, scratch);
+        let update = self
+            .algorithm
+            .local_round(sent, &mut local, &mut local_client);
         let when = "in the local round before its choice".to_string();
-        self.checked(&site, &shard.name, when)?;
+        self.checked(&local_client, &shard.name, when)?;
         let after = AfterRound {
             local: &local,
             sent,

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Clients, Delivered, Keep, ModelFiles, Reply, locked};
+use super::{Clients, Finalized, Keep, ModelFiles, Reply, locked};
 use crate::algorithm::Algorithm;
 use crate::choice::{Candidate, HeldOut};
 use crate::error::Result;
+use crate::files::archive::{ArchiveDirectory, Written};
+use crate::local_client::Scratch;
 use crate::metrics::Tallies;
 use crate::params::Params;
-use crate::site::Scratch;
-use crate::store::archive::{ArchiveDirectory, Written};
 
 /// An operation on some clients.
 ///
@@ -87,7 +87,7 @@ pub enum Response<U> {
     /// Of `HoldOut`; `None` as in `Trained`.
     HeldOut(Option<HeldOut>),
     /// Of `Finalize`; `None` as in `Trained`.
-    Finalized(Option<Box<Delivered>>),
+    Finalized(Option<Box<Finalized>>),
     /// Of `Digest`.
     Digest([u8; 32]),
     /// Of `Save`: the part of a process, and the clients in it.
@@ -224,7 +224,7 @@ impl<A: Algorithm> Clients<A> {
                 shared,
                 keep,
             } => {
-                let own = self.deliver((place, client), *round, sent, shared, keep, scratch)?;
+                let own = self.finalize((place, client), *round, sent, shared, keep, scratch)?;
                 Response::Finalized(own.map(Box::new))
             }
             Request::Digest => Response::Digest(self.digest(client)?),

@@ -4,9 +4,9 @@ use super::Clients;
 use crate::algorithm::Algorithm;
 use crate::data::{Examples, Labels, Shard};
 use crate::error::{Error, Result};
+use crate::local_client::{Predictor, Scratch};
 use crate::metrics::{Finals, Tallies};
 use crate::params::Params;
-use crate::site::{Predictor, Scratch};
 
 impl<A: Algorithm> Clients<A> {
     /// The loss of a model, summed over some rows; 0 where there are none.
@@ -21,7 +21,7 @@ impl<A: Algorithm> Clients<A> {
         let Some(rows) = rows else {
             return Ok(0.0);
         };
-        let loss = scratch.tally(&*self.world.model, predictor, rows).loss;
+        let loss = scratch.tally(&*self.context.model, predictor, rows).loss;
         match loss.is_finite() {
             true => Ok(loss),
             false => Err(Error::NonFinite {
@@ -39,13 +39,13 @@ impl<A: Algorithm> Clients<A> {
         place: &str,
         scratch: &mut Scratch,
     ) -> Result<Tallies> {
-        let model = &*self.world.model;
+        let model = &*self.context.model;
         let mut tallies = Tallies {
             train: scratch.tally(model, predictor, &shard.train),
             valid: scratch.tally(model, predictor, &shard.valid),
         };
         // Errors of predicted numbers are told in the label's own units.
-        let unit = self.world.unit();
+        let unit = self.context.unit();
         tallies.train.squared_error *= unit * unit;
         tallies.valid.squared_error *= unit * unit;
         match [tallies.train.loss, tallies.valid.loss]
@@ -68,13 +68,13 @@ impl<A: Algorithm> Clients<A> {
         shard: &Shard,
         scratch: &mut Scratch,
     ) -> Result<Finals> {
-        let model = &*self.world.model;
-        let classes = self.world.dataset.schema().task.classes();
+        let model = &*self.context.model;
+        let classes = self.context.dataset.schema().task.classes();
         let center = match shard.train.all().targets {
             Labels::Classes(_) => 0.0,
             Labels::Values(y) => y.iter().map(|y| f64::from(*y)).sum::<f64>() / y.len() as f64,
         };
-        let unit = self.world.unit();
+        let unit = self.context.unit();
         let mut tested = scratch.tally(model, predictor, &shard.test);
         tested.squared_error *= unit * unit;
         Ok(Finals {
@@ -94,26 +94,26 @@ impl<A: Algorithm> Clients<A> {
         scratch: &mut Scratch,
     ) -> Result<Tallies> {
         let place = format!("when the shared model of round {round} was scored");
-        let own = self.memories.look(client, |local| self.cluster(local))?;
+        let own = self.states.look(client, |local| self.cluster(local))?;
         let shared = Predictor::At(self.of_cluster(shared, own.unwrap_or(0)));
         self.tallies(&shared, &*self.shard(client)?, &place, scratch)
     }
 
     /// The one of several shared models that is a client's.
     pub fn shared_of(&self, client: usize, shared: &[f32]) -> Result<Params> {
-        let own = self.memories.look(client, |local| self.cluster(local))?;
+        let own = self.states.look(client, |local| self.cluster(local))?;
         Ok(self.of_cluster(shared, own.unwrap_or(0)).to_vec())
     }
 
     /// Which of several shared models is a client's.
-    pub(super) fn cluster(&self, local: &A::Memory) -> usize {
+    pub(super) fn cluster(&self, local: &A::ClientState) -> usize {
         let clusters = self.algorithm.extensions().clusters;
         clusters.map_or(0, |clusters| clusters.of_client(local))
     }
 
     /// One of several shared models that lie one after the other; mostly there is one.
     pub(super) fn of_cluster<'a>(&self, shared: &'a [f32], number: usize) -> &'a [f32] {
-        let len = self.world.w0.len();
+        let len = self.context.w0.len();
         &shared[number * len..][..len]
     }
 }

@@ -6,9 +6,9 @@ use super::Clients;
 use crate::algorithm::{AfterRound, Algorithm, Models};
 use crate::choice::Candidate;
 use crate::error::{Error, Result};
+use crate::local_client::{Predictor, Scratch};
 use crate::metrics::Tallies;
 use crate::rng::Purpose;
-use crate::site::{Predictor, Scratch};
 
 /// A client's answer to a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,14 +38,14 @@ impl<A: Algorithm> Clients<A> {
         score: bool,
         scratch: &mut Scratch,
     ) -> Result<Option<Reply<A::Update>>> {
-        if !self.world.skip_nonfinite {
+        if !self.context.skip_nonfinite {
             return self.attempt(client, round, sent, score, scratch).map(Some);
         }
-        let before = self.memories.look(client, Clone::clone)?;
+        let before = self.states.look(client, Clone::clone)?;
         match self.attempt(client, round, sent, score, scratch) {
             Err(Error::NonFinite { .. }) => {
-                let before = before.unwrap_or_else(|| self.algorithm.join(&self.world.w0));
-                self.memories.put(client, before)?;
+                let before = before.unwrap_or_else(|| self.algorithm.join(&self.context.w0));
+                self.states.put(client, before)?;
                 Ok(None)
             }
             other => other.map(Some),
@@ -61,14 +61,17 @@ impl<A: Algorithm> Clients<A> {
         scratch: &mut Scratch,
     ) -> Result<Reply<A::Update>> {
         let shard = self.shard(client)?;
-        let mut local = match self.memories.take(client)? {
+        let mut local = match self.states.take(client)? {
             Some(local) => local,
-            None => self.algorithm.join(&self.world.w0),
+            None => self.algorithm.join(&self.context.w0),
         };
-        let mut site = self.site(&shard.train, Purpose::Batches, round, client, scratch);
-        let update = self.algorithm.local_round(sent, &mut local, &mut site);
-        let steps = site.steps();
-        self.checked(&site, &shard.name, format!("in round {round}"))?;
+        let mut local_client =
+            self.local_client(&shard.train, Purpose::Batches, round, client, scratch);
+        let update = self
+            .algorithm
+            .local_round(sent, &mut local, &mut local_client);
+        let steps = local_client.steps();
+        self.checked(&local_client, &shard.name, format!("in round {round}"))?;
         let mut candidates = Vec::new();
         let tallies = if score {
             let place = format!("after the local steps of round {round}");
@@ -83,7 +86,7 @@ impl<A: Algorithm> Clients<A> {
                 localized,
                 personal,
                 ..
-            } = self.algorithm.models(after, &mut site);
+            } = self.algorithm.models(after, &mut local_client);
             let localized = Predictor::At(localized);
             let localized = self.tallies(&localized, &shard, &place, scratch)?;
             let held_out = match list.is_empty() {
@@ -107,7 +110,7 @@ impl<A: Algorithm> Clients<A> {
             None
         };
         let mixing = self.mixing(client, &local);
-        self.memories.put(client, local)?;
+        self.states.put(client, local)?;
         Ok(Reply {
             update,
             tallies,
@@ -118,7 +121,7 @@ impl<A: Algorithm> Clients<A> {
     }
 
     /// αᵢ: what the client chose, or what it remembers.
-    pub(super) fn mixing(&self, client: usize, local: &A::Memory) -> Option<f32> {
+    pub(super) fn mixing(&self, client: usize, local: &A::ClientState) -> Option<f32> {
         match self.choice(client) {
             Some(choice) => choice.mixing(),
             None => self.algorithm.mixing(local),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::images::{Images, assemble};
 use super::partition::{CLIENTS, PARTITION, Partition};
-use super::{Common, InMemory, Scaling, Source, SourceKind, deal, folder};
+use super::{Common, InMemory, Scaling, Source, SourceKind, assign, folder};
 use crate::error::Result;
 use crate::settings::{Kind, Section};
 
@@ -74,10 +74,10 @@ impl Cifar10 {
             shape: vec![3, 32, 32],
             bytes,
         };
-        let dealt = deal::by_partition(&self.partition, &labels, CLASSES.len(), &self.common)?;
+        let assigned = assign::by_partition(&self.partition, &labels, CLASSES.len(), &self.common)?;
         let names = CLASSES.map(String::from).to_vec();
         let scaling = Scaling::normalized(&MOMENTS);
-        Ok(assemble(images, labels, names, scaling, dealt, files))
+        Ok(assemble(images, labels, names, scaling, assigned, files))
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::images::{Images, assemble, read_column, read_labels};
 use super::mnist::{CLASSES, MOMENTS, digits};
-use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, deal, folder};
+use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, assign, folder};
 use crate::error::Result;
 use crate::settings::{Kind, Section};
 
@@ -72,13 +72,13 @@ impl Femnist {
             ));
         }
         let held: Vec<bool> = split.iter().map(|part| *part == 1).collect();
-        let owners = deal::grouped(&writers, |id| names[id as usize].clone());
-        let mut dealt = deal::by_owner(owners, Some(&held), &self.common)?;
-        dealt
+        let owners = assign::grouped(&writers, |id| names[id as usize].clone());
+        let mut assigned = assign::by_owner(owners, Some(&held), &self.common)?;
+        assigned
             .notes
             .push("pixels are read as 255 − v: ink is bright, as in MNIST".into());
         let scaling = Scaling::normalized(&[MOMENTS]);
-        Ok(assemble(images, labels, digits(), scaling, dealt, files))
+        Ok(assemble(images, labels, digits(), scaling, assigned, files))
     }
 }
 

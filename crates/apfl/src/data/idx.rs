@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::deal::{self, Dealt};
+use super::assign::{self, AssignedRows};
 use super::images::{Images, assemble, read_column, read_labels};
 use super::leaf::{CLASSES, MOST_CLASSES};
 use super::partition::{PARTITION, Partition};
@@ -50,7 +50,7 @@ pub enum Owners {
     /// A file that has the client's number for every image.
     File(PathBuf),
     /// By a partition.
-    Dealt(Partition),
+    AssignedRows(Partition),
 }
 
 const MISSING: &str = "missing: an IDX file, plain or gzipped";
@@ -123,7 +123,7 @@ impl Idx {
             classes: s.optional(&CLASSES).map(|classes| classes as usize),
             owners: match s.is_text("clients") {
                 true => Owners::File(folder::read_path(s, &OWNERS)),
-                false => Owners::Dealt(Partition::read(s, "stripe")),
+                false => Owners::AssignedRows(Partition::read(s, "stripe")),
             },
             common,
         }
@@ -145,11 +145,11 @@ impl Idx {
         let held: Vec<bool> = (0..images.len()).map(|row| row >= trained).collect();
         let held_files = self.held.as_ref();
         let held = held_files.map(|_| &held[..]);
-        let mut dealt = match &self.owners {
-            Owners::Dealt(partition) => match held {
-                None => deal::by_partition(partition, &labels, classes, &self.common)?,
+        let mut assigned = match &self.owners {
+            Owners::AssignedRows(partition) => match held {
+                None => assign::by_partition(partition, &labels, classes, &self.common)?,
                 Some(held) => {
-                    deal::by_partition_and_held(partition, &labels, classes, held, &self.common)?
+                    assign::by_partition_and_held(partition, &labels, classes, held, &self.common)?
                 }
             },
             Owners::File(path) => {
@@ -160,15 +160,15 @@ impl Idx {
                     owners.extend(more);
                     files.push(file);
                 }
-                let owners = deal::grouped(&owners, |id| id.to_string());
-                deal::by_owner(owners, held, &self.common)?
+                let owners = assign::grouped(&owners, |id| id.to_string());
+                assign::by_owner(owners, held, &self.common)?
             }
         };
-        let scaling = training_scaling(&images, &dealt)
+        let scaling = training_scaling(&images, &assigned)
             .ok_or_else(|| folder::wrong(&self.images, "every training pixel is the same"))?;
-        self.check_classes(&labels, classes, &mut dealt)?;
+        self.check_classes(&labels, classes, &mut assigned)?;
         let names = (0..classes).map(|c| c.to_string()).collect();
-        Ok(assemble(images, labels, names, scaling, dealt, files))
+        Ok(assemble(images, labels, names, scaling, assigned, files))
     }
 
     fn class_count(&self, labels: &[u32]) -> Result<usize> {
@@ -192,12 +192,17 @@ impl Idx {
     }
 
     /// A class that nobody trains on cannot be validated; one that does not occur is said.
-    fn check_classes(&self, labels: &[u32], classes: usize, dealt: &mut Dealt) -> Result<()> {
+    fn check_classes(
+        &self,
+        labels: &[u32],
+        classes: usize,
+        assigned: &mut AssignedRows,
+    ) -> Result<()> {
         let mut trained = vec![false; classes];
-        for row in dealt.parts.iter().flat_map(|part| &part.train) {
+        for row in assigned.parts.iter().flat_map(|part| &part.train) {
             trained[labels[*row as usize] as usize] = true;
         }
-        for part in &dealt.parts {
+        for part in &assigned.parts {
             let label = |row: &u32| labels[*row as usize];
             if let Some(label) = part.valid.iter().map(label).find(|l| !trained[*l as usize]) {
                 return Err(folder::wrong(
@@ -217,7 +222,7 @@ impl Idx {
         let missing = trained.iter().filter(|trained| !**trained).count();
         if missing > 0 {
             let note = format!("{missing} of {classes} classes have no training example");
-            dealt.notes.push(note);
+            assigned.notes.push(note);
         }
         Ok(())
     }
@@ -276,10 +281,10 @@ impl HeldFiles {
 }
 
 /// (x/255 − mean)/deviation over all pixels of all training examples.
-fn training_scaling(images: &Images, dealt: &Dealt) -> Option<Scaling> {
+fn training_scaling(images: &Images, assigned: &AssignedRows) -> Option<Scaling> {
     let width = images.width();
     let mut counts = [0u64; 256];
-    for row in dealt.parts.iter().flat_map(|part| &part.train) {
+    for row in assigned.parts.iter().flat_map(|part| &part.train) {
         let image = &images.bytes[*row as usize * width..][..width];
         image
             .iter()

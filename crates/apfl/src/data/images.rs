@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::deal::Dealt;
+use super::assign::AssignedRows;
 use super::idx::{Array, Element};
 use super::{
     Examples, Features, InMemory, Normalization, Scaling, Schema, SourceFile, Targets, Task, folder,
@@ -118,7 +118,7 @@ pub(super) fn assemble(
     labels: Vec<u32>,
     classes: Vec<String>,
     scaling: Scaling,
-    dealt: Dealt,
+    assigned: AssignedRows,
     files: Vec<SourceFile>,
 ) -> InMemory {
     let width = images.width();
@@ -132,5 +132,5 @@ pub(super) fn assemble(
     };
     let features = Features::Bytes(images.bytes, Arc::new(scaling));
     let all = Examples::new(width, features, Targets::Classes(labels));
-    dealt.gather(&all, schema, files)
+    assigned.gather(&all, schema, files)
 }

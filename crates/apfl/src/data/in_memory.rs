@@ -29,7 +29,7 @@ pub struct InMemory {
     /// What a user should be told.
     pub notes: Vec<String>,
     /// How its examples were dealt.
-    pub dealing: Option<partition::Dealing>,
+    pub assignment: Option<partition::Assignment>,
 }
 
 impl InMemory {
@@ -67,7 +67,7 @@ impl InMemory {
             shards,
             files: Vec::new(),
             notes: Vec::new(),
-            dealing: None,
+            assignment: None,
         }
     }
 
@@ -117,8 +117,8 @@ impl Dataset for InMemory {
     fn files(&self) -> Vec<SourceFile> {
         self.files.clone()
     }
-    fn dealing(&self) -> Option<&partition::Dealing> {
-        self.dealing.as_ref()
+    fn assignment(&self) -> Option<&partition::Assignment> {
+        self.assignment.as_ref()
     }
     fn notes(&self) -> Vec<String> {
         self.notes.clone()

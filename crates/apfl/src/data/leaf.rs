@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{
     Common, Examples, Features, InMemory, Normalization, Scaling, Schema, Source, SourceFile,
-    SourceKind, Targets, Task, deal, folder,
+    SourceKind, Targets, Task, assign, folder,
 };
 use crate::error::{Error, Result, at};
 use crate::settings::{Kind, Section, Setting, Whole, at_least};
@@ -218,10 +218,10 @@ impl Leaf {
             }
         }
         let classes = self.classes(&pool)?;
-        let mut dealt = deal::by_owner(pool.owners, Some(&pool.held), &self.common)?;
+        let mut assigned = assign::by_owner(pool.owners, Some(&pool.held), &self.common)?;
         if pool.width == 784 {
             let note = "pixels are used as LEAF has them: 1 is white paper, 0 is ink";
-            dealt.notes.push(note.into());
+            assigned.notes.push(note.into());
         }
         let schema = Schema {
             task: Task::Classification {
@@ -243,7 +243,7 @@ impl Leaf {
             Values::Floats(floats) => Features::Floats(floats),
         };
         let all = Examples::new(pool.width, features, Targets::Classes(pool.labels));
-        Ok(dealt.gather(&all, schema, pool.files))
+        Ok(assigned.gather(&all, schema, pool.files))
     }
 
     fn classes(&self, pool: &Pool) -> Result<usize> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::images::{Images, assemble, read_labels};
 use super::partition::{CLIENTS, PARTITION, Partition};
-use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, deal, folder};
+use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, assign, folder};
 use crate::error::Result;
 use crate::settings::{Kind, Section};
 
@@ -51,9 +51,9 @@ impl Mnist {
         let (labels, file) = read_labels(&labels, images.len(), CLASSES)?;
         require_mnist(&labels, &self.dir)?;
         files.push(file);
-        let dealt = deal::by_partition(&self.partition, &labels, CLASSES, &self.common)?;
+        let assigned = assign::by_partition(&self.partition, &labels, CLASSES, &self.common)?;
         let scaling = Scaling::normalized(&[MOMENTS]);
-        Ok(assemble(images, labels, digits(), scaling, dealt, files))
+        Ok(assemble(images, labels, digits(), scaling, assigned, files))
     }
 }
 

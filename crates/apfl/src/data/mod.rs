@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 use crate::digest::sha256_of;
 use crate::error::Result;
 
-#[doc(hidden)] // for the program and the tests
-pub mod aside;
+mod assign;
 pub(crate) mod augment;
 #[doc(hidden)] // for the program and the tests
 pub mod cifar10;
-mod deal;
 mod examples;
 #[doc(hidden)] // for the program and the tests
 pub mod femnist;
 #[doc(hidden)] // for the program and the tests
 pub mod folder;
+#[doc(hidden)] // for the program and the tests
+pub mod held_out;
 #[doc(hidden)] // for the program and the tests
 pub mod idx;
 #[doc(hidden)] // for the program and the tests
@@ -33,7 +33,7 @@ mod magic;
 #[doc(hidden)] // for the program and the tests
 pub mod mnist;
 #[doc(hidden)] // for the program and the tests
-pub mod newcomer;
+pub mod new_client;
 #[cfg(feature = "parquet")]
 mod parquet;
 #[doc(hidden)] // for the program and the tests
@@ -52,7 +52,7 @@ pub mod table;
 
 pub use examples::{Batch, Examples, FeatureView, Features, Labels, Scaling, Targets};
 pub use in_memory::InMemory;
-pub use partition::Dealing;
+pub use partition::Assignment;
 pub use source::{Common, Source, SourceKind};
 
 /// What a client has.
@@ -201,7 +201,7 @@ pub fn digest(dataset: &dyn Dataset) -> Result<String> {
     let mut words = serde_json::to_string(dataset.schema()).expect("plain JSON");
     let files = dataset.files();
     words.extend(files.iter().map(|file| format!(";{}", file.sha256)));
-    words.extend(dataset.dealing().map(partition::checksum));
+    words.extend(dataset.assignment().map(partition::checksum));
     let mut sums = vec![sha256_of(words.as_bytes())];
     if files.is_empty() && !dataset.is_generated() {
         for client in 0..dataset.clients() {
@@ -289,7 +289,7 @@ pub trait Dataset: Send + Sync {
     }
 
     /// How its examples were dealt to the clients, where it does not name them itself.
-    fn dealing(&self) -> Option<&partition::Dealing> {
+    fn assignment(&self) -> Option<&partition::Assignment> {
         None
     }
 

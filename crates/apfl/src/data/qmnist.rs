@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::idx::Array;
 use super::images::assemble;
 use super::mnist::{CLASSES, MOMENTS, digits, read_images};
-use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, deal, folder};
+use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, assign, folder};
 use crate::error::Result;
 use crate::settings::{Kind, Section};
 
@@ -59,10 +59,10 @@ impl Qmnist {
         files.push(file);
         table("test", test.len(), &mut files)?;
         images.bytes.extend_from_slice(&test.bytes);
-        let owners = deal::grouped(&writers, |id| id.to_string());
-        let dealt = deal::by_owner(owners, None, &self.common)?;
+        let owners = assign::grouped(&writers, |id| id.to_string());
+        let assigned = assign::by_owner(owners, None, &self.common)?;
         let scaling = Scaling::normalized(&[MOMENTS]);
-        Ok(assemble(images, labels, digits(), scaling, dealt, files))
+        Ok(assemble(images, labels, digits(), scaling, assigned, files))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::partition::Dealing;
+use super::partition::Assignment;
 use super::{Dataset, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 
@@ -37,7 +37,7 @@ pub fn roster(
         schema,
         classes: Some(classes),
         files: Vec::new(),
-        dealing: None,
+        assignment: None,
         notes: Vec::new(),
     })
 }
@@ -62,7 +62,7 @@ pub fn keep_own(
         schema: dataset.schema().clone(),
         classes: None,
         files: dataset.files(),
-        dealing: dataset.dealing().cloned(),
+        assignment: dataset.assignment().cloned(),
         notes: dataset.notes(),
     }))
 }
@@ -75,7 +75,7 @@ struct Roster {
     schema: Schema,
     classes: Option<Vec<u64>>,
     files: Vec<SourceFile>,
-    dealing: Option<Dealing>,
+    assignment: Option<Assignment>,
     notes: Vec<String>,
 }
 
@@ -114,8 +114,8 @@ impl Dataset for Roster {
     fn files(&self) -> Vec<SourceFile> {
         self.files.clone()
     }
-    fn dealing(&self) -> Option<&Dealing> {
-        self.dealing.as_ref()
+    fn assignment(&self) -> Option<&Assignment> {
+        self.assignment.as_ref()
     }
     fn notes(&self) -> Vec<String> {
         self.notes.clone()

@@ -123,8 +123,8 @@ impl Synthetic {
     fn size(&self, k: u64) -> usize {
         self.examples.unwrap_or_else(|| {
             let mut rng = stream(self.seed, Purpose::Sizes, 0, k);
-            let drawn: f64 = LogNormal::new(4.0, 2.0).expect("2 > 0").sample(&mut rng);
-            (drawn as usize).saturating_add(50).min(self.max_examples)
+            let sampled: f64 = LogNormal::new(4.0, 2.0).expect("2 > 0").sample(&mut rng);
+            (sampled as usize).saturating_add(50).min(self.max_examples)
         })
     }
 
@@ -266,15 +266,15 @@ impl Dataset for Generated {
         let [_, valid_rows, test_rows] = parts;
         let mut held = valid_rows.into_iter().peekable();
         let mut tested = test_rows.into_iter().peekable();
-        let mut drawn = vec![0.0; TOGETHER * d];
+        let mut sampled = vec![0.0; TOGETHER * d];
         let mut x = vec![0.0; TOGETHER * d];
         for start in (0..m).step_by(TOGETHER) {
             let rows = TOGETHER.min(m - start);
-            let drawn = &mut drawn[..rows * d];
-            normals.fill(drawn);
-            for (row, drawn) in x.chunks_exact_mut(d).zip(drawn.chunks_exact(d)) {
+            let sampled = &mut sampled[..rows * d];
+            normals.fill(sampled);
+            for (row, sampled) in x.chunks_exact_mut(d).zip(sampled.chunks_exact(d)) {
                 let moments = mean.iter().zip(&deviation);
-                for ((x, z), (mean, deviation)) in row.iter_mut().zip(drawn).zip(moments) {
+                for ((x, z), (mean, deviation)) in row.iter_mut().zip(sampled).zip(moments) {
                     *x = (mean + deviation * z) as f32;
                 }
             }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::algorithm::Algorithm;
-use crate::clients::{MemoryHome, Request, Response, World};
+use crate::clients::{Request, Response, RunContext, StateHome};
 use crate::error::Result;
 
 mod line;
@@ -58,27 +58,27 @@ impl EngineKind {
     /// Threads, ranks or files that cannot be had.
     pub fn start<A: Algorithm>(
         self,
-        world: World,
+        context: RunContext,
         algorithm: Arc<A>,
         threads: usize,
-        home: &MemoryHome,
+        home: &StateHome,
     ) -> Result<Box<dyn Engine<A>>> {
         Ok(match self {
-            EngineKind::Threads => Box::new(Threads::new(world, algorithm, threads, home)?),
+            EngineKind::Threads => Box::new(Threads::new(context, algorithm, threads, home)?),
             #[cfg(feature = "mpi")]
             EngineKind::Mpi(cluster) => {
-                Box::new(Mpi::new(cluster, world, algorithm, threads, home)?)
+                Box::new(Mpi::new(cluster, context, algorithm, threads, home)?)
             }
-            EngineKind::Remote(sites) => Box::new(Remote::new(sites, world, algorithm)),
+            EngineKind::Remote(sites) => Box::new(Remote::new(sites, context, algorithm)),
         })
     }
 
     /// What every client is given, without the data of clients that live elsewhere.
-    pub fn own(&self, world: World) -> Result<World> {
+    pub fn own(&self, context: RunContext) -> Result<RunContext> {
         match self {
             #[cfg(feature = "mpi")]
-            EngineKind::Mpi(cluster) => world.on(*cluster),
-            _ => Ok(world),
+            EngineKind::Mpi(cluster) => context.on(*cluster),
+            _ => Ok(context),
         }
     }
 

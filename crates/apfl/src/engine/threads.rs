@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::line::{Line, Whose, panicked};
 use super::{Each, Engine};
 use crate::algorithm::Algorithm;
-use crate::clients::{Clients, MemoryHome, Request, World};
+use crate::clients::{Clients, Request, RunContext, StateHome};
 use crate::error::{Error, Result};
-use crate::site::Scratch;
+use crate::local_client::Scratch;
 
 /// The thread engine.
 pub struct Threads<A: Algorithm> {
@@ -33,12 +33,17 @@ impl<A: Algorithm> std::fmt::Debug for Threads<A> {
 
 impl<A: Algorithm> Threads<A> {
     /// All clients of the world on that many threads; 0: one per core.
-    pub fn new(world: World, algorithm: Arc<A>, threads: usize, home: &MemoryHome) -> Result<Self> {
-        let reply_bytes = 4 * world.w0.len();
+    pub fn new(
+        context: RunContext,
+        algorithm: Arc<A>,
+        threads: usize,
+        home: &StateHome,
+    ) -> Result<Self> {
+        let reply_bytes = 4 * context.w0.len();
         // A thread without a client would have nothing to do.
-        let threads = count(threads).min(world.dataset.clients().max(1));
+        let threads = count(threads).min(context.dataset.clients().max(1));
         Ok(Self {
-            clients: Clients::new(world, algorithm, home)?,
+            clients: Clients::new(context, algorithm, home)?,
             pool: WorkerPool::new(threads, reply_bytes)?,
         })
     }
@@ -60,7 +65,7 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         here.begin(request, clients)?;
         self.pool.in_order(
             clients.len(),
-            |k| here.world().dataset.name(clients[k]),
+            |k| here.context().dataset.name(clients[k]),
             |k, scratch| here.handle((k, clients[k]), request, scratch),
             |k, response| each(clients[k], response),
         )?;

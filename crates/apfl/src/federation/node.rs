@@ -14,12 +14,12 @@ use crate::data::table::{Surveyed, Table};
 use crate::digest::{digest_of_pieces, hex};
 use crate::engine::remote::{ClientRequest, Handled, Outcome, Place, SiteRequest, SiteResponse};
 use crate::error::{Error, Result, SiteCode};
+use crate::files::archive::ArchiveDirectory;
+use crate::files::lock::DirectoryLock;
 use crate::model::kernels::lanes;
 use crate::privacy::NoiseSeed;
 use crate::run::{Program, write_site};
 use crate::spec::{Plan, PlannedSites, Resources};
-use crate::store::archive::ArchiveDirectory;
-use crate::store::lock::DirectoryLock;
 use crate::training::{Setup, at_site};
 
 /// How long a request waits for the one before it.
@@ -324,7 +324,7 @@ impl Node {
             let why = format!("a request is of another pass or round than the {rounds} agreed on");
             return self.state.refuse(SiteCode::Order, &why);
         }
-        let private = setup.world.private;
+        let private = setup.context.private;
         let (Some(budget), true) = (
             &setup.privacy,
             private.is_some_and(|how| how.noise_seed == NoiseSeed::System),

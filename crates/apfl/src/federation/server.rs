@@ -11,9 +11,9 @@ use crate::data::roster::roster;
 use crate::engine::EngineKind;
 use crate::engine::remote::{Message, Outcome, SiteRequest, Sites, Transport};
 use crate::error::{Error, Result, at};
+use crate::files::write_atomically;
 use crate::run::{Ended, Program, Run, Watch};
 use crate::spec::{Plan, PlannedSites, Resources};
-use crate::store::write_atomically;
 use crate::training::Setup;
 
 /// The terms of a plan, as an operator compares them.

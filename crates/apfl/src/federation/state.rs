@@ -20,9 +20,9 @@ use super::agreement::{Agreement, Terms};
 use super::node::Accept;
 use crate::digest::{digest_of_pieces, hex};
 use crate::error::{Error, Result, SiteCode, at};
-use crate::store::atomic::write_privately;
-use crate::store::private::{create_directory, create_file};
-use crate::store::{UtcTime, write_atomically};
+use crate::files::atomic::write_privately;
+use crate::files::private::{create_directory, create_file};
+use crate::files::{UtcTime, write_atomically};
 
 /// How many answers are kept whose noise cannot be made again.
 const RELEASED: usize = 4;
@@ -40,7 +40,7 @@ pub struct SiteStatus {
     /// The rounds of which there are memories, ascending.
     pub memories: Vec<u64>,
     /// Whether delivery left models.
-    pub delivered: bool,
+    pub finalized: bool,
     /// The last lines of the log.
     pub log: Vec<String>,
 }
@@ -152,17 +152,17 @@ impl State {
     }
 
     /// The answer that was given to a letter, where its noise cannot be made again.
-    pub fn released(&self, letter: &[u8]) -> Option<Vec<u8>> {
-        fs::read(self.0.join("released").join(name_of(letter))).ok()
+    pub fn released(&self, message: &[u8]) -> Option<Vec<u8>> {
+        fs::read(self.0.join("released").join(name_of(message))).ok()
     }
 
     /// Keeps an answer whose noise cannot be made again, before it leaves: what comes of the same
     /// letter is one release. The last few are kept.
-    pub fn release(&self, keeping: Keeping, letter: &[u8], answer: &[u8]) -> Result<()> {
+    pub fn release(&self, keeping: Keeping, message: &[u8], answer: &[u8]) -> Result<()> {
         match keeping {
             Keeping::Nothing => return Ok(()),
             Keeping::Answer => {}
-            Keeping::Release(pass, round) => self.enter(pass, round, &name_of(letter))?,
+            Keeping::Release(pass, round) => self.enter(pass, round, &name_of(message))?,
         }
         let directory = self.0.join("released");
         create_directory(&directory)?;
@@ -174,18 +174,18 @@ impl State {
         for path in &kept[..surplus] {
             let _ = fs::remove_file(path); // in nobody's way but the disk's
         }
-        write_privately(&directory.join(name_of(letter)), answer)
+        write_privately(&directory.join(name_of(message)), answer)
     }
 
     /// Enters a release, on disk. Entries are never taken back.
-    fn enter(&self, pass: u64, round: u64, letter: &str) -> Result<()> {
+    fn enter(&self, pass: u64, round: u64, message: &str) -> Result<()> {
         let path = self.0.join("releases");
         let entered = || {
             if !path.exists() {
                 create_file(&path)?;
             }
             let mut file = OpenOptions::new().append(true).open(&path)?;
-            writeln!(file, "{pass} {round} {letter}")?;
+            writeln!(file, "{pass} {round} {message}")?;
             file.sync_all()
         };
         entered().map_err(at(&path, "write"))
@@ -294,7 +294,7 @@ impl State {
                 (agreement.hash(), sites.collect())
             }),
             memories,
-            delivered: state.join("run/summary.json").exists(),
+            finalized: state.join("run/summary.json").exists(),
             log: (lines.iter().skip(lines.len().saturating_sub(10)))
                 .map(|line| (*line).to_owned())
                 .collect(),
@@ -303,8 +303,8 @@ impl State {
 }
 
 /// What the answer to a letter is called.
-fn name_of(letter: &[u8]) -> String {
-    hex(&digest_of_pieces([letter]))
+fn name_of(message: &[u8]) -> String {
+    hex(&digest_of_pieces([message]))
 }
 
 /// A file's text; `None` where there is none.

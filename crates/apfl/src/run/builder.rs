@@ -9,14 +9,14 @@ use crate::algorithm::{Algorithm, AlgorithmSpec, Apfl};
 use crate::attack::Attack;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
+use crate::local_client::LocalWork;
 use crate::model::Model;
 use crate::params::Params;
 use crate::privacy::PrivacySettings;
 use crate::rng::{Purpose, stream};
-use crate::site::LocalWork;
+use crate::run::run_dir::RunDir;
 use crate::spec::{Plan, PlannedSchedule, Resources};
-use crate::store::run_dir::RunDir;
-use crate::training::{DeliverTo, Setup, Training, Weights};
+use crate::training::{FinalizedClients, Setup, Training, Weights};
 
 /// A run in the making. What is not said has the default of a spec; [`RunBuilder::build`]
 /// checks all of it as a spec is checked, and the data, before anything is done.
@@ -84,31 +84,31 @@ impl RunBuilder {
 
     /// Sets τ, the local steps of every client in a round. Default: 10.
     pub fn local_steps(mut self, steps: u64) -> Self {
-        self.plan.pace.work = LocalWork::Steps(steps);
+        self.plan.local_training.work = LocalWork::Steps(steps);
         self
     }
 
     /// Sets the passes over a client's examples in a round, in place of a number of steps.
     pub fn local_epochs(mut self, epochs: u64) -> Self {
-        self.plan.pace.work = LocalWork::Epochs(epochs);
+        self.plan.local_training.work = LocalWork::Epochs(epochs);
         self
     }
 
     /// Sets the examples of a step. Default: 50.
     pub fn batch(mut self, examples: usize) -> Self {
-        self.plan.pace.batch = Some(examples);
+        self.plan.local_training.batch = Some(examples);
         self
     }
 
     /// Makes every step see all of the client's training examples.
     pub fn full_batch(mut self) -> Self {
-        self.plan.pace.batch = None;
+        self.plan.local_training.batch = None;
         self
     }
 
     /// Sets η. Default: 0.1.
     pub fn learning_rate(mut self, rate: f64) -> Self {
-        self.plan.pace.learning_rate = rate;
+        self.plan.local_training.learning_rate = rate;
         self
     }
 
@@ -121,7 +121,7 @@ impl RunBuilder {
 
     /// Sets β of the clients' momentum, which starts anew in every round. Default: 0.
     pub fn momentum(mut self, beta: f64) -> Self {
-        self.plan.pace.momentum = beta;
+        self.plan.local_training.momentum = beta;
         self
     }
 
@@ -187,8 +187,8 @@ impl RunBuilder {
     }
 
     /// Sets who gets a last local round, scores and a model at the end. Default: all.
-    pub fn deliver_to(mut self, who: DeliverTo) -> Self {
-        self.plan.deliver_to = who;
+    pub fn finalized_clients(mut self, who: FinalizedClients) -> Self {
+        self.plan.finalized_clients = who;
         self
     }
 
@@ -257,7 +257,7 @@ impl RunBuilder {
     pub fn plan(&self) -> Result<Plan> {
         let mut plan = self.plan.clone();
         let usual = || PlannedSchedule::usual(&plan.algorithm);
-        plan.pace.schedule = self.schedule.clone().unwrap_or_else(usual);
+        plan.local_training.schedule = self.schedule.clone().unwrap_or_else(usual);
         let mut problems = plan.resolve();
         if plan.engine.memory_budget.is_some() && self.directory.is_none() {
             let problem = "found \"disk\", but there is no run directory for them; give one";

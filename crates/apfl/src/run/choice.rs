@@ -10,8 +10,8 @@ use toml::{Table, Value};
 use super::{Ended, Event, Run, Watch};
 use crate::choice::{Choices, HeldOut, Pass};
 use crate::error::Result;
-use crate::store::private;
-use crate::training::{DeliverTo, MemoryHome, Setup};
+use crate::files::private;
+use crate::training::{FinalizedClients, Setup, StateHome};
 
 /// What becomes of the passes before the last one.
 pub(super) enum Before {
@@ -25,7 +25,7 @@ impl Run {
     /// Carries out the passes of a choice, where there are any before the last one, in the
     /// directory of the run.
     pub(super) fn before(&self, directory: Option<&Path>, watch: &mut Watch<'_>) -> Result<Before> {
-        let whole = self.setup.world.pass.is_none();
+        let whole = self.setup.context.pass.is_none();
         let choosing = self.choosing.as_ref().filter(|_| whole);
         let Some(choosing) = choosing else {
             return Ok(Before::Ready(Box::new(self.setup.clone())));
@@ -61,19 +61,19 @@ impl Run {
             return Ok(Before::Stopped(0));
         }
         let mut setup = self.setup.clone();
-        setup.world.pass = Some(Pass::Last);
+        setup.context.pass = Some(Pass::Last);
         setup.choices = Arc::new(choices);
         Ok(Before::Ready(Box::new(setup)))
     }
 
     /// Everybody who needs a choice.
     fn choosers(&self) -> BTreeSet<usize> {
-        let everybody = 0..self.setup.world.dataset.clients();
-        match self.setup.deliver_to {
+        let everybody = 0..self.setup.context.dataset.clients();
+        match self.setup.finalized_clients {
             // Who will be drawn is not known before, where nothing follows from the seed.
             _ if self.setup.ledger().is_some() => everybody.collect(),
-            DeliverTo::All => everybody.collect(),
-            DeliverTo::Drawn | DeliverTo::None => (1..=self.setup.rounds)
+            FinalizedClients::All => everybody.collect(),
+            FinalizedClients::Sampled | FinalizedClients::None => (1..=self.setup.rounds)
                 .flat_map(|round| self.setup.cohort(round))
                 .collect(),
         }
@@ -91,10 +91,10 @@ impl Run {
             }
         };
         let mut setup = self.setup.clone();
-        setup.world.pass = Some(Pass::HeldOut(pass));
+        setup.context.pass = Some(Pass::HeldOut(pass));
         setup.keep_models = false;
         setup.notes.clear();
-        if let (MemoryHome::Disk { file, .. }, Some(directory)) = (&mut setup.home, &directory) {
+        if let (StateHome::Disk { file, .. }, Some(directory)) = (&mut setup.home, &directory) {
             *file = directory.join("memories.scratch");
         }
         Ok(Run {
@@ -125,8 +125,8 @@ fn spec_of(whole: &Table, pass: u64) -> Table {
         None => algorithm.insert("pass".into(), (pass as i64).into()),
     };
     spec.insert("algorithm".into(), algorithm.into());
-    let mut delivery = spec.get_mut("delivery").and_then(table).unwrap_or_default();
-    delivery.insert("keep".into(), false.into());
-    spec.insert("delivery".into(), delivery.into());
+    let mut finalization = spec.get_mut("delivery").and_then(table).unwrap_or_default();
+    finalization.insert("keep".into(), false.into());
+    spec.insert("delivery".into(), finalization.into());
     spec
 }

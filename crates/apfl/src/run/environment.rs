@@ -8,9 +8,9 @@ use crate::engine::threads;
 use crate::error::{Error, Result};
 use crate::model::kernels::lanes;
 use crate::params::bytes_of;
+use crate::run::manifest::{FORMAT, Identity};
+use crate::run::run_dir::Environment;
 use crate::spec::decisive;
-use crate::store::manifest::{FORMAT, Identity};
-use crate::store::run_dir::Environment;
 use crate::training::Setup;
 
 /// The program that makes a run.
@@ -42,8 +42,8 @@ pub(super) fn of(setup: &Setup, program: &Program) -> Environment {
         engine: setup.engine.name().into(),
         ranks: setup.engine.ranks(),
         threads: threads::count(setup.threads),
-        data: setup.world.dataset.files(),
-        partition: setup.world.dataset.dealing().map(partition::checksum),
+        data: setup.context.dataset.files(),
+        partition: setup.context.dataset.assignment().map(partition::checksum),
     }
 }
 
@@ -55,8 +55,8 @@ pub(super) fn identity(
 ) -> Result<Identity> {
     Ok(Identity {
         spec: decisive(spec),
-        data: data::digest(&*setup.world.dataset)?,
-        start: sha256_of(&bytes_of(&setup.world.w0)),
+        data: data::digest(&*setup.context.dataset)?,
+        start: sha256_of(&bytes_of(&setup.context.w0)),
         program: format!("{} ({})", environment.version, environment.commit),
         lanes: environment.lanes,
     })

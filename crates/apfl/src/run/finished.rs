@@ -8,11 +8,11 @@ use crate::choice::HeldOut;
 use crate::clients::ClientModels;
 use crate::data::Schema;
 use crate::error::{Error, Result};
+use crate::local_client::ModelForm;
 use crate::model::Model;
 use crate::params::Params;
 use crate::predict::{TrainedModel, WhichModel};
-use crate::site::ModelForm;
-use crate::store::run_dir::{
+use crate::run::run_dir::{
     ClientRecord, HeldOutRecord, Summary, read_clients, read_held_out, read_model, read_rounds,
 };
 use crate::training::{RoundRecord, Setup};
@@ -44,8 +44,8 @@ impl Finished {
     fn new(summary: Summary, setup: &Setup, personal_form: ModelForm, left: Left) -> Self {
         Self {
             summary,
-            model: setup.world.model.clone(),
-            schema: setup.world.dataset.schema().clone(),
+            model: setup.context.model.clone(),
+            schema: setup.context.dataset.schema().clone(),
             personal_form,
             left,
         }
@@ -116,7 +116,7 @@ impl Finished {
             Left::Memory { held_out, .. } => return Ok(held_out.clone()),
             Left::Directory(path) => path,
         };
-        let dataset = &setup.world.dataset;
+        let dataset = &setup.context.dataset;
         let clients = 0..dataset.clients();
         let places: BTreeMap<String, usize> = clients.map(|k| (dataset.name(k), k)).collect();
         let place = |record: HeldOutRecord| match places.get(&record.client) {

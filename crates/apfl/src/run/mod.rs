@@ -35,29 +35,37 @@ use std::sync::Arc;
 use crate::algorithm::Algorithm;
 use crate::choice::Choosing;
 use crate::error::{Error, Result};
-use crate::site::ModelForm;
+use crate::files::lock::DirectoryLock;
+use crate::files::private;
+use crate::local_client::ModelForm;
+use crate::run::run_dir::InterruptedRun;
 use crate::spec::{Plan, differences, prolonged};
-use crate::store::checkpoint::Checkpoints;
-use crate::store::lock::DirectoryLock;
-use crate::store::private;
-use crate::store::releases;
-use crate::store::run_dir::{InterruptedRun, RunDir};
 use crate::training::{RoundRecord, Setup, Training, fitted};
 
 mod builder;
+#[doc(hidden)] // for the program and the tests
+pub mod checkpoint;
 mod choice;
-mod delivery;
 mod environment;
+mod finalization;
 mod finished;
+pub(crate) mod manifest;
+pub(crate) mod releases;
+pub mod run_dir;
 
-pub use crate::store::checkpoint::Found;
 pub use builder::RunBuilder;
+#[doc(hidden)]
+pub use checkpoint::Checkpoints;
+pub use checkpoint::Found;
 pub use environment::Program;
 pub use finished::Finished;
+#[doc(hidden)]
+pub use manifest::Identity;
+pub use run_dir::RunDir;
 
 use choice::Before;
-use delivery::Output;
-pub(crate) use delivery::write_site;
+use finalization::Output;
+pub(crate) use finalization::write_site;
 
 /// A run that is ready to begin, or to go on.
 pub struct Run {
@@ -104,9 +112,9 @@ pub enum Event<'a> {
     /// A round is done, and written down.
     Round(&'a RoundRecord),
     /// That many clients are to get their models.
-    Delivering(u64),
+    Finalizing(u64),
     /// That many have got them.
-    Delivered(u64),
+    Finalized(u64),
 }
 
 /// How a run ended.
@@ -206,7 +214,7 @@ impl Run {
             false => None,
         };
         let environment = environment::of(&self.setup, &self.program);
-        let schema = self.setup.world.dataset.schema();
+        let schema = self.setup.context.dataset.schema();
         let Some(begun) = begun else {
             let identity = environment::identity(&self.spec, &self.setup, &environment)?;
             let spec = toml::to_string(&self.spec).expect("a table of plain values is TOML");
@@ -300,7 +308,7 @@ fn carry_out(
             return Ok(Ended::Stopped(record.round));
         }
     }
-    match delivery::deliver(&mut training, output, watch) {
+    match finalization::finalize(&mut training, output, watch) {
         Ok(finished) => Ok(Ended::Finished(Box::new(finished))),
         Err(Error::Interrupted(_)) => Ok(Ended::Stopped(training.round())),
         Err(error) => Err(error),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Plan;
-use crate::clients::MemoryHome;
+use crate::clients::StateHome;
 use crate::settings::{Declaration, Section, Setting, Whole, Words, at_least};
 
 const KIND: Setting<Words<bool>> = Setting::words(
@@ -76,13 +76,13 @@ impl PlannedEngine {
     }
 
     /// Returns where the clients' memories live in a run whose directory is `run`.
-    pub(super) fn home(&self, run: Option<&Path>) -> MemoryHome {
+    pub(super) fn home(&self, run: Option<&Path>) -> StateHome {
         match (self.memory_budget, run) {
-            (Some(budget), Some(run)) => MemoryHome::Disk {
+            (Some(budget), Some(run)) => StateHome::Disk {
                 file: run.join("memories.scratch"),
                 budget,
             },
-            _ => MemoryHome::Ram,
+            _ => StateHome::Ram,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Plan;
 use crate::settings::{Declaration, Flag, Section, Setting, Whole, Words, at_least};
-use crate::training::DeliverTo;
+use crate::training::FinalizedClients;
 
 const EVERY: Setting<Whole> = Setting::number("every", 1, at_least(1).to(i64::MAX as u64))
     .help("rounds between evaluations; the last round is always evaluated");
@@ -13,13 +13,17 @@ const BATCH: Setting<Whole> = Setting::optional("batch", at_least(1).to(1 << 40)
     .example("20")
     .seldom();
 
-const CLIENTS: Setting<Words<DeliverTo>> = Setting::words(
+const CLIENTS: Setting<Words<FinalizedClients>> = Setting::words(
     "clients",
     "all",
     &[
-        ("all", DeliverTo::All, ""),
-        ("drawn", DeliverTo::Drawn, "those that were ever sampled"),
-        ("none", DeliverTo::None, ""),
+        ("all", FinalizedClients::All, ""),
+        (
+            "drawn",
+            FinalizedClients::Sampled,
+            "those that were ever sampled",
+        ),
+        ("none", FinalizedClients::None, ""),
     ],
 )
 .help("who gets a last local round, scores and a model at the end");
@@ -37,7 +41,7 @@ pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
         s.field(&EVERY, &mut plan.evaluate_every);
     });
     s.section("delivery", |s| {
-        s.field(&CLIENTS, &mut plan.deliver_to);
+        s.field(&CLIENTS, &mut plan.finalized_clients);
         s.field(&KEEP, &mut plan.keep_models);
     });
 }

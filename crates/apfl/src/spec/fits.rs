@@ -61,7 +61,7 @@ fn batches(plan: &Plan, problems: &mut Problems) {
         return;
     }
     let batches = [
-        ("training.batch", plan.pace.batch),
+        ("training.batch", plan.local_training.batch),
         ("evaluation.batch", extras.scored_in),
     ];
     for (key, _) in batches.iter().filter(|(_, rows)| *rows == Some(1)) {
@@ -82,20 +82,20 @@ fn objections(plan: &Plan, problems: &mut Problems) {
         let problem = format!("found \"examples\", but the mean of {kind} is a plain one: uniform");
         problems.note("federation.weights", problem);
     }
-    if plan.pace.momentum > 0.0 && !properties.momentum {
-        let found = plan.pace.momentum;
+    if plan.local_training.momentum > 0.0 && !properties.momentum {
+        let found = plan.local_training.momentum;
         let problem = format!("found {found}, but {kind} with these settings has none; use 0");
         problems.note("training.momentum", problem);
     }
     if let Some(most) = properties.most_rate
-        && plan.pace.learning_rate > most
+        && plan.local_training.learning_rate > most
     {
         problems.note(
             "training.learning_rate",
             format!(
                 "found {}, but with averaging p and pull λ it is at most p/λ = {most}: a larger \
                  one overshoots the mean",
-                plan.pace.learning_rate
+                plan.local_training.learning_rate
             ),
         );
     }

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use toml::{Table, Value};
 
 use super::{
-    PlannedEngine, PlannedPace, PlannedSchedule, PlannedSites, Spec, checks, engine, evaluation,
-    federation, fits, theory, training,
+    PlannedEngine, PlannedLocalTraining, PlannedSchedule, PlannedSites, Spec, checks, engine,
+    evaluation, federation, fits, theory, training,
 };
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::{AlgorithmSpec, LocalOnly, layers};
 use crate::attack::{Attack, Attackers};
 use crate::choice::Choosing;
-use crate::clients::World;
+use crate::clients::RunContext;
 use crate::data::{Dataset, Source};
 use crate::engine::EngineKind;
 use crate::error::{Error, Result};
+use crate::files::tensors;
+use crate::local_client::LocalWork;
 use crate::model::weighted::{Weighted, balanced};
 use crate::model::{Architecture, Augment, Model, Over};
 use crate::params::Params;
@@ -24,9 +26,7 @@ use crate::privacy::PrivacySettings;
 use crate::rng::{Purpose, stream};
 use crate::schedule::{Schedule, Theory};
 use crate::settings::{Declaration, Problems, Section, Setting, Settings, Whole, at_least};
-use crate::site::LocalWork;
-use crate::store::tensors;
-use crate::training::{DeliverTo, Setup, Weights};
+use crate::training::{FinalizedClients, Setup, Weights};
 
 /// The longest header of a safetensors file that readers take, and what a tensor's entry has
 /// beside its name in the layout: the client's, its shape and its place.
@@ -76,7 +76,7 @@ pub struct Plan {
     /// Rounds to train.
     pub rounds: u64,
     /// How clients train.
-    pub pace: PlannedPace,
+    pub local_training: PlannedLocalTraining,
     /// Whether rare classes count for more in training.
     pub class_weights: bool,
     /// Whether a client whose loss is not finite is left out of the round instead of
@@ -85,7 +85,7 @@ pub struct Plan {
     /// Rounds between evaluations.
     pub evaluate_every: u64,
     /// Who gets a model at the end.
-    pub deliver_to: DeliverTo,
+    pub finalized_clients: FinalizedClients,
     /// Whether to keep the clients' models.
     pub keep_models: bool,
     /// Rounds between checkpoints; 0: only at the end and on a signal.
@@ -154,7 +154,7 @@ impl Plan {
             privacy: None,
             sites: None,
             rounds: 0,
-            pace: PlannedPace {
+            local_training: PlannedLocalTraining {
                 work: LocalWork::Steps(0),
                 batch: None,
                 learning_rate: 0.0,
@@ -164,7 +164,7 @@ impl Plan {
             class_weights: false,
             skip_nonfinite: false,
             evaluate_every: 0,
-            deliver_to: DeliverTo::All,
+            finalized_clients: FinalizedClients::All,
             keep_models: false,
             checkpoint_every: 0,
             engine: PlannedEngine::default(),
@@ -235,19 +235,19 @@ impl Plan {
         notes.extend(dataset.notes());
         notes.extend(attackers.note(dataset.clients()));
         notes.extend(self.too_many_tensors(&*dataset, &*model));
-        let pace = match &self.pace.schedule {
-            PlannedSchedule::Known(schedule) => self.pace.with(*schedule),
+        let local_training = match &self.local_training.schedule {
+            PlannedSchedule::Known(schedule) => self.local_training.with(*schedule),
             PlannedSchedule::Theory(theory) => {
                 let (schedule, said) = theory::resolve(self, theory, &*dataset, &*model, &w0)?;
                 notes.push(said);
-                self.pace.with(schedule)
+                self.local_training.with(schedule)
             }
         };
-        let world = World {
+        let context = RunContext {
             seed: self.seed,
             model,
             w0: Arc::new(w0),
-            pace,
+            local_training,
             skip_nonfinite: self.skip_nonfinite,
             private: None,
             seldom: self.participation * (self.rounds as f64) < 0.5,
@@ -255,7 +255,7 @@ impl Plan {
             dataset,
         };
         let setup = Setup {
-            world: on.engine.own(world)?,
+            context: on.engine.own(context)?,
             rounds: self.rounds,
             participation: self.participation,
             weights: self.weights,
@@ -264,7 +264,7 @@ impl Plan {
             attackers,
             privacy: None,
             evaluate_every: self.evaluate_every,
-            deliver_to: self.deliver_to,
+            finalized_clients: self.finalized_clients,
             keep_models: self.keep_models,
             engine: on.engine,
             threads: on.threads.unwrap_or(self.engine.threads),
@@ -285,8 +285,8 @@ impl Plan {
     /// What a user should know before so many models are kept that their file's header is
     /// beyond what readers of the format take.
     fn too_many_tensors(&self, dataset: &dyn Dataset, model: &dyn Model) -> Option<String> {
-        let receivers = match self.deliver_to {
-            DeliverTo::None => 0,
+        let receivers = match self.finalized_clients {
+            FinalizedClients::None => 0,
             _ => dataset.clients(),
         };
         let of_one = model
@@ -323,7 +323,7 @@ impl Plan {
 
     /// The theorem whose schedule the run has, if any.
     pub fn theory(&self) -> Option<&Theory> {
-        match &self.pace.schedule {
+        match &self.local_training.schedule {
             PlannedSchedule::Known(_) => None,
             PlannedSchedule::Theory(theory) => Some(theory),
         }

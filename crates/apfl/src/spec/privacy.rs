@@ -79,7 +79,7 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
         );
     }
     if level == Level::Example {
-        if plan.pace.momentum != 0.0 {
+        if plan.local_training.momentum != 0.0 {
             refuse("training.momentum has no private steps; use 0".into());
         }
         if plan.algorithm.choosing().is_some() {

@@ -5,12 +5,12 @@ use crate::algorithm::apfl::options::Mix;
 use crate::algorithm::{AlgorithmSpec, Apfl};
 use crate::curvature;
 use crate::error::{Error, Result};
+use crate::local_client::LocalWork;
 use crate::model::Model;
 use crate::schedule::{Constants, Schedule, Theory};
 use crate::settings::{
     Declaration, Number, Problems, Section, Setting, Whole, above_zero, at_least,
 };
-use crate::site::LocalWork;
 use crate::training::Weights;
 
 use super::Plan;
@@ -68,7 +68,7 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
         check_schedule(plan, theory, problems);
     }
     let properties = plan.algorithm.properties();
-    let needs_shift = properties.needs_theory && !plan.pace.schedule.has_shift();
+    let needs_shift = properties.needs_theory && !plan.local_training.schedule.has_shift();
     if let AlgorithmSpec::Averaged(averaged) = &plan.algorithm {
         let Apfl { mixing, options } = averaged.apfl;
         let mut refuse = |why: &str| {
@@ -86,7 +86,7 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
         if plan.weights != Weights::Uniform {
             refuse("is a uniform mean over clients; use federation.weights = \"uniform\"");
         }
-        if matches!(plan.pace.work, LocalWork::Epochs(_)) {
+        if matches!(plan.local_training.work, LocalWork::Epochs(_)) {
             refuse("needs the same steps at every client; use training.local_steps");
         }
         if needs_shift {
@@ -105,7 +105,7 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
 
 fn check_schedule(plan: &Plan, theory: &Theory, problems: &mut Problems) {
     let theorem = theory.theorem;
-    if matches!(plan.pace.work, LocalWork::Epochs(_)) {
+    if matches!(plan.local_training.work, LocalWork::Epochs(_)) {
         problems.note(
             "training.schedule",
             "the theory counts steps that all clients take: use local_steps, not local_epochs",
@@ -169,7 +169,7 @@ pub(super) fn resolve(
     model: &dyn Model,
     w0: &crate::params::Params,
 ) -> Result<(Schedule, String)> {
-    let LocalWork::Steps(tau) = plan.pace.work else {
+    let LocalWork::Steps(tau) = plan.local_training.work else {
         unreachable!("the plan refuses local_epochs with a theory schedule")
     };
     let mu = theory.mu.unwrap_or(f64::from(model.l2()));

@@ -4,11 +4,11 @@ use toml::Value;
 
 use super::{Plan, PlannedSchedule};
 use crate::algorithm::AlgorithmSpec;
+use crate::local_client::{LocalTraining, LocalWork};
 use crate::schedule::Schedule;
 use crate::settings::{
     Custom, Declaration, Inner, Number, Section, Setting, Whole, Words, above_zero, at_least,
 };
-use crate::site::{LocalWork, Pace};
 
 const ROUNDS: Setting<Whole> =
     Setting::number("rounds", 100, at_least(1).to(i64::MAX as u64)).help("rounds to train");
@@ -94,7 +94,7 @@ pub(super) const SETTINGS: &[&dyn Declaration] = &[
 
 /// How clients train, before the data is there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlannedPace {
+pub struct PlannedLocalTraining {
     /// Steps or epochs a round.
     pub work: LocalWork,
     /// Examples a step; `None`: all of the client's.
@@ -107,9 +107,9 @@ pub struct PlannedPace {
     pub momentum: f64,
 }
 
-impl PlannedPace {
-    pub(super) fn with(&self, schedule: Schedule) -> Pace {
-        Pace {
+impl PlannedLocalTraining {
+    pub(super) fn with(&self, schedule: Schedule) -> LocalTraining {
+        LocalTraining {
             work: self.work,
             batch: self.batch,
             learning_rate: self.learning_rate,
@@ -120,7 +120,7 @@ impl PlannedPace {
 
     /// Returns how a client trains that comes after the run: a theorem's schedule is for the
     /// run's own steps, so a newcomer keeps the rate; its steps are plain ones.
-    pub fn of_newcomer(&self) -> Pace {
+    pub fn of_new_client(&self) -> LocalTraining {
         let plain = Self {
             momentum: 0.0,
             ..self.clone()
@@ -181,7 +181,7 @@ pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
         let note = format!("training.{key}{UNUSED}{kind}, which has {instead}");
         plan.notes.push(note);
     }
-    plan.pace.bind(s, &plan.algorithm);
+    plan.local_training.bind(s, &plan.algorithm);
     unused.iter().for_each(|key| s.forget(key));
     s.field(&ON_NONFINITE, &mut plan.skip_nonfinite);
     s.field(&CLASS_WEIGHTS, &mut plan.class_weights);

@@ -51,7 +51,7 @@ impl<A: Algorithm> Aggregator<A> {
     ) {
         let weight = match setup.weights {
             Weights::Uniform => 1.0,
-            Weights::Examples => setup.world.dataset.sizes(client).0 as f64,
+            Weights::Examples => setup.context.dataset.sizes(client).0 as f64,
         };
         let from = Sender { client, weight };
         let forged = setup.attackers.forges(client);
@@ -83,7 +83,7 @@ impl<A: Algorithm> Aggregator<A> {
             }
             if !sum.add(w, &update.model).is_finite() {
                 self.problem.get_or_insert(Error::NonFinite {
-                    client: setup.world.dataset.name(client),
+                    client: setup.context.dataset.name(client),
                     place: format!("in the model it sent in round {}", self.round),
                     loss: f64::NAN,
                 });

@@ -13,11 +13,11 @@ use crate::clients::{Clients, Request, Response};
 use crate::digest::{digest_of_pieces, hex};
 use crate::engine::remote::{ClientRequest, Handled, Kept, Place, handle};
 use crate::error::{Error, Result};
+use crate::files::archive::{ArchiveDirectory, Written};
+use crate::local_client::ModelForm;
 use crate::pack::{Arrays, Field};
 use crate::params::{Params, bytes_of};
 use crate::privacy::{Ledger, Level, Spent};
-use crate::site::ModelForm;
-use crate::store::archive::{ArchiveDirectory, Written};
 
 mod aggregator;
 mod privacy;
@@ -27,11 +27,11 @@ mod round;
 mod server;
 mod setup;
 
-pub use crate::clients::{ClientModels, Delivered, Keep, MemoryHome, World};
+pub use crate::clients::{ClientModels, Finalized, Keep, RunContext, StateHome};
 pub use record::RoundRecord;
 pub use recorded::{Recorded, Waiting};
 use server::{Server, ServerOf};
-pub use setup::{DeliverTo, Setup, Weights};
+pub use setup::{FinalizedClients, Setup, Weights};
 
 /// A run: the rounds of one algorithm on one engine. Nothing of it is durable; a
 /// [`Run`](crate::run::Run) is.
@@ -81,12 +81,12 @@ impl Training {
     /// The same with an algorithm that others have too. In a pass of a choice rows are held out,
     /// or choices that were made are sent to the clients.
     pub(crate) fn of<A: Algorithm>(setup: Setup, algorithm: Arc<A>) -> Result<Self> {
-        let (world, algorithm) = setup.world.clone().for_pass(algorithm);
+        let (context, algorithm) = setup.context.clone().for_pass(algorithm);
         let (engine, threads, home) = (setup.engine.clone(), setup.threads, &setup.home);
-        let engine = engine.start(world.clone(), algorithm.clone(), threads, home)?;
-        let setup = Arc::new(Setup { world, ..setup });
+        let engine = engine.start(context.clone(), algorithm.clone(), threads, home)?;
+        let setup = Arc::new(Setup { context, ..setup });
         let server = Box::new(ServerOf::new(setup.clone(), algorithm, engine)?);
-        let clients = setup.world.dataset.clients();
+        let clients = setup.context.dataset.clients();
         let mut training = Self {
             server,
             round: 0,
@@ -123,18 +123,18 @@ impl Training {
 
     /// The clients that delivery is for, in order.
     pub fn receivers(&self) -> Vec<usize> {
-        match self.setup.deliver_to {
-            DeliverTo::All => (0..self.setup.world.dataset.clients()).collect(),
-            DeliverTo::Drawn => self.drawn(),
-            DeliverTo::None => Vec::new(),
+        match self.setup.finalized_clients {
+            FinalizedClients::All => (0..self.setup.context.dataset.clients()).collect(),
+            FinalizedClients::Sampled => self.sampled(),
+            FinalizedClients::None => Vec::new(),
         }
     }
 
     /// The clients that choose, where there is a choice: those that delivery is for; where it
     /// is for nobody, those that were drawn.
     pub fn choosers(&self) -> Vec<usize> {
-        match self.setup.deliver_to {
-            DeliverTo::None => self.drawn(),
+        match self.setup.finalized_clients {
+            FinalizedClients::None => self.sampled(),
             _ => self.receivers(),
         }
     }
@@ -183,24 +183,24 @@ impl Training {
 
     /// Hands those clients their models; the run itself does not change. `each` sees
     /// them in their order.
-    pub fn deliver(
+    pub fn finalize(
         &mut self,
         clients: &[usize],
-        each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
+        each: &mut (dyn FnMut(Finalized) -> Result<()> + Send),
     ) -> Result<()> {
         let keep = match self.setup.keep_models {
             true => Keep::HandOver,
             false => Keep::Nothing,
         };
-        self.deliver_to(clients, keep, each)
+        self.finalized_clients(clients, keep, each)
     }
 
     /// The same, with a say in what becomes of the models.
-    pub fn deliver_to(
+    pub fn finalized_clients(
         &mut self,
         clients: &[usize],
         keep: Keep,
-        each: &mut (dyn FnMut(Delivered) -> Result<()> + Send),
+        each: &mut (dyn FnMut(Finalized) -> Result<()> + Send),
     ) -> Result<()> {
         self.flush_scores()?;
         let request = Request::Finalize {
@@ -218,7 +218,7 @@ impl Training {
     }
 
     /// The clients that took part so far, in order.
-    pub fn drawn(&self) -> Vec<usize> {
+    pub fn sampled(&self) -> Vec<usize> {
         let taken = self.rounds_of.iter().enumerate();
         taken.filter(|(_, n)| **n > 0).map(|(k, _)| k).collect()
     }
@@ -249,10 +249,10 @@ impl Training {
     }
 
     /// The clients drawn in some rounds.
-    pub fn drawn_in(&self, rounds: RangeInclusive<u64>) -> BTreeSet<usize> {
+    pub fn sampled_in(&self, rounds: RangeInclusive<u64>) -> BTreeSet<usize> {
         let of = |round: u64| {
-            let drawn = self.setup.cohort(round).into_iter();
-            drawn.filter(move |client| self.recorded.took_part(round, *client))
+            let sampled = self.setup.cohort(round).into_iter();
+            sampled.filter(move |client| self.recorded.took_part(round, *client))
         };
         rounds.flat_map(of).collect()
     }
@@ -371,10 +371,10 @@ impl Training {
     /// A hash of the shared model, of what the server remembers and of every client's
     /// memory. Equal fingerprints mean equal bits.
     pub fn fingerprint(&mut self) -> Result<String> {
-        let drawn = self.drawn();
+        let sampled = self.sampled();
         let mut pieces = vec![bytes_of(&self.server.shared())];
         pieces.extend(self.server.digests().into_iter().map(Vec::from));
-        (self.server).exchange(&Request::Digest, &drawn, &mut |client, response| {
+        (self.server).exchange(&Request::Digest, &sampled, &mut |client, response| {
             if let Response::Digest(digest) = response {
                 pieces.push((client as u64).to_le_bytes().to_vec());
                 pieces.push(digest.to_vec());
@@ -398,7 +398,7 @@ impl Training {
 
 /// Returns the algorithm for a run of that model and seed.
 pub(crate) fn fitted<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<A> {
-    let World { model, seed, .. } = &setup.world;
+    let RunContext { model, seed, .. } = &setup.context;
     let fitted = algorithm.for_run(model.layout(), *seed);
     fitted.map_err(|problem| Error::Request(format!("algorithm: {problem}")))
 }
@@ -418,12 +418,12 @@ pub(crate) fn at_site(
             let Self(setup, place, asked, body) = self;
             let algorithm = Arc::new(fitted(algorithm, &setup)?);
             let pass = asked.pass;
-            let world = World {
+            let context = RunContext {
                 pass,
-                ..setup.world
+                ..setup.context
             };
-            let (world, algorithm) = world.for_pass(algorithm);
-            let clients = Clients::new(world, algorithm, &MemoryHome::Ram)?;
+            let (context, algorithm) = context.for_pass(algorithm);
+            let clients = Clients::new(context, algorithm, &StateHome::Ram)?;
             handle(&clients, place, asked, body)
         }
     }
@@ -445,8 +445,10 @@ pub fn serve(
         type Out = Result<()>;
         fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
             let algorithm = Arc::new(fitted(algorithm, &self.1)?);
-            let Setup { world, threads, .. } = self.1;
-            crate::engine::mpi::serve(self.0, world, algorithm, threads)
+            let Setup {
+                context, threads, ..
+            } = self.1;
+            crate::engine::mpi::serve(self.0, context, algorithm, threads)
         }
     }
     algorithm.require_listed().map_err(Error::Request)?;

@@ -7,9 +7,9 @@ use rand::RngExt;
 use super::Setup;
 use crate::choice::Pass;
 use crate::error::{Error, Result};
+use crate::local_client::PrivateSteps;
 use crate::privacy::{Budget, Exposure, Ledger, Level, PrivacySettings, last_that_fits};
 use crate::rng::{Purpose, Stream, stream};
-use crate::site::PrivateSteps;
 
 impl Setup {
     /// What is protected, where anything is.
@@ -23,7 +23,7 @@ impl Setup {
     /// for a round.
     pub fn privately(mut self, settings: PrivacySettings, passes: u64) -> Result<Self> {
         let example = settings.level == Level::Example;
-        if example && self.world.model.example_norms().is_none() {
+        if example && self.context.model.example_norms().is_none() {
             return Err(Error::Request(
                 "federation.privacy.level: found \"example\", but the norms of examples' gradients \
                  are known of dense layers alone: use model.kind = \"linear\" or \"mlp\", or level = \
@@ -42,7 +42,7 @@ impl Setup {
         let budget = budget.map_err(|e| Error::Request(format!("federation.privacy: {e}")))?;
         self.notes.extend(budget.notes(self.rounds));
         self.rounds = budget.rounds;
-        self.world.private = example.then_some(PrivateSteps {
+        self.context.private = example.then_some(PrivateSteps {
             clip: settings.clip,
             noise: budget.noise,
             noise_seed: settings.noise_seed,
@@ -53,7 +53,7 @@ impl Setup {
 
     /// In how many of the first rounds each client takes part.
     fn rounds_taken(&self, rounds: u64) -> Vec<u32> {
-        let n = self.world.dataset.clients();
+        let n = self.context.dataset.clients();
         if self.cohort_size() == n {
             return vec![rounds.try_into().unwrap_or(u32::MAX); n];
         }
@@ -72,11 +72,11 @@ impl Setup {
 
     /// The same of one client.
     pub(crate) fn exposure_of(&self, client: usize, rounds: u32) -> Exposure {
-        let (m, _) = self.world.dataset.sizes(client);
-        let batch = self.world.pace.batch.unwrap_or(m);
+        let (m, _) = self.context.dataset.sizes(client);
+        let batch = self.context.local_training.batch.unwrap_or(m);
         Exposure {
             sampling: (batch as f64 / m as f64).min(1.0),
-            steps: u64::from(rounds) * self.world.pace.steps(m),
+            steps: u64::from(rounds) * self.context.local_training.steps(m),
         }
     }
 
@@ -114,7 +114,7 @@ impl Setup {
 
     /// The pass of a choice: 0 is the last, or the only one.
     pub(super) fn pass_number(&self) -> u64 {
-        match self.world.pass {
+        match self.context.pass {
             Some(Pass::HeldOut(pass)) => pass,
             Some(Pass::Last) | None => 0,
         }
@@ -123,7 +123,7 @@ impl Setup {
     /// The rounds of all passes before this one, and of those after it.
     fn passed(&self) -> (u64, u64) {
         let passes = self.privacy.as_ref().map_or(1, |budget| budget.passes);
-        let before = match self.world.pass {
+        let before = match self.context.pass {
             Some(Pass::HeldOut(pass)) => pass.min(passes) - 1,
             Some(Pass::Last) => passes - 1,
             None => 0,
@@ -137,7 +137,7 @@ impl Setup {
             return Ok(());
         };
         let by_client = self.protects() == Some(Level::Client);
-        let sampling = by_client.then(|| (self.participation, self.world.dataset.clients()));
+        let sampling = by_client.then(|| (self.participation, self.context.dataset.clients()));
         ledger.enter(self.pass_number(), round, sampling)
     }
 
@@ -173,9 +173,14 @@ impl Setup {
         if let Some(ledger) = self.ledger() {
             return ledger.cohort(self.pass_number(), round);
         }
-        let n = self.world.dataset.clients();
+        let n = self.context.dataset.clients();
         let q = self.participation;
-        let mut rng = stream(self.world.seed, Purpose::Cohort, round, self.pass_number());
+        let mut rng = stream(
+            self.context.seed,
+            Purpose::Cohort,
+            round,
+            self.pass_number(),
+        );
         (0..n).filter(|_| q >= 1.0 || rng.random_bool(q)).collect()
     }
 
@@ -183,11 +188,11 @@ impl Setup {
     pub(super) fn noise_stream(&self, round: u64) -> Stream {
         let budget = self.privacy.as_ref().expect("it protects");
         let from = budget.settings.noise_seed;
-        from.stream(self.world.seed, Purpose::Noise, round, self.pass_number())
+        from.stream(self.context.seed, Purpose::Noise, round, self.pass_number())
     }
 
     /// q·n: what a noisy sum is divided by, however many there were.
     pub(super) fn expected_cohort(&self) -> f64 {
-        self.participation * self.world.dataset.clients() as f64
+        self.participation * self.context.dataset.clients() as f64
     }
 }

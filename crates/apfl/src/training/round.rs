@@ -124,7 +124,7 @@ impl Training {
         })?;
         if trained.skipped.len() + trained.absent.len() == cohort.len() && !cohort.is_empty() {
             return Err(Error::NonFinite {
-                client: setup.world.dataset.name(cohort[0]),
+                client: setup.context.dataset.name(cohort[0]),
                 place: format!("in round {round}, and so did that of every sampled client"),
                 loss: f64::NAN,
             });
@@ -179,7 +179,7 @@ impl Training {
 
     /// What is written down of a round, but for its scores.
     fn record(&self, trained: Trained, traffic: Traffic, started: Instant) -> RoundRecord {
-        let name = |client: &usize| self.setup.world.dataset.name(*client);
+        let name = |client: &usize| self.setup.context.dataset.name(*client);
         RoundRecord {
             round: self.round,
             step: self.step,

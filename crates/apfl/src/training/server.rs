@@ -12,12 +12,12 @@ use crate::clients::{Request, Response};
 use crate::digest::digest_of;
 use crate::engine::{Each, Engine};
 use crate::error::{Error, Result};
+use crate::local_client::ModelForm;
 use crate::pack::{Arrays, Field, Pack};
 use crate::params::Params;
-use crate::site::ModelForm;
 
 /// A request whose broadcast and shared model the server fills in.
-pub(super) type Asked = Request<(), ()>;
+pub(super) type InferenceRows = Request<(), ()>;
 
 /// Bytes that a round's messages carried.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +34,7 @@ pub(super) trait Server: Send {
     /// way. Returns those who did not respond.
     fn exchange(
         &mut self,
-        asked: &Asked,
+        asked: &InferenceRows,
         clients: &[usize],
         each: &mut Each<'_, ()>,
     ) -> Result<Vec<usize>>;
@@ -92,7 +92,7 @@ impl<A: Algorithm> ServerOf<A> {
         algorithm: Arc<A>,
         engine: Box<dyn Engine<A>>,
     ) -> Result<Self> {
-        let mut state = algorithm.start(&setup.world.w0, setup.world.dataset.clients());
+        let mut state = algorithm.start(&setup.context.w0, setup.context.dataset.clients());
         let moments = setup.server.start(aggregated(&*algorithm, &state).len());
         if moments.is_some() && aggregated_mut(&*algorithm, &mut state).is_none() {
             return Err(Error::Request(format!(
@@ -113,7 +113,7 @@ impl<A: Algorithm> ServerOf<A> {
     }
 
     /// Returns the request with what the server broadcasts and its shared model.
-    fn filled(&self, asked: &Asked) -> Request<A::Broadcast> {
+    fn filled(&self, asked: &InferenceRows) -> Request<A::Broadcast> {
         let (algorithm, state) = (&*self.algorithm, &self.state);
         let ends = matches!(asked, Request::Finalize { .. });
         let shared = |_: &mut (), (): &()| {
@@ -137,7 +137,7 @@ fn without_update<U>(response: Response<U>) -> Response<()> {
 impl<A: Algorithm> Server for ServerOf<A> {
     fn exchange(
         &mut self,
-        asked: &Asked,
+        asked: &InferenceRows,
         clients: &[usize],
         each: &mut Each<'_, ()>,
     ) -> Result<Vec<usize>> {
@@ -229,7 +229,7 @@ impl<A: Algorithm> Server for ServerOf<A> {
     }
 
     fn client_fields(&self) -> Vec<Field> {
-        self.algorithm.join(&self.setup.world.w0).fields()
+        self.algorithm.join(&self.setup.context.w0).fields()
     }
 
     fn choosing(&self) -> Option<&Choosing> {

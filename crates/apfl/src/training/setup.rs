@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::attack::Attackers;
 use crate::choice::Choices;
-use crate::clients::{MemoryHome, World};
+use crate::clients::{RunContext, StateHome};
 use crate::engine::EngineKind;
 use crate::error::Result;
 use crate::privacy::{Budget, Level};
@@ -22,11 +22,11 @@ pub enum Weights {
 
 /// Who gets a last local round at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliverTo {
+pub enum FinalizedClients {
     /// Every client.
     All,
     /// Every client that was ever drawn.
-    Drawn,
+    Sampled,
     /// Nobody.
     None,
 }
@@ -35,7 +35,7 @@ pub enum DeliverTo {
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Data, model, pace and seed.
-    pub world: World,
+    pub context: RunContext,
     /// Rounds to train.
     pub rounds: u64,
     /// K/n
@@ -53,7 +53,7 @@ pub struct Setup {
     /// Rounds between evaluations.
     pub evaluate_every: u64,
     /// Who gets a model at the end.
-    pub deliver_to: DeliverTo,
+    pub finalized_clients: FinalizedClients,
     /// Whether to keep the clients' models.
     pub keep_models: bool,
     /// Where clients live.
@@ -63,7 +63,7 @@ pub struct Setup {
     /// What a user should be told, such as numbers that were taken from the data.
     pub notes: Vec<String>,
     /// Where the clients' memories live.
-    pub home: MemoryHome,
+    pub home: StateHome,
     /// What clients have chosen before it, where they have.
     pub choices: Arc<Choices>,
 }
@@ -71,14 +71,14 @@ pub struct Setup {
 impl Setup {
     /// K: the clients drawn each round, at least one.
     pub fn cohort_size(&self) -> usize {
-        let n = self.world.dataset.clients();
+        let n = self.context.dataset.clients();
         ((self.participation * n as f64).round() as usize).clamp(1, n)
     }
 
     /// U_r: K of n clients, uniformly without replacement, ascending. With privacy by client
     /// each of them with probability K/n, so that there may be none.
     pub fn cohort(&self, round: u64) -> Vec<usize> {
-        let n = self.world.dataset.clients();
+        let n = self.context.dataset.clients();
         if self.protects() == Some(Level::Client) {
             return self.poisson_cohort(round);
         }
@@ -86,7 +86,7 @@ impl Setup {
         if k == n {
             return (0..n).collect();
         }
-        let mut rng = stream(self.world.seed, Purpose::Cohort, round, 0);
+        let mut rng = stream(self.context.seed, Purpose::Cohort, round, 0);
         let mut cohort = rand::seq::index::sample(&mut rng, n, k).into_vec();
         cohort.sort_unstable();
         cohort
@@ -108,6 +108,6 @@ impl Setup {
 
     /// Whether numbers are predicted, not classes.
     pub(super) fn regression(&self) -> bool {
-        self.world.dataset.schema().task.classes() == 0
+        self.context.dataset.schema().task.classes() == 0
     }
 }

@@ -39,9 +39,9 @@ fn every_v_is_that_of_its_fixed_alpha() {
             }
             let small = classes(4, 3, 3, hidden, 0.01);
             let setup = || {
-                let mut pace = full(3, 0.2);
-                pace.momentum = momentum;
-                small.setup(pace, 3, 0.5, true)
+                let mut local_training = full(3, 0.2);
+                local_training.momentum = momentum;
+                small.setup(local_training, 3, 0.5, true)
             };
             let choosing = Choosing::from(GRID);
             let chosen = Chosen::new(choosing.clone(), options);

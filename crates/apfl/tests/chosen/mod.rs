@@ -7,8 +7,8 @@ mod slowly;
 mod specs;
 
 use apfl::choice::{Choosing, Pass};
+use apfl::run::run_dir::Alpha;
 use apfl::run::{Finished, Run};
-use apfl::store::run_dir::Alpha;
 use apfl::training::Setup;
 
 use crate::small::synthetic;
@@ -24,7 +24,7 @@ fn finished(algorithm: &str, more: &str) -> Finished {
 /// The setup of a pass by hand.
 fn in_pass(mut setup: Setup, choosing: &Choosing, pass: Pass) -> Setup {
     if let Pass::HeldOut(part) = pass {
-        setup.world = setup.world.holding_out(choosing, part);
+        setup.context = setup.context.holding_out(choosing, part);
     }
     setup
 }

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use apfl::algorithm::apfl::{Chosen, Options};
 use apfl::algorithm::extensions::ModelChoice;
 use apfl::choice::{Choosing, Pass};
+use apfl::run::run_dir::{Alpha, read_held_out};
 use apfl::run::{Ended, Event, Run};
-use apfl::store::run_dir::{Alpha, read_held_out};
 use apfl::{Spec, WhichModel};
 
 use super::{GRID, alphas, finished, in_pass};
@@ -30,12 +30,12 @@ fn rows_aside_are_not_trained_on() {
     assert_ne!(first, second);
     assert_eq!(first, models(Pass::HeldOut(1)));
     // All rows of all clients: 20, 23 and 26, in five parts.
-    let whole = small.setup(full(2, 0.2), 1, 1.0, false).world.dataset;
+    let whole = small.setup(full(2, 0.2), 1, 1.0, false).context.dataset;
     for client in 0..3 {
         let parts: usize = (1..=5)
             .map(|part| {
                 let setup = small.setup(full(2, 0.2), 1, 1.0, false);
-                let data = setup.world.holding_out(&choosing, part).dataset;
+                let data = setup.context.holding_out(&choosing, part).dataset;
                 let held_out = data.held_out(client).unwrap().unwrap().len();
                 let shard = data.shard(client).unwrap();
                 assert_eq!(data.sizes(client), (shard.train.len(), shard.valid.len()));

@@ -111,12 +111,13 @@ fn the_unit_of_a_label_changes_no_choice() {
     let folder = tempfile::tempdir().unwrap();
     let choices = |factor: f64| {
         let mut text = String::from("site,x,y\n");
-        for site in 0..6 {
+        for local_client in 0..6 {
             for row in 0..40 {
                 // A slope of the site's own beside a common one, and a residual that repeats.
                 let x = f64::from(row * 7 % 40) / 10.0 - 2.0;
-                let y = x + 0.4 * f64::from(site % 3) * x + 0.5 * f64::from(row * row % 5 - 2);
-                text += &format!("s{site},{x},{}\n", factor * y);
+                let y =
+                    x + 0.4 * f64::from(local_client % 3) * x + 0.5 * f64::from(row * row % 5 - 2);
+                text += &format!("s{local_client},{x},{}\n", factor * y);
             }
         }
         let file = folder.path().join(format!("{factor}.csv"));

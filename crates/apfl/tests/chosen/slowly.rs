@@ -2,7 +2,7 @@
 
 use apfl::algorithm::apfl::{Chosen, Options};
 use apfl::choice::Choosing;
-use apfl::data::aside::Aside;
+use apfl::data::held_out::HeldOutRows;
 use apfl::run::Run;
 
 use super::GRID;
@@ -23,7 +23,7 @@ fn the_choice_is_that_of_a_slow_evaluation() {
     (choosing.folds, choosing.prior) = (2, 6.0);
     let mut sums = vec![vec![0.0; 1 + grid.len()]; n];
     for part in 1..=2 {
-        let aside = Aside {
+        let aside = HeldOutRows {
             seed: 3,
             folds: 2,
             part,
@@ -63,7 +63,7 @@ fn the_choice_is_that_of_a_slow_evaluation() {
     }
     let mut setup = small.setup(full(STEPS as u64, RATE), ROUNDS as u64, 1.0, false);
     setup.threads = 2;
-    let run = Run::builder(setup.world.dataset.clone(), small.model.clone())
+    let run = Run::builder(setup.context.dataset.clone(), small.model.clone())
         .algorithm(Chosen::new(choosing, Options::PAPER))
         .seed(3)
         .rounds(ROUNDS as u64)

@@ -27,15 +27,15 @@ fn released_per_fed_avg_leaves_its_rate_behind() {
         (falling, 0.25 * 0.75f64.powi(14), 0.9 * 0.75f64.powi(15)),
     ] {
         let small = quadratics(&[&[0.0; 16]], 0.0);
-        let mut pace = full(8, 0.5);
-        (pace.batch, pace.schedule) = (Some(2), schedule);
+        let mut local_training = full(8, 0.5);
+        (local_training.batch, local_training.schedule) = (Some(2), schedule);
         let algorithm = PerFedAvg {
             variant: Variant::Released,
             inner_rate: 0.0,
             outer_rate: 0.25,
             delta: 1e-3,
         };
-        let mut hand = Hand::new(algorithm, small.setup(pace, 2, 1.0, false));
+        let mut hand = Hand::new(algorithm, small.setup(local_training, 2, 1.0, false));
         hand.server.model = vec![0.0, 1.0];
         let seen = hand.step();
         let found = f64::from(hand.shared()[1]);

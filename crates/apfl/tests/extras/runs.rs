@@ -1,10 +1,10 @@
 //! Runs of models with normalization and dropout: same bits, same paths, and their scores.
 
 use apfl::data::{Examples, Features, Targets};
+use apfl::local_client::{Predictor, Scratch};
 use apfl::model::mlp::Mlp;
 use apfl::model::{Extras, Loss, Network, Over, Workspace};
 use apfl::rng::{Purpose, stream};
-use apfl::site::{Predictor, Scratch};
 use apfl::spec::{Resources, Spec};
 use apfl::training::Training;
 

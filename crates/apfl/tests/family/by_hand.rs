@@ -56,7 +56,7 @@ fn two_rounds_of_ditto() {
     // 1.875 + ½·1.25 = 2.5.
     assert_eq!(b(&hand.shared()), 1.875);
     hand.algorithm.proximal = 2.0;
-    hand.setup.world.pace = full(1, 0.5);
+    hand.setup.context.local_training = full(1, 0.5);
     hand.step();
     assert_eq!(b(&hand.locals[0].v), 2.5);
 }
@@ -71,7 +71,7 @@ fn two_layers(tau: u64) -> Setup {
         schema: schema(Task::Regression, 1),
     };
     let mut setup = small.setup(full(tau, 0.25), 2, 1.0, false);
-    setup.world.w0 = Arc::new(vec![1.0, 0.0, 1.0, 0.0]);
+    setup.context.w0 = Arc::new(vec![1.0, 0.0, 1.0, 0.0]);
     setup
 }
 
@@ -166,7 +166,7 @@ fn rounds_of_mapper() {
     // v = 2, w = −½·½(1 − 8) = 1.75 and the mixture 1.875.
     let mapper = Mapper {
         grid: vec![0.5, 1.0],
-        aside: 0.2,
+        held_out: 0.2,
     };
     let small = quadratics(&[&[8.0, 4.0], &[8.0, 1.0]], 0.0);
     let mut hand = Hand::new(mapper, small.setup(full(1, 0.5), 2, 1.0, false));

@@ -7,9 +7,9 @@ use crate::small::{Hand, Small, classes, full, gap, quadratics, schema, shard};
 use apfl::algorithm::l2gd::{self, L2gd};
 use apfl::algorithm::{Algorithm, HypCluster, LocalOnly, Mapper};
 use apfl::data::{Targets, Task};
+use apfl::local_client::{LocalClient, Scratch};
 use apfl::model::{Loss, Network, mlp::Mlp};
 use apfl::rng::{Purpose, stream};
-use apfl::site::{Scratch, Site};
 use rand::RngExt;
 
 const FEDAVG: &str = "{ kind = 'fedavg' }";
@@ -130,14 +130,14 @@ fn only_what_is_shared_travels_and_the_rest_of_the_shared_model_is_the_starts() 
 fn l2gd_without_pull_and_averaging_is_local() {
     let small = classes(3, 4, 3, &[5], 1e-3);
     let setup = small.setup(full(4, 0.3), 5, 1.0, true);
-    let w0 = setup.world.w0.to_vec();
+    let w0 = setup.context.w0.to_vec();
     let mut local = Hand::new(LocalOnly, setup.clone());
     let l2gd = L2gd::new(1e-12, 0.0);
-    let mut memories = vec![l2gd.join(&w0); 3];
+    let mut states = vec![l2gd.join(&w0); 3];
     let mut scratch = Scratch::default();
     for round in 1..=5 {
         local.step();
-        for (client, memory) in memories.iter_mut().enumerate() {
+        for (client, state) in states.iter_mut().enumerate() {
             let sent = l2gd::Server {
                 model: w0.iter().map(|w| w + 1.0).collect(),
                 steps: 4,
@@ -146,10 +146,17 @@ fn l2gd_without_pull_and_averaging_is_local() {
             };
             let rng = stream(3, Purpose::Batches, round, client as u64);
             let train = &small.shards[client].train;
-            let pace = setup.world.pace;
-            let mut site = Site::new(&*small.model, train, pace, round, rng, &mut scratch);
-            l2gd.local_round(&sent, memory, &mut site);
-            assert_eq!(bits(&memory.model), bits(&local.locals[client].model));
+            let local_training = setup.context.local_training;
+            let mut local_client = LocalClient::new(
+                &*small.model,
+                train,
+                local_training,
+                round,
+                rng,
+                &mut scratch,
+            );
+            l2gd.local_round(&sent, state, &mut local_client);
+            assert_eq!(bits(&state.model), bits(&local.locals[client].model));
         }
     }
 }
@@ -215,7 +222,7 @@ fn mapper_moves_w_by_all_clients_of_the_cohort() {
     let setup = small.setup(full(1, 0.5), 1, 1.0, false);
     let mapper = Mapper {
         grid: vec![0.5],
-        aside: 0.2,
+        held_out: 0.2,
     };
     let mut hand = Hand::new(mapper, setup);
     hand.step();
@@ -255,7 +262,7 @@ fn hypcluster_tells_two_planted_groups_apart() {
     for _ in 0..20 {
         hand.step();
     }
-    let clusters: Vec<u64> = hand.locals.iter().map(|memory| memory.cluster).collect();
+    let clusters: Vec<u64> = hand.locals.iter().map(|state| state.cluster).collect();
     let first = clusters[0];
     let expected: Vec<u64> = (0..8)
         .map(|k| if k % 2 == 0 { first } else { 1 - first })
@@ -277,7 +284,7 @@ fn hypcluster_tells_two_planted_groups_apart() {
 fn a_first_model_of_a_cluster_is_the_start_plus_uniform_noise() {
     let small = classes(2, 4, 3, &[5], 0.0);
     let setup = small.setup(full(1, 0.1), 1, 1.0, true);
-    let w0 = setup.world.w0.to_vec();
+    let w0 = setup.context.w0.to_vec();
     let hand = Hand::new(HypCluster::new(3), setup);
     let models: Vec<&[f32]> = hand.server.models.chunks(w0.len()).collect();
     assert_eq!(models.len(), 3);

@@ -1,7 +1,7 @@
 //! FedProx, Ditto, FedPer, FedRep, LG-FedAvg, L2GD, MAPPER and HypCluster, the optimizers of
 //! the server, and local momentum.
 
-use apfl::clients::{ClientModels, Delivered};
+use apfl::clients::{ClientModels, Finalized};
 use apfl::error::Error;
 use apfl::spec::Spec;
 use apfl::training::Training;
@@ -38,11 +38,11 @@ fn run(algorithm: &str, settings: &[&str]) -> End {
     }
     let mut clients = Vec::new();
     let receivers = training.receivers();
-    let mut keep = |d: Delivered| {
+    let mut keep = |d: Finalized| {
         clients.push(d.models.expect("models are kept by default"));
         Ok(())
     };
-    training.deliver(&receivers, &mut keep).unwrap();
+    training.finalize(&receivers, &mut keep).unwrap();
     End {
         shared: training.shared(),
         clients,

@@ -14,9 +14,9 @@ fn two_rounds_by_hand() {
     // Round 2, from m = 0:
     //   A: m = −2, 3;  m = −1 − 1 = −2, 4         B: m = 2, 1;  m = 1 + 1 = 2, 0     w = 2
     let small = quadratics(&[&[4.0], &[0.0]], 0.0);
-    let mut pace = full(2, 0.5);
-    pace.momentum = 0.5;
-    let mut hand = Hand::new(FedAvg, small.setup(pace, 2, 1.0, false));
+    let mut local_training = full(2, 0.5);
+    local_training.momentum = 0.5;
+    let mut hand = Hand::new(FedAvg, small.setup(local_training, 2, 1.0, false));
     let seen = hand.step();
     assert_eq!(seen[0].localized[1], 4.0);
     assert_eq!(hand.shared()[1], 2.0);
@@ -30,9 +30,9 @@ fn a_step_of_a_mixture_by_hand() {
     //   w: m = −8, 4;  m = −4 − 4 = −8, 8
     //   v̄ = 0: m_v = ½·(−8) = −4, v = 2;  v̄ = ½(2 + 4) = 3: m_v = −2 − ½·5 = −4.5, v = 4.25
     let small = quadratics(&[&[8.0]], 0.0);
-    let mut pace = full(2, 0.5);
-    pace.momentum = 0.5;
-    let mut hand = Hand::new(Apfl::fixed(0.5), small.setup(pace, 1, 1.0, false));
+    let mut local_training = full(2, 0.5);
+    local_training.momentum = 0.5;
+    let mut hand = Hand::new(Apfl::fixed(0.5), small.setup(local_training, 1, 1.0, false));
     hand.step();
     assert_eq!(hand.shared()[1], 8.0);
     assert_eq!(hand.locals[0].v[1], 4.25);
@@ -80,9 +80,9 @@ fn momentum_follows_its_float64_evaluation() {
     let (l2, tau, eta, beta, rounds) = (1e-3, 5, 0.1, 0.8, 12);
     let small = classes(5, 4, 3, &[], l2);
     let slow = Slow::of(&small, l2);
-    let mut pace = full(tau, eta);
-    pace.momentum = beta;
-    let mut hand = Hand::new(FedAvg, small.setup(pace, rounds, 1.0, false));
+    let mut local_training = full(tau, eta);
+    local_training.momentum = beta;
+    let mut hand = Hand::new(FedAvg, small.setup(local_training, rounds, 1.0, false));
     let mut w = vec![0.0f64; 15];
     for round in 1..=rounds {
         let local: Vec<Vec<f64>> = (0..5)
@@ -109,15 +109,15 @@ fn momentum_follows_its_float64_evaluation() {
 #[test]
 fn frozen_layers_keep_still_under_momentum() {
     let small = classes(2, 4, 3, &[5], 0.0);
-    let mut pace = full(4, 0.2);
-    pace.momentum = 0.9;
-    let setup = small.setup(pace, 1, 1.0, true);
-    let w0 = setup.world.w0.to_vec();
+    let mut local_training = full(4, 0.2);
+    local_training.momentum = 0.9;
+    let setup = small.setup(local_training, 1, 1.0, true);
+    let w0 = setup.context.w0.to_vec();
     // Three steps of the head and one of the base: the base's is its first, without a past.
     let mut hand = Hand::new(FedRep::last_layers_first(1, 0.75), setup.clone());
     let seen = hand.step();
     let mut head_only = setup.clone();
-    head_only.world.pace.momentum = 0.0;
+    head_only.context.local_training.momentum = 0.0;
     let mut plain = Hand::new(FedRep::last_layers_first(1, 0.75), head_only);
     let other = plain.step();
     let cut = 4 * 5 + 5;

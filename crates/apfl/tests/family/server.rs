@@ -7,8 +7,8 @@ use apfl::aggregation::ServerOptimizer;
 use apfl::aggregation::optimizer::Moving;
 use apfl::algorithm::every_algorithm;
 use apfl::error::Error;
+use apfl::run::Checkpoints;
 use apfl::spec::Spec;
-use apfl::store::Checkpoints;
 use apfl::training::Training;
 
 const MOVING: Moving = Moving {

@@ -58,7 +58,7 @@ fn every_hyper_parameter_is_checked() {
     let AlgorithmSpec::Mapper(a) = read("mapper") else {
         panic!()
     };
-    assert_eq!((&a.grid[..], a.aside), (&[0.25, 0.5, 0.75][..], 0.2));
+    assert_eq!((&a.grid[..], a.held_out), (&[0.25, 0.5, 0.75][..], 0.2));
     let AlgorithmSpec::HypCluster(a) = read("hypcluster") else {
         panic!()
     };

@@ -227,11 +227,11 @@ fn a_site_counts_what_has_left_it() {
     };
     let again = |post: &std::sync::Mutex<super::Post>| -> Vec<bool> {
         let post = post.lock().unwrap();
-        let mut letters = post.seen.iter().filter(|(there, _)| there.client == 0);
-        let (letter, _) = letters.nth(3).unwrap(); // survey, agreement, round 1, round 2
+        let mut messages = post.seen.iter().filter(|(there, _)| there.client == 0);
+        let (message, _) = messages.nth(3).unwrap(); // survey, agreement, round 1, round 2
         let node = Node::open(post.sites[0].clone(), Program::default()).unwrap();
         let other = |k: u8| {
-            let mut bytes = letter.bytes.clone();
+            let mut bytes = message.bytes.clone();
             bytes[0] ^= k; // the last bits of w's first number
             node.answer(&bytes).1.is_none()
         };

@@ -2,7 +2,7 @@
 
 use super::{Room, SITES, over_sites, spec};
 use apfl::federation::Message;
-use apfl::store::tensors::TensorFile;
+use apfl::files::tensors::TensorFile;
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     haystack
@@ -94,7 +94,7 @@ fn training_letters_hold_no_data_and_nothing_personal() {
         assert!(learned >= 3, "{learned} learned α of {site}");
     }
     // The models are at the site, and a run directory can be made of it.
-    let run = apfl::store::run_dir::FinishedRun::open(&room.path("states/east/run")).unwrap();
+    let run = apfl::run::run_dir::FinishedRun::open(&room.path("states/east/run")).unwrap();
     let personal = run.model(apfl::WhichModel::Personal, "east").unwrap();
     let pieces = personal.params().chunks_exact(4);
     for piece in pieces.filter(|piece| piece.iter().all(|x| *x != 0.0)) {

@@ -40,7 +40,7 @@ fn old_memories_are_forgotten() {
     let post = room.post("states");
     over_sites(&plan, &post, &room.path("run"), false).unwrap();
     let status = apfl::federation::Node::status(&room.path("states/north")).unwrap();
-    assert!(status.delivered);
+    assert!(status.finalized);
     assert!(status.memories.len() <= 4, "{:?}", status.memories);
     assert_eq!(status.memories.last(), Some(&12));
 }

@@ -129,34 +129,34 @@ impl Post {
         }
     }
 
-    fn answer(&self, letter: &Message) -> Vec<u8> {
-        let site = self.sites[letter.client].clone();
+    fn answer(&self, message: &Message) -> Vec<u8> {
+        let site = self.sites[message.client].clone();
         let node = Node::open(site, Program::default()).unwrap();
-        node.answer(&letter.bytes).0
+        node.answer(&message.bytes).0
     }
 }
 
 impl Transport for Post {
-    fn exchange(&mut self, letters: Vec<Message>) -> Result<Vec<Message>> {
+    fn exchange(&mut self, messages: Vec<Message>) -> Result<Vec<Message>> {
         self.exchange += 1;
         if self.dies_at == Some(self.exchange) {
             return Err(Error::Engine("the server is killed".into()));
         }
         let mut answers = std::mem::take(&mut self.late);
-        for letter in letters {
-            let fate = self.fates.get(&(self.exchange, letter.client));
+        for message in messages {
+            let fate = self.fates.get(&(self.exchange, message.client));
             let fate = fate.copied().unwrap_or(Fate::Twice);
             if fate == Fate::Lost {
                 continue;
             }
-            let bytes = self.answer(&letter);
-            let client = letter.client;
+            let bytes = self.answer(&message);
+            let client = message.client;
             let answer = Message { client, bytes };
             match fate {
                 Fate::Late => self.late.push(answer.clone()),
                 _ => {
                     // Killed after saving: the letter comes again and is answered again.
-                    let again = self.answer(&letter);
+                    let again = self.answer(&message);
                     assert!(again == answer.bytes, "the same letter, the same answer");
                     let mut came = answer.clone();
                     if let Some(forge) = &self.forge {
@@ -166,7 +166,7 @@ impl Transport for Post {
                     answers.push(came);
                 }
             }
-            self.seen.push((letter, answer));
+            self.seen.push((message, answer));
         }
         answers.reverse();
         Ok(answers)

@@ -133,13 +133,13 @@ fn letters_that_make_no_sense_are_answered_with_a_code() {
     let post = post.lock().unwrap();
     let site: Site = post.sites[1].clone();
     let node = Node::open(site, Program::default()).unwrap();
-    let letters = post.seen.iter().filter(|(there, _)| there.client == 1);
-    for (letter, _) in letters {
-        for cut in [0, 1, 3, letter.bytes.len() / 2, letter.bytes.len() - 1] {
-            let (_, error) = node.answer(&letter.bytes[..cut]);
+    let messages = post.seen.iter().filter(|(there, _)| there.client == 1);
+    for (message, _) in messages {
+        for cut in [0, 1, 3, message.bytes.len() / 2, message.bytes.len() - 1] {
+            let (_, error) = node.answer(&message.bytes[..cut]);
             assert!(error.is_some(), "cut to {cut} bytes");
         }
-        let (_, error) = node.answer(&letter.bytes[1.min(letter.bytes.len() - 1)..]);
+        let (_, error) = node.answer(&message.bytes[1.min(message.bytes.len() - 1)..]);
         drop(error); // a letter without its first byte may be whole but for a payload
     }
 }

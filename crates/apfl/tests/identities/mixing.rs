@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apfl::training::RoundRecord;
 
 use super::{
-    LOGISTIC, MLP, SMALL, apfl, bits, delivered, finish, in_memory, spec, start, start_with,
+    LOGISTIC, MLP, SMALL, apfl, bits, finalized, finish, in_memory, spec, start, start_with,
 };
 
 #[test]
@@ -46,8 +46,8 @@ fn i02_mixing_zero_leaves_the_local_model_alone() {
         // The localized model is FedAvg's, and it is what is served.
         let mut fedavg = start(&spec(SMALL, "{ kind = 'fedavg' }", model));
         finish(&mut fedavg);
-        let w0 = bits(&training.setup().world.w0);
-        for (ours, its) in delivered(&mut training).iter().zip(delivered(&mut fedavg)) {
+        let w0 = bits(&training.setup().context.w0);
+        for (ours, its) in finalized(&mut training).iter().zip(finalized(&mut fedavg)) {
             assert_eq!(bits(&ours.local), w0, "v never moves");
             assert_eq!(bits(&ours.personal), bits(&its.local));
         }
@@ -64,9 +64,9 @@ fn i03_mixing_one_is_local_training() {
             assert_eq!(ours.personal, its.personal);
             assert_eq!(its.localized, its.personal);
         }
-        let w0 = bits(&local.setup().world.w0);
+        let w0 = bits(&local.setup().context.w0);
         assert_eq!(bits(&local.shared()), w0, "nothing is shared");
-        for (ours, its) in delivered(&mut apfl).iter().zip(delivered(&mut local)) {
+        for (ours, its) in finalized(&mut apfl).iter().zip(finalized(&mut local)) {
             assert_eq!(bits(&ours.local), bits(&its.local));
             assert_eq!(bits(&ours.personal), bits(&its.personal));
             assert_ne!(bits(&ours.local), w0);
@@ -85,10 +85,10 @@ fn i03_mixing_one_does_not_see_the_other_clients() {
                 data.shards[1..7].fill(last);
             }
             setup.participation = 1.0;
-            setup.world.dataset = Arc::new(data);
+            setup.context.dataset = Arc::new(data);
         });
         finish(&mut training);
-        let models = delivered(&mut training);
+        let models = finalized(&mut training);
         (bits(&models[0].local), bits(&training.shared()))
     };
     let (before, after) = (

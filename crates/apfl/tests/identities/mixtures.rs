@@ -3,13 +3,13 @@
 use apfl::algorithm::apfl::Mixing;
 use apfl::algorithm::{Algorithm, Apfl, LocalOnly};
 use apfl::data::{Examples, Features, Targets};
+use apfl::local_client::{LocalClient, LocalTraining, LocalWork, Predictor, Scratch};
 use apfl::model::mlp::Mlp;
 use apfl::model::{Loss, Model, Workspace};
 use apfl::pack::ModelOnly;
 use apfl::params::{Params, dot, mix};
 use apfl::rng::{Purpose, stream};
 use apfl::schedule::Schedule;
-use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};
 use rand::RngExt;
 
 use super::close;
@@ -103,8 +103,8 @@ fn i06_for_linear_models_both_mixtures_have_the_same_slopes() {
     }
 }
 
-fn site_pace(learning_rate: f64, steps: u64) -> Pace {
-    Pace {
+fn local_training_of(learning_rate: f64, steps: u64) -> LocalTraining {
+    LocalTraining {
         work: LocalWork::Steps(steps),
         batch: Some(10),
         learning_rate,
@@ -121,30 +121,30 @@ fn i07_with_the_shared_model_frozen_the_mixture_is_sgd_with_a_smaller_step() {
     let (examples, w, _) = examples_and_points(&model, 4);
     let apfl = Apfl::paper(Mixing::Fixed(alpha));
     let sent = ModelOnly { model: w.clone() };
-    let (mut memory, mut plain) = (apfl.join(&w), LocalOnly.join(&w));
+    let (mut state, mut plain) = (apfl.join(&w), LocalOnly.join(&w));
     let small = f64::from(alpha) * f64::from(alpha) * eta;
     let mut scratch = Scratch::default();
     for round in 1..=40 {
         let rng = || stream(1, Purpose::Batches, round, 0);
-        let mut site = Site::new(
+        let mut client = LocalClient::new(
             &model,
             &examples,
-            site_pace(eta, 1),
+            local_training_of(eta, 1),
             round,
             rng(),
             &mut scratch,
         );
-        apfl.local_round(&sent, &mut memory, &mut site);
-        let mut site = Site::new(
+        apfl.local_round(&sent, &mut state, &mut client);
+        let mut client = LocalClient::new(
             &model,
             &examples,
-            site_pace(small, 1),
+            local_training_of(small, 1),
             round,
             rng(),
             &mut scratch,
         );
-        LocalOnly.local_round(&(), &mut plain, &mut site);
-        let v_bar = mixed(alpha, &memory.v, &w);
+        LocalOnly.local_round(&(), &mut plain, &mut client);
+        let v_bar = mixed(alpha, &state.v, &w);
         assert!(close(&v_bar, &plain.model, 1e-5), "round {round}");
     }
     assert!(!close(&plain.model, &w, 0.05), "it went somewhere");

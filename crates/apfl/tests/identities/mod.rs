@@ -1,7 +1,7 @@
 //! What must hold whatever the data: the numbered invariants of the algorithms, `i01`
 //! to `i14`. The fifth, about slopes, is in `gradients`; thread counts are in `engines`.
 
-use apfl::clients::{ClientModels, Delivered};
+use apfl::clients::{ClientModels, Finalized};
 use apfl::data::InMemory;
 use apfl::spec::Spec;
 use apfl::training::{RoundRecord, Setup, Training};
@@ -54,14 +54,14 @@ fn finish(training: &mut Training) -> Vec<RoundRecord> {
 }
 
 /// What every client is left with, in the order of the clients.
-fn delivered(training: &mut Training) -> Vec<ClientModels> {
+fn finalized(training: &mut Training) -> Vec<ClientModels> {
     let mut models = Vec::new();
     let receivers = training.receivers();
-    let mut keep = |d: Delivered| {
+    let mut keep = |d: Finalized| {
         models.push(d.models.expect("models are kept by default"));
         Ok(())
     };
-    training.deliver(&receivers, &mut keep).unwrap();
+    training.finalize(&receivers, &mut keep).unwrap();
     models
 }
 
@@ -74,7 +74,7 @@ fn close(a: &[f32], b: &[f32], tolerance: f32) -> bool {
 }
 /// The data of a plan, in memory, so that it can be changed.
 fn in_memory(setup: &Setup) -> InMemory {
-    let data = &setup.world.dataset;
+    let data = &setup.context.dataset;
     InMemory {
         schema: data.schema().clone(),
         shards: (0..data.clients())
@@ -82,6 +82,6 @@ fn in_memory(setup: &Setup) -> InMemory {
             .collect(),
         files: Vec::new(),
         notes: Vec::new(),
-        dealing: None,
+        assignment: None,
     }
 }

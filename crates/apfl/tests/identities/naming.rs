@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use apfl::algorithm::every_algorithm;
-use apfl::clients::Delivered;
+use apfl::clients::Finalized;
 use apfl::metrics::Tallies;
 use apfl::params::Params;
 use apfl::spec::Spec;
@@ -42,13 +42,13 @@ fn trained_on(table: String, algorithm: &str) -> (String, Params, ByName) {
     finish(&mut training);
     let mut clients = BTreeMap::new();
     let receivers = training.receivers();
-    let mut keep = |d: Delivered| {
+    let mut keep = |d: Finalized| {
         let tallies = d.tallies().personal;
         let personal = d.models.expect("models are kept by default").personal;
         clients.insert(d.name, (personal, d.mixing, tallies));
         Ok(())
     };
-    training.deliver(&receivers, &mut keep).unwrap();
+    training.finalize(&receivers, &mut keep).unwrap();
     (training.fingerprint().unwrap(), training.shared(), clients)
 }
 

@@ -46,7 +46,7 @@ fn i13_a_partition_is_disjoint_and_whole_and_depends_on_the_datas_seed_alone() {
                 .unwrap_or_default()
         );
         let plan = fitting(Spec::parse(&text).unwrap()).plan().unwrap();
-        rows_of(&*plan.setup().unwrap().world.dataset)
+        rows_of(&*plan.setup().unwrap().context.dataset)
     };
     let parts = load("1", "{ kind = 'fedavg' }");
     // 103 = 5·15 + 2·14, and ⌈¼·15⌉ = ⌈¼·14⌉ = 4 are held out.
@@ -76,7 +76,7 @@ fn i13_a_synthetic_client_is_a_function_of_seed_and_index() {
     let shard = |text: &str, client: usize| {
         let text = format!("[data]\nkind = 'synthetic'\nfeatures = 5\nclasses = 3\n{text}");
         let plan = Spec::parse(&text).unwrap().plan().unwrap();
-        let data = plan.setup().unwrap().world.dataset;
+        let data = plan.setup().unwrap().context.dataset;
         let shard = data.shard(client).unwrap();
         assert_eq!(data.sizes(client), (shard.train.len(), shard.valid.len()));
         (shard.train.clone(), shard.valid.clone())

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use apfl::data::{Examples, Features, Targets};
+use apfl::local_client::{LocalClient, Scratch};
 use apfl::model::Workspace;
 use apfl::rng::{Purpose, stream};
-use apfl::site::{Scratch, Site};
 
 use super::{
     FULL, LOGISTIC, MLP, SMALL, apfl, bits, close, finish, in_memory, spec, start, start_with,
@@ -18,24 +18,24 @@ fn i08_a_single_client_is_plain_sgd() {
             let mut one = spec(SMALL, algorithm, model);
             one.set("data.clients=1").unwrap();
             let mut training = start(&one);
-            let world = training.setup().world.clone();
-            let shard = world.dataset.shard(0).unwrap();
-            let mut w = world.w0.to_vec();
+            let context = training.setup().context.clone();
+            let shard = context.dataset.shard(0).unwrap();
+            let mut w = context.w0.to_vec();
             let mut scratch = Scratch::default();
             for round in 1..=6 {
                 training.next_round().unwrap().expect("six rounds");
                 let rng = stream(5, Purpose::Batches, round, 0);
-                let site = &mut Site::new(
-                    &*world.model,
+                let local_client = &mut LocalClient::new(
+                    &*context.model,
                     &shard.train,
-                    world.pace,
+                    context.local_training,
                     round,
                     rng,
                     &mut scratch,
                 );
                 for s in 0..4 {
-                    site.next_batch();
-                    site.descend(&mut w, site.rate(s));
+                    local_client.next_batch();
+                    local_client.descend(&mut w, local_client.rate(s));
                 }
                 assert_eq!(bits(&training.shared()), bits(&w), "round {round}");
             }
@@ -51,11 +51,11 @@ fn i08_one_full_step_of_all_is_gradient_descent_on_the_whole() {
             spec.set("training.local_steps=1").unwrap();
             spec.set("training.schedule=constant").unwrap();
             let mut training = start(&spec);
-            let world = training.setup().world.clone();
+            let context = training.setup().context.clone();
             // All clients have 32 training examples, so F is the mean over all of them.
             let (mut x, mut y) = (Vec::new(), Vec::new());
             for client in 0..8 {
-                let shard = world.dataset.shard(client).unwrap();
+                let shard = context.dataset.shard(client).unwrap();
                 assert_eq!(shard.train.len(), 32);
                 match (shard.train.features(), shard.train.targets()) {
                     (Features::Floats(from), Targets::Classes(classes)) => {
@@ -66,11 +66,11 @@ fn i08_one_full_step_of_all_is_gradient_descent_on_the_whole() {
                 }
             }
             let all = Examples::new(6, Features::Floats(x), Targets::Classes(y));
-            let mut w = world.w0.to_vec();
+            let mut w = context.w0.to_vec();
             let ws = &mut Workspace::default();
             for round in 1..=5 {
                 training.next_round().unwrap().expect("five rounds");
-                world.model.descend(None, &mut w, 0.1, &all.all(), ws);
+                context.model.descend(None, &mut w, 0.1, &all.all(), ws);
                 assert!(close(&training.shared(), &w, 2e-6), "round {round}");
             }
         }
@@ -95,7 +95,7 @@ fn i08_the_mean_of_identical_clients_is_each_of_them() {
             let mut data = in_memory(setup);
             let first = data.shards[0].clone();
             data.shards.fill(first);
-            setup.world.dataset = Arc::new(data);
+            setup.context.dataset = Arc::new(data);
         });
         finish(&mut many);
         assert_eq!(bits(&many.shared()), bits(&alone), "{algorithm}");

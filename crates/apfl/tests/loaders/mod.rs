@@ -11,7 +11,7 @@ use apfl::spec::Spec;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-mod dealing;
+mod assignment;
 mod idx_files;
 mod leaf;
 mod published;

@@ -1,12 +1,12 @@
 //! Clipping and noise, by numbers.
 
 use apfl::data::Examples;
+use apfl::local_client::{LocalClient, LocalTraining, LocalWork, PrivateSteps, Scratch};
 use apfl::model::mlp::Mlp;
 use apfl::model::{Loss, Model, Workspace};
 use apfl::privacy::{NoiseSeed, PrivateSum};
 use apfl::rng::{Purpose, Stream, stream};
 use apfl::schedule::Schedule;
-use apfl::site::{LocalWork, Pace, PrivateSteps, Scratch, Site};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -105,8 +105,8 @@ fn norms_by_layers_are_those_of_explicit_gradients() {
     }
 }
 
-fn pace(batch: Option<usize>) -> Pace {
-    Pace {
+fn local_training(batch: Option<usize>) -> LocalTraining {
+    LocalTraining {
         work: LocalWork::Steps(1),
         batch,
         learning_rate: 0.5,
@@ -138,11 +138,11 @@ fn a_private_step_clips_every_example_by_itself() {
         noise_seed: NoiseSeed::Seed,
     };
     let rng = stream(1, Purpose::Batches, 1, 0);
-    let mut site = Site::new(model, &examples, pace(None), 1, rng, &mut scratch)
+    let mut client = LocalClient::new(model, &examples, local_training(None), 1, rng, &mut scratch)
         .privately(Some(how), noise_stream());
     let mut x = at.clone();
-    site.next_batch();
-    site.descend(&mut x, 0.5);
+    client.next_batch();
+    client.descend(&mut x, 0.5);
     for (k, x) in x.iter().enumerate() {
         let sum: f64 = gradients
             .iter()
@@ -168,12 +168,19 @@ fn private_steps_draw_poisson_samples_and_add_their_noise() {
             noise_seed: NoiseSeed::Seed,
         };
         let rng = stream(1, Purpose::Batches, round, 0);
-        let mut site = Site::new(model, &examples, pace(Some(10)), 1, rng, &mut scratch)
-            .privately(Some(how), noise_stream());
+        let mut client = LocalClient::new(
+            model,
+            &examples,
+            local_training(Some(10)),
+            1,
+            rng,
+            &mut scratch,
+        )
+        .privately(Some(how), noise_stream());
         let mut x = at.clone();
-        site.next_batch();
-        let size = site.on_batch(|_, batch, _| batch.len());
-        site.descend(&mut x, 0.5);
+        client.next_batch();
+        let size = client.on_batch(|_, batch, _| batch.len());
+        client.descend(&mut x, 0.5);
         (x, size)
     };
     let (noisy, _) = stepped(2.0, 0.3, 1);

@@ -37,8 +37,8 @@ fn what_attackers_send() {
             kind: AttackKind::LabelFlip,
             share: 0.3,
         });
-        let drawn = Attackers::draw(attack, 100, seed);
-        (0..100).filter(|k| drawn.has(*k)).collect::<Vec<_>>()
+        let sampled = Attackers::draw(attack, 100, seed);
+        (0..100).filter(|k| sampled.has(*k)).collect::<Vec<_>>()
     };
     assert_eq!(who(1).len(), 30);
     assert_ne!(who(1), who(2));
@@ -46,13 +46,13 @@ fn what_attackers_send() {
 
 #[test]
 fn labels_are_flipped_at_attackers_in_training_alone() {
-    let honest = plan(&[]).setup().unwrap().world.dataset;
+    let honest = plan(&[]).setup().unwrap().context.dataset;
     let setup = plan(&["federation.attack=label-flip"]).setup().unwrap();
     assert_eq!(setup.attackers.count(), 2); // ⌊0.2·11⌋
     for client in 0..11 {
         let (was, is) = (
             honest.shard(client).unwrap(),
-            setup.world.dataset.shard(client).unwrap(),
+            setup.context.dataset.shard(client).unwrap(),
         );
         let (Targets::Classes(before), Targets::Classes(after)) =
             (was.train.targets(), is.train.targets())
@@ -84,7 +84,7 @@ fn scores_are_those_of_the_honest_clients() {
     assert_eq!((record.cohort, record.attackers), (11, 2));
     let valid: u64 = (0..11)
         .filter(|k| !setup.attackers.has(*k))
-        .map(|k| setup.world.dataset.sizes(k).1 as u64)
+        .map(|k| setup.context.dataset.sizes(k).1 as u64)
         .sum();
     // Accuracy is a whole number of the honest clients' validation examples.
     let accuracy = record.scores.unwrap().shared.valid.accuracy.unwrap();

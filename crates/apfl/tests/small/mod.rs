@@ -5,15 +5,15 @@
 use std::sync::Arc;
 
 use apfl::algorithm::{AfterRound, Algorithm, Sender};
-use apfl::clients::{MemoryHome, World};
+use apfl::clients::{RunContext, StateHome};
 use apfl::data::{Examples, Features, InMemory, Normalization, Schema, Shard, Targets, Task};
+use apfl::local_client::{LocalClient, LocalTraining, LocalWork, Predictor, Scratch};
 use apfl::model::mlp::Mlp;
 use apfl::model::{Loss, Network};
 use apfl::rng::{Purpose, stream};
 use apfl::schedule::{Per, Schedule};
-use apfl::site::{LocalWork, Pace, Predictor, Scratch, Site};
 use apfl::spec::Spec;
-use apfl::training::{DeliverTo, Setup, Training, Weights};
+use apfl::training::{FinalizedClients, Setup, Training, Weights};
 use rand::{Rng, RngExt};
 
 /// A federation: its model and its clients' data.
@@ -74,8 +74,8 @@ pub fn classes(clients: usize, width: usize, classes: usize, hidden: &[usize], l
 }
 
 /// τ full-batch steps a round at a constant rate.
-pub fn full(tau: u64, rate: f64) -> Pace {
-    Pace {
+pub fn full(tau: u64, rate: f64) -> LocalTraining {
+    LocalTraining {
         work: LocalWork::Steps(tau),
         batch: None,
         learning_rate: rate,
@@ -86,7 +86,13 @@ pub fn full(tau: u64, rate: f64) -> Pace {
 
 impl Small {
     /// A run's setup; w⁰ is uniform where `uniform`, else zero.
-    pub fn setup(&self, pace: Pace, rounds: u64, participation: f64, uniform: bool) -> Setup {
+    pub fn setup(
+        &self,
+        local_training: LocalTraining,
+        rounds: u64,
+        participation: f64,
+        uniform: bool,
+    ) -> Setup {
         let w0 = match uniform {
             true => self
                 .model
@@ -95,18 +101,18 @@ impl Small {
             false => self.model.layout().zeros(),
         };
         Setup {
-            world: World {
+            context: RunContext {
                 seed: 3,
                 dataset: Arc::new(InMemory {
                     schema: self.schema.clone(),
                     shards: self.shards.clone(),
                     files: Vec::new(),
                     notes: Vec::new(),
-                    dealing: None,
+                    assignment: None,
                 }),
                 model: self.model.clone(),
                 w0: Arc::new(w0),
-                pace,
+                local_training,
                 skip_nonfinite: false,
                 private: None,
                 seldom: false,
@@ -120,11 +126,11 @@ impl Small {
             attackers: Default::default(),
             privacy: None,
             evaluate_every: 1,
-            deliver_to: DeliverTo::All,
+            finalized_clients: FinalizedClients::All,
             keep_models: true,
             engine: apfl::engine::EngineKind::Threads,
             threads: 1,
-            home: MemoryHome::Ram,
+            home: StateHome::Ram,
             notes: Vec::new(),
             choices: Default::default(),
         }
@@ -136,7 +142,7 @@ pub struct Hand<A: Algorithm> {
     pub algorithm: A,
     pub setup: Setup,
     pub server: A::Server,
-    pub locals: Vec<A::Memory>,
+    pub locals: Vec<A::ClientState>,
     pub round: u64,
     scratch: Scratch,
 }
@@ -149,10 +155,10 @@ pub struct Seen {
 
 impl<A: Algorithm> Hand<A> {
     pub fn new(algorithm: A, setup: Setup) -> Self {
-        let w0 = setup.world.w0.clone();
-        let n = setup.world.dataset.clients();
-        let layout = setup.world.model.layout();
-        let algorithm = algorithm.for_run(layout, setup.world.seed).unwrap();
+        let w0 = setup.context.w0.clone();
+        let n = setup.context.dataset.clients();
+        let layout = setup.context.model.layout();
+        let algorithm = algorithm.for_run(layout, setup.context.seed).unwrap();
         Self {
             server: algorithm.start(&w0, n),
             locals: (0..n).map(|_| algorithm.join(&w0)).collect(),
@@ -172,36 +178,36 @@ impl<A: Algorithm> Hand<A> {
     /// The next round with those clients.
     pub fn step_with(&mut self, cohort: &[usize]) -> Vec<Seen> {
         self.round += 1;
-        let World {
+        let RunContext {
             seed,
             dataset,
             model,
-            pace,
+            local_training,
             ..
-        } = self.setup.world.clone();
+        } = self.setup.context.clone();
         let sent = self.algorithm.broadcast(&self.server);
         let mut fold = A::Fold::default();
         let mut seen = Vec::new();
         for &client in cohort {
             let shard = dataset.shard(client).unwrap();
             let rng = stream(seed, Purpose::Batches, self.round, client as u64);
-            let mut site = Site::new(
+            let mut local_client = LocalClient::new(
                 &*model,
                 &shard.train,
-                pace,
+                local_training,
                 self.round,
                 rng,
                 &mut self.scratch,
             );
             let local = &mut self.locals[client];
-            let update = self.algorithm.local_round(&sent, local, &mut site);
-            assert_eq!(site.trouble(), None);
+            let update = self.algorithm.local_round(&sent, local, &mut local_client);
+            assert_eq!(local_client.non_finite(), None);
             let after = AfterRound {
                 local,
                 sent: &sent,
                 update: &update,
             };
-            let models = self.algorithm.models(after, &mut site);
+            let models = self.algorithm.models(after, &mut local_client);
             let personal = match models.personal {
                 Predictor::At(at) => Some(at.to_vec()),
                 Predictor::Own(at) => Some(at),

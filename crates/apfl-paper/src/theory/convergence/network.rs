@@ -204,9 +204,9 @@ fn run(
         }
         for i in 0..n {
             let train = &federation.shard(i).train;
-            let drawn = sample(&mut rngs[i], train.len(), BATCH);
-            let drawn: Vec<u32> = drawn.into_iter().map(|j| j as u32).collect();
-            train.gather_into(&drawn, &mut batch);
+            let sampled = sample(&mut rngs[i], train.len(), BATCH);
+            let sampled: Vec<u32> = sampled.into_iter().map(|j| j as u32).collect();
+            train.gather_into(&sampled, &mut batch);
             for (alpha, v) in ALPHAS.iter().zip(&mut v[i]) {
                 mix(&mut mixed, *alpha, v, &copies[i]);
                 model.descend(Some(&mixed), v, eta * alpha, &batch.all(), &mut ws);

@@ -10,12 +10,12 @@
 //! its sum that it missed is vᵢ times a sum of p_t, added when it is next drawn and at
 //! the end.
 
-use super::{Apfl, Memory};
+use super::{Apfl, ClientState};
 use crate::algorithm::extensions::{Extensions, FinalModels};
 use crate::algorithm::{AfterRound, Algorithm, Models, Properties, Sender};
+use crate::local_client::LocalClient;
 use crate::pack::ModelOnly;
 use crate::params::{Mean, Params};
-use crate::site::Site;
 
 /// APFL with a fixed α that ends with ŵ and v̂ᵢ.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,14 +43,14 @@ crate::pack!(Server { shared, sum like shared.model, weight });
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sums {
     /// vᵢ and αᵢ
-    pub memory: Memory,
+    pub state: ClientState,
     /// Σ p_t vᵢ⁽ᵗ⁾ over the steps up to `seen`.
     pub sum: Vec<f64>,
     /// The last step that the sum has.
     pub seen: u64,
 }
 
-crate::pack!(Sums { memory, sum like memory.v, seen });
+crate::pack!(Sums { state, sum like state.v, seen });
 
 /// What a client sends back.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,9 +81,9 @@ fn add(sum: &mut [f64], weight: f64, x: &[f32]) {
 }
 
 impl Averaged {
-    fn shift(&self, site: &Site<'_>) -> f64 {
+    fn shift(&self, client: &LocalClient<'_>) -> f64 {
         self.shift
-            .or(site.shift())
+            .or(client.shift())
             .expect("the plan asks for algorithm.averaging_shift or a theory schedule")
     }
 }
@@ -91,7 +91,7 @@ impl Averaged {
 impl Algorithm for Averaged {
     type Server = Server;
     type Broadcast = ModelOnly;
-    type Memory = Sums;
+    type ClientState = Sums;
     type Update = Update;
     type Fold = (Mean, Mean, f64);
 
@@ -109,21 +109,26 @@ impl Algorithm for Averaged {
 
     fn join(&self, w0: &[f32]) -> Sums {
         Sums {
-            memory: self.apfl.join(w0),
+            state: self.apfl.join(w0),
             sum: vec![0.0; w0.len()],
             seen: 0,
         }
     }
 
-    fn local_round(&self, sent: &ModelOnly, local: &mut Sums, site: &mut Site<'_>) -> Update {
-        let a = self.shift(site);
-        let Sums { memory, sum, seen } = local;
-        let mut t = site.steps_before();
-        add(sum, weight_between(*seen, t, a), &memory.v);
+    fn local_round(
+        &self,
+        sent: &ModelOnly,
+        local: &mut Sums,
+        client: &mut LocalClient<'_>,
+    ) -> Update {
+        let a = self.shift(client);
+        let Sums { state, sum, seen } = local;
+        let mut t = client.steps_before();
+        add(sum, weight_between(*seen, t, a), &state.v);
         let mut w = sent.model.clone();
         let mut path = vec![0.0; w.len()];
         let mut weight = 0.0;
-        self.apfl.round(&mut w, memory, site, |w, v| {
+        self.apfl.round(&mut w, state, client, |w, v| {
             t += 1;
             let p = (t as f64 + a).powi(2);
             add(&mut path, p, w);
@@ -156,22 +161,22 @@ impl Algorithm for Averaged {
         &server.shared.model
     }
 
-    fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, client: &mut LocalClient<'_>) -> Models<'a> {
         let AfterRound {
             local,
             sent,
             update,
         } = after;
         let inner = AfterRound {
-            local: &local.memory,
+            local: &local.state,
             sent,
             update: &update.last,
         };
-        self.apfl.models(inner, site)
+        self.apfl.models(inner, client)
     }
 
     fn mixing(&self, local: &Sums) -> Option<f32> {
-        self.apfl.mixing(&local.memory)
+        self.apfl.mixing(&local.state)
     }
 
     fn properties(&self) -> Properties {
@@ -211,18 +216,18 @@ impl FinalModels for Averaged {
     }
 
     /// v̂ᵢ
-    fn personal(&self, local: &Sums, shared: &[f32], site: &Site<'_>) -> Params {
-        let a = self.shift(site);
-        let Sums { memory, sum, seen } = local;
-        let steps = site.steps_before();
+    fn personal(&self, local: &Sums, shared: &[f32], client: &LocalClient<'_>) -> Params {
+        let a = self.shift(client);
+        let Sums { state, sum, seen } = local;
+        let steps = client.steps_before();
         let missed = weight_between(*seen, steps, a);
         let total = weight_between(0, steps, a);
-        let alpha = f64::from(memory.alpha);
+        let alpha = f64::from(state.alpha);
         let own = |sum: f64, v: f64| match steps {
             0 => v,
             _ => (sum + missed * v) / total,
         };
-        let pairs = sum.iter().zip(&memory.v).zip(shared);
+        let pairs = sum.iter().zip(&state.v).zip(shared);
         let v_hat = pairs.map(|((sum, v), w)| {
             (alpha * own(*sum, f64::from(*v)) + (1.0 - alpha) * f64::from(*w)) as f32
         });

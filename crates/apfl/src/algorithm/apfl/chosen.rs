@@ -9,9 +9,9 @@ use super::{Options, mixture, momentum, variant};
 use crate::algorithm::extensions::{Extensions, ModelChoice};
 use crate::algorithm::{AfterRound, Agnostic, Models, OneModel, Properties};
 use crate::choice::{Candidate, Choosing, Pass};
+use crate::local_client::{LocalClient, Predictor};
 use crate::pack::{Arrays, Pack, PackError, View};
 use crate::params::Params;
-use crate::site::{Predictor, Site};
 
 /// APFL with αᵢ chosen from a list.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub type AgnosticChosen = Agnostic<Chosen>;
 
 /// State that client i keeps between rounds: models, and no choice.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Memory {
+pub struct ClientState {
     /// vᵢ of the α it chose: in the last pass.
     pub own: Option<Params>,
     /// α, where there was nothing to choose: then all of it is what a fixed α remembers.
@@ -38,14 +38,14 @@ pub struct Memory {
     pub grid: Vec<(f32, Params)>,
 }
 
-impl Memory {
+impl ClientState {
     fn of(&self, alpha: f32) -> Option<&Params> {
         let (_, v) = self.grid.iter().find(|(a, _)| *a == alpha)?;
         Some(v)
     }
 }
 
-impl Pack for Memory {
+impl Pack for ClientState {
     /// `v`, and `alpha` where there was nothing to choose; else `grid`, which says whether there
     /// is a `v` and which α have a model, and their models `v0.25` ….
     fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
@@ -116,19 +116,24 @@ impl Chosen {
     ///   vᵢᵃ ← vᵢᵃ − η a ∇fᵢ(a·vᵢᵃ + (1−a)wᵢ; ξ)     for every a
     ///   wᵢ ← wᵢ − η ∇fᵢ(wᵢ; ξ)
     /// ```
-    fn round(&self, w: &mut [f32], models: &mut [(f32, &mut Params)], site: &mut Site<'_>) {
+    fn round(
+        &self,
+        w: &mut [f32],
+        models: &mut [(f32, &mut Params)],
+        client: &mut LocalClient<'_>,
+    ) {
         if self.options != Options::PAPER {
-            return variant::rounds(&self.options, w, models, site);
+            return variant::rounds(&self.options, w, models, client);
         }
-        if site.momentum() > 0.0 {
-            return momentum::rounds(false, w, models, site);
+        if client.momentum() > 0.0 {
+            return momentum::rounds(false, w, models, client);
         }
-        for s in 0..site.steps() {
-            let eta = site.rate(s);
-            site.next_batch();
+        for s in 0..client.steps() {
+            let eta = client.rate(s);
+            client.next_batch();
             match models {
-                [(alpha, v)] => site.descend_both(*alpha, v, w, (eta * *alpha, eta)),
-                _ => site.descend_all(models, w, eta),
+                [(alpha, v)] => client.descend_both(*alpha, v, w, (eta * *alpha, eta)),
+                _ => client.descend_all(models, w, eta),
             }
         }
     }
@@ -152,14 +157,14 @@ impl Chosen {
 }
 
 impl OneModel for Chosen {
-    type Memory = Memory;
+    type ClientState = ClientState;
 
     /// vᵢᵃ = w⁰ for every a.
-    fn join(&self, w0: &[f32]) -> Memory {
+    fn join(&self, w0: &[f32]) -> ClientState {
         if !self.last {
             let above = self.choosing.candidates.iter().filter(|a| **a > 0.0);
             let grid: Vec<_> = above.map(|alpha| (*alpha, w0.to_vec())).collect();
-            return Memory {
+            return ClientState {
                 // A = {0}: nothing else would be there to remember.
                 own: grid.is_empty().then(|| w0.to_vec()),
                 alpha: None,
@@ -167,19 +172,24 @@ impl OneModel for Chosen {
             };
         }
         let alone = self.only().is_none() && self.choosing.has_alone();
-        Memory {
+        ClientState {
             own: Some(w0.to_vec()),
             alpha: self.only(),
             grid: alone.then(|| (1.0, w0.to_vec())).into_iter().collect(),
         }
     }
 
-    fn local_round(&self, sent: &[f32], local: &mut Memory, site: &mut Site<'_>) -> Params {
+    fn local_round(
+        &self,
+        sent: &[f32],
+        local: &mut ClientState,
+        client: &mut LocalClient<'_>,
+    ) -> Params {
         let mut w = sent.to_vec();
-        let choice = site.choice().and_then(Candidate::mixing);
+        let choice = client.choice().and_then(Candidate::mixing);
         if !self.last {
             let mut models: Vec<_> = local.grid.iter_mut().map(|(a, v)| (*a, v)).collect();
-            self.round(&mut w, &mut models, site);
+            self.round(&mut w, &mut models, client);
             // Delivery's copy: the client's own is the one it chose.
             if let Some(alpha) = choice {
                 local.own = local.of(alpha).cloned().or(local.own.take());
@@ -197,7 +207,7 @@ impl OneModel for Chosen {
             .map(|v| (alpha, v))
             .chain(local.grid.iter_mut().map(|(a, v)| (*a, v)))
             .collect();
-        self.round(&mut w, &mut models, site);
+        self.round(&mut w, &mut models, client);
         if let (true, Some(own)) = (twice, &mut local.own) {
             own.copy_from_slice(&local.grid[0].1);
         }
@@ -206,9 +216,9 @@ impl OneModel for Chosen {
 
     /// The personal model is that of the α that the client chose; the localized one before there
     /// is a choice.
-    fn models<'a>(&self, after: AfterRound<'a, Self>, site: &mut Site<'_>) -> Models<'a> {
+    fn models<'a>(&self, after: AfterRound<'a, Self>, client: &mut LocalClient<'_>) -> Models<'a> {
         let (w, local) = (&after.update.model, after.local);
-        let choice = site.choice();
+        let choice = client.choice();
         let alpha = choice.and_then(Candidate::mixing).or(self.only());
         let alpha = alpha.unwrap_or(0.0);
         let personal = match (choice, local.of(alpha).or(local.own.as_ref())) {
@@ -225,7 +235,7 @@ impl OneModel for Chosen {
         }
     }
 
-    fn mixing(&self, local: &Memory) -> Option<f32> {
+    fn mixing(&self, local: &ClientState) -> Option<f32> {
         local.alpha
     }
 

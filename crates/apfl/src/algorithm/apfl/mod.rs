@@ -20,8 +20,8 @@ pub use options::Options;
 use self::options::{Mix, Preset};
 use super::{AfterRound, Agnostic, Models, OneModel, Properties};
 use crate::choice::Choosing;
+use crate::local_client::{LocalClient, ModelForm, Predictor};
 use crate::params::{Params, axpy, dot_difference, mix};
-use crate::site::{ModelForm, Predictor, Site};
 
 /// The mixing weight αᵢ of every client.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,14 +47,14 @@ pub type AgnosticApfl = Agnostic<Apfl>;
 
 /// State that client i keeps between rounds: vᵢ and αᵢ.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Memory {
+pub struct ClientState {
     /// vᵢ, the local model.
     pub v: Params,
     /// αᵢ, its share in the mixture.
     pub alpha: f32,
 }
 
-crate::pack!(Memory { v, alpha });
+crate::pack!(ClientState { v, alpha });
 
 impl Apfl {
     /// The paper's.
@@ -96,18 +96,18 @@ impl Apfl {
     fn round(
         &self,
         w: &mut [f32],
-        local: &mut Memory,
-        site: &mut Site<'_>,
+        local: &mut ClientState,
+        client: &mut LocalClient<'_>,
         after: impl FnMut(&[f32], &[f32]),
     ) {
         match self.options {
-            Options::PAPER if site.momentum() > 0.0 => {
+            Options::PAPER if client.momentum() > 0.0 => {
                 let mut models = [(local.alpha, &mut local.v)];
-                momentum::rounds(self.learns(), w, &mut models, site);
+                momentum::rounds(self.learns(), w, &mut models, client);
                 local.alpha = models[0].0;
             }
-            Options::PAPER => self.paper_round(w, local, site, after),
-            _ => variant::round(self, w, local, site, after),
+            Options::PAPER => self.paper_round(w, local, client, after),
+            _ => variant::round(self, w, local, client, after),
         }
     }
 
@@ -124,32 +124,32 @@ impl Apfl {
     fn paper_round(
         &self,
         w: &mut [f32],
-        local: &mut Memory,
-        site: &mut Site<'_>,
+        local: &mut ClientState,
+        client: &mut LocalClient<'_>,
         mut after: impl FnMut(&[f32], &[f32]),
     ) {
-        let Memory { v, alpha } = local;
-        let mut v_bar = site.borrow();
-        let mut g = site.borrow();
-        for s in 0..site.steps() {
-            let eta = site.rate(s);
-            site.next_batch();
+        let ClientState { v, alpha } = local;
+        let mut v_bar = client.borrow();
+        let mut g = client.borrow();
+        for s in 0..client.steps() {
+            let eta = client.rate(s);
+            client.next_batch();
             if self.learns() && s == 0 {
                 mix(&mut v_bar, *alpha, v, w);
-                site.gradient(&v_bar, &mut g);
+                client.gradient(&v_bar, &mut g);
                 let slope = dot_difference(v, w, &g);
-                site.descend(w, eta);
+                client.descend(w, eta);
                 axpy(v, -eta * *alpha, &g);
                 *alpha = (f64::from(*alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
             } else if *alpha > 0.0 {
-                site.descend_both(*alpha, v, w, (eta * *alpha, eta));
+                client.descend_both(*alpha, v, w, (eta * *alpha, eta));
             } else {
-                site.descend(w, eta);
+                client.descend(w, eta);
             }
             after(w, v);
         }
-        site.give_back(v_bar);
-        site.give_back(g);
+        client.give_back(v_bar);
+        client.give_back(g);
     }
 }
 
@@ -165,31 +165,36 @@ fn mixture<'a>(mixed: Mix, alpha: f32, v: &'a [f32], w: &'a [f32]) -> Predictor<
 
 /// w ← (1/|U|) Σ_{i∈U} wᵢ
 impl OneModel for Apfl {
-    type Memory = Memory;
+    type ClientState = ClientState;
 
     /// vᵢ⁰ = w⁰, also for a client that is first sampled in round 90.
-    fn join(&self, w0: &[f32]) -> Memory {
+    fn join(&self, w0: &[f32]) -> ClientState {
         let v = w0.to_vec();
         let (Mixing::Fixed(alpha) | Mixing::Adaptive(alpha)) = self.mixing;
-        Memory { v, alpha }
+        ClientState { v, alpha }
     }
 
-    fn local_round(&self, sent: &[f32], local: &mut Memory, site: &mut Site<'_>) -> Params {
+    fn local_round(
+        &self,
+        sent: &[f32],
+        local: &mut ClientState,
+        client: &mut LocalClient<'_>,
+    ) -> Params {
         let mut w = sent.to_vec();
-        self.round(&mut w, local, site, |_, _| ());
+        self.round(&mut w, local, client, |_, _| ());
         w
     }
 
     /// The personal model is v̄ᵢ.
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut Site<'_>) -> Models<'a> {
-        let (w, Memory { v, alpha }) = (&after.update.model, after.local);
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
+        let (w, ClientState { v, alpha }) = (&after.update.model, after.local);
         Models {
             personal: mixture(self.options.mix, *alpha, v, w),
             ..Models::two(w, v)
         }
     }
 
-    fn mixing(&self, local: &Memory) -> Option<f32> {
+    fn mixing(&self, local: &ClientState) -> Option<f32> {
         Some(local.alpha)
     }
 

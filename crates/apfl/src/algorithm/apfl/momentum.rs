@@ -1,8 +1,8 @@
 //! The paper's round with `training.momentum`, which the paper does not have: FedRep's
 //! comparison (Collins et al., 2021) trains APFL so.
 
+use crate::local_client::{LocalClient, Sgd};
 use crate::params::{Params, dot_difference, mix};
-use crate::site::{Sgd, Site};
 
 /// One or more models, each with its α. With every right-hand side at the values before the
 /// step, and all m⁰ = 0:
@@ -17,27 +17,27 @@ pub(super) fn rounds(
     learns: bool,
     w: &mut [f32],
     models: &mut [(f32, &mut Params)],
-    site: &mut Site<'_>,
+    client: &mut LocalClient<'_>,
 ) {
-    let mut of_w = Sgd::new(site);
-    let mut of_v: Vec<_> = models.iter().map(|_| Sgd::new(site)).collect();
-    let (mut v_bar, mut g) = (site.borrow(), site.borrow());
-    for s in 0..site.steps() {
-        let eta = site.rate(s);
-        site.next_batch();
+    let mut of_w = Sgd::new(client);
+    let mut of_v: Vec<_> = models.iter().map(|_| Sgd::new(client)).collect();
+    let (mut v_bar, mut g) = (client.borrow(), client.borrow());
+    for s in 0..client.steps() {
+        let eta = client.rate(s);
+        client.next_batch();
         for ((alpha, v), of_v) in models.iter_mut().zip(&mut of_v) {
             mix(&mut v_bar, *alpha, v, w);
-            site.gradient(&v_bar, &mut g);
+            client.gradient(&v_bar, &mut g);
             let slope = dot_difference(v, w, &g);
             of_v.step_with(v, eta, *alpha, &g);
             if learns && s == 0 {
                 *alpha = (f64::from(*alpha) - f64::from(eta) * slope).clamp(0.0, 1.0) as f32;
             }
         }
-        of_w.step(w, eta, site);
+        of_w.step(w, eta, client);
     }
-    site.give_back(v_bar);
-    site.give_back(g);
-    of_w.end(site);
-    of_v.into_iter().for_each(|sgd| sgd.end(site));
+    client.give_back(v_bar);
+    client.give_back(g);
+    of_w.end(client);
+    of_v.into_iter().for_each(|sgd| sgd.end(client));
 }

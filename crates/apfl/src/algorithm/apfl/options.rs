@@ -48,7 +48,7 @@ pub enum AlphaOn {
     /// The batch that moves w and v.
     Batch,
     /// A fifth of the training rows, which neither w nor v is trained on.
-    Aside,
+    HeldOut,
 }
 
 /// A step size.
@@ -290,7 +290,7 @@ pub(super) const ALPHA_ON: Setting<Words<AlphaOn>> = Setting::words(
         ("batch", AlphaOn::Batch, "the batch that moves w and v"),
         (
             "aside",
-            AlphaOn::Aside,
+            AlphaOn::HeldOut,
             "⌈m/5⌉ of the rows, which w and v do not see; ours",
         ),
     ],

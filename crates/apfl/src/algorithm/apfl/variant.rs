@@ -1,16 +1,16 @@
 //! A client's round under options that are not all the paper's.
 
 use super::options::{AlphaGradient, AlphaOn, Every, Mix, Options, Order, Rate, VDropout};
-use super::{Apfl, Memory};
+use super::{Apfl, ClientState};
+use crate::local_client::{LocalClient, Part};
 use crate::model::Step;
 use crate::params::{Params, axpy, dot_difference, mix, project};
-use crate::site::{Part, Site};
 
 impl Rate {
-    fn at(self, eta: f32, site: &Site<'_>) -> f32 {
+    fn at(self, eta: f32, client: &LocalClient<'_>) -> f32 {
         match self {
             Rate::Schedule => eta,
-            Rate::Constant => site.learning_rate(),
+            Rate::Constant => client.learning_rate(),
             Rate::Number(rate) => rate as f32,
         }
     }
@@ -23,8 +23,8 @@ impl Options {
     }
 
     /// w ← w − η∇f(w; ξ), within the ball: the same step as FedAvg's.
-    fn move_w(&self, w: &mut [f32], eta: f32, site: &mut Site<'_>) {
-        site.descend(w, eta);
+    fn move_w(&self, w: &mut [f32], eta: f32, client: &mut LocalClient<'_>) {
+        client.descend(w, eta);
         if let Some(radius) = self.projection {
             project(w, radius);
         }
@@ -57,15 +57,15 @@ impl Options {
         v_bar: &[f32],
         g: &mut [f32],
         delta: &mut Vec<f32>,
-        site: &mut Site<'_>,
+        client: &mut LocalClient<'_>,
     ) {
         g.fill(0.0);
         let plain = Step {
             scale: 1.0,
             decay: 0.0,
         };
-        let round = site.round();
-        let loss = site.on_batch(|model, batch, ws| {
+        let round = client.round();
+        let loss = client.on_batch(|model, batch, ws| {
             let batch = &batch.asked_again();
             let of_v = &batch.dropped_if(self.drops_v(round));
             let at = match self.mix {
@@ -87,9 +87,9 @@ impl Options {
             model.backward(Some(at), g, plain, of_v, ws);
             loss
         });
-        site.watch(loss);
+        client.watch(loss);
         if !self.l2_on_v {
-            axpy(g, site.model().l2(), v_bar);
+            axpy(g, client.model().l2(), v_bar);
         }
     }
 
@@ -102,15 +102,15 @@ impl Options {
     #[allow(clippy::too_many_arguments)]
     fn blend(
         &self,
-        Memory { v, alpha }: &Memory,
+        ClientState { v, alpha }: &ClientState,
         w: &[f32],
         v_bar: &[f32],
         g: &[f32],
         delta: &[f32],
         h: &mut [f32],
-        site: &mut Site<'_>,
+        client: &mut LocalClient<'_>,
     ) {
-        let lambda = site.model().l2();
+        let lambda = client.model().l2();
         match self.mix {
             Mix::Parameters => h.copy_from_slice(g),
             Mix::Logits => {
@@ -119,7 +119,7 @@ impl Options {
                     scale: 1.0,
                     decay: 0.0,
                 };
-                site.on_batch(|model, batch, ws| {
+                client.on_batch(|model, batch, ws| {
                     let batch = &batch.asked_again();
                     model.forward(w, batch, ws);
                     ws.delta.clear();
@@ -148,15 +148,15 @@ impl Options {
         g: &[f32],
         delta: &[f32],
         h: &[f32],
-        site: &mut Site<'_>,
+        client: &mut LocalClient<'_>,
     ) -> f64 {
         match (self.alpha_gradient, self.mix) {
             (AlphaGradient::Blended, _) => dot_difference(v, w, h),
             (AlphaGradient::Slope, Mix::Parameters) => dot_difference(v, w, g),
             // Σ (z(v) − z(w))·δ, and the ℓ2 term's part.
             (AlphaGradient::Slope, Mix::Logits) => {
-                let round = site.round();
-                let along_outputs = site.on_batch(|model, batch, ws| {
+                let round = client.round();
+                let along_outputs = client.on_batch(|model, batch, ws| {
                     let batch = &batch.asked_again();
                     model.forward(w, batch, ws);
                     let of_w = ws.outputs.clone();
@@ -166,7 +166,7 @@ impl Options {
                 match self.l2_on_v {
                     true => along_outputs,
                     false => {
-                        let lambda = f64::from(site.model().l2());
+                        let lambda = f64::from(client.model().l2());
                         along_outputs + lambda * dot_difference(v, w, v_bar)
                     }
                 }
@@ -186,20 +186,20 @@ struct Gradients<'a> {
 
 impl Gradients<'_> {
     /// Takes them at v̄ on the batch ξ; `alphas`: α's too.
-    fn take(&mut self, local: &Memory, w: &[f32], alphas: bool, site: &mut Site<'_>) {
+    fn take(&mut self, local: &ClientState, w: &[f32], alphas: bool, client: &mut LocalClient<'_>) {
         let (options, own) = (self.options, (local.alpha, &local.v[..]));
         mix(&mut self.v_bar, local.alpha, &local.v, w);
         let (v_bar, g, delta) = (&self.v_bar, &mut self.g, &mut self.delta);
-        options.mixed_gradient(own, w, v_bar, g, delta, site);
+        options.mixed_gradient(own, w, v_bar, g, delta, client);
         if alphas && options.alpha_gradient == AlphaGradient::Blended {
-            options.blend(local, w, v_bar, g, delta, &mut self.h, site);
+            options.blend(local, w, v_bar, g, delta, &mut self.h, client);
         }
     }
 
     /// What α descends along, at v and w as they are now.
-    fn slope(&self, v: &[f32], w: &[f32], site: &mut Site<'_>) -> f64 {
+    fn slope(&self, v: &[f32], w: &[f32], client: &mut LocalClient<'_>) -> f64 {
         let Self { v_bar, g, h, .. } = self;
-        self.options.slope(v, w, v_bar, g, &self.delta, h, site)
+        self.options.slope(v, w, v_bar, g, &self.delta, h, client)
     }
 }
 
@@ -217,61 +217,61 @@ impl Gradients<'_> {
 pub(super) fn round(
     apfl: &Apfl,
     w: &mut [f32],
-    local: &mut Memory,
-    site: &mut Site<'_>,
+    local: &mut ClientState,
+    client: &mut LocalClient<'_>,
     mut after: impl FnMut(&[f32], &[f32]),
 ) {
     let options = &apfl.options;
     let sequential = options.order == Order::Sequential;
-    let aside = apfl.learns() && options.alpha_on == AlphaOn::Aside;
+    let aside = apfl.learns() && options.alpha_on == AlphaOn::HeldOut;
     let part = match aside {
         true => Part::Rest,
         false => Part::Whole,
     };
     if aside {
-        site.set_aside(site.examples().div_ceil(5));
+        client.hold_out(client.examples().div_ceil(5));
     }
-    let lambda = site.model().l2();
+    let lambda = client.model().l2();
     let mut taken = Gradients {
         options,
-        v_bar: site.borrow(),
-        g: site.borrow(),
-        h: site.borrow(),
+        v_bar: client.borrow(),
+        g: client.borrow(),
+        h: client.borrow(),
         delta: Vec::new(),
     };
-    for s in 0..site.steps() {
-        let eta = site.rate(s);
-        let eta_v = options.v_rate.at(eta, site);
-        let eta_alpha = options.alpha_rate.at(eta, site);
+    for s in 0..client.steps() {
+        let eta = client.rate(s);
+        let eta_v = options.v_rate.at(eta, client);
+        let eta_alpha = options.alpha_rate.at(eta, client);
         let learns = apfl.learns() && (s == 0 || options.alpha_every == Every::Step);
         let mut slope = 0.0;
         if learns && aside && !sequential {
-            site.next_batch_of(Part::Aside);
-            taken.take(local, w, true, site);
-            slope = taken.slope(&local.v, w, site);
+            client.next_batch_of(Part::HeldOut);
+            taken.take(local, w, true, client);
+            slope = taken.slope(&local.v, w, client);
         }
 
-        site.next_batch_of(part);
+        client.next_batch_of(part);
         if sequential {
-            options.move_w(w, eta, site);
+            options.move_w(w, eta, client);
         }
-        taken.take(local, w, learns && !aside, site);
+        taken.take(local, w, learns && !aside, client);
         if learns && !aside && !sequential {
-            slope = taken.slope(&local.v, w, site);
+            slope = taken.slope(&local.v, w, client);
         }
 
         options.move_v((local.alpha, &mut local.v), &taken.g, eta_v, lambda);
         if !sequential {
-            options.move_w(w, eta, site);
+            options.move_w(w, eta, client);
         }
 
         if learns {
             if aside && sequential {
-                site.next_batch_of(Part::Aside);
-                taken.take(local, w, true, site);
+                client.next_batch_of(Part::HeldOut);
+                taken.take(local, w, true, client);
             }
             if sequential {
-                slope = taken.slope(&local.v, w, site);
+                slope = taken.slope(&local.v, w, client);
             }
             let alpha = f64::from(local.alpha);
             let step = f64::from(eta_alpha) * (slope + options.alpha_l2 * alpha);
@@ -279,9 +279,9 @@ pub(super) fn round(
         }
         after(w, &local.v);
     }
-    site.give_back(taken.v_bar);
-    site.give_back(taken.g);
-    site.give_back(taken.h);
+    client.give_back(taken.v_bar);
+    client.give_back(taken.g);
+    client.give_back(taken.h);
 }
 
 /// The same for several fixed α with a v each, on the same batches: w and every v move as with
@@ -290,28 +290,28 @@ pub(super) fn rounds(
     options: &Options,
     w: &mut [f32],
     models: &mut [(f32, &mut Params)],
-    site: &mut Site<'_>,
+    client: &mut LocalClient<'_>,
 ) {
     let sequential = options.order == Order::Sequential;
-    let lambda = site.model().l2();
-    let (mut v_bar, mut g) = (site.borrow(), site.borrow());
+    let lambda = client.model().l2();
+    let (mut v_bar, mut g) = (client.borrow(), client.borrow());
     let mut delta = Vec::new();
-    for s in 0..site.steps() {
-        let eta = site.rate(s);
-        let eta_v = options.v_rate.at(eta, site);
-        site.next_batch();
+    for s in 0..client.steps() {
+        let eta = client.rate(s);
+        let eta_v = options.v_rate.at(eta, client);
+        client.next_batch();
         if sequential {
-            options.move_w(w, eta, site);
+            options.move_w(w, eta, client);
         }
         for (alpha, v) in models.iter_mut() {
             mix(&mut v_bar, *alpha, v, w);
-            options.mixed_gradient((*alpha, v), w, &v_bar, &mut g, &mut delta, site);
+            options.mixed_gradient((*alpha, v), w, &v_bar, &mut g, &mut delta, client);
             options.move_v((*alpha, v), &g, eta_v, lambda);
         }
         if !sequential {
-            options.move_w(w, eta, site);
+            options.move_w(w, eta, client);
         }
     }
-    site.give_back(v_bar);
-    site.give_back(g);
+    client.give_back(v_bar);
+    client.give_back(g);
 }

@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_distr::{Distribution, Gamma};
 
-use super::{Dealing, NOT_YET, Partition, PartitionKind};
+use super::{Assignment, NOT_YET, Partition, PartitionKind};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream, stream};
 use crate::settings::{Kind, Number, Setting, at_least};
@@ -37,13 +37,13 @@ const LEAST: usize = 10;
 /// examples from whoever is largest at that moment, one by one: as many steps as
 /// examples are missing. The minimum is 10, or half the mean where that is less, but
 /// 2 at least.
-pub(super) fn deal(
+pub(super) fn assign(
     labels: &[u32],
     classes: usize,
     concentration: f64,
     clients: usize,
     seed: u64,
-) -> Result<Dealing> {
+) -> Result<Assignment> {
     let least = LEAST.min(labels.len() / (2 * clients)).max(2);
     if labels.len() < least * clients {
         return Err(Error::data(format!(
@@ -74,7 +74,7 @@ pub(super) fn deal(
     }
     top_up(&mut parts, least, &mut rng);
     let note = format!("every client has at least {least} examples");
-    Ok(Dealing::numbered(labels.len(), parts, vec![note]))
+    Ok(Assignment::numbered(labels.len(), parts, vec![note]))
 }
 
 /// Shares that sum to 1. Gammas of a small shape underflow, so their logarithms are
@@ -121,11 +121,11 @@ mod tests {
     #[test]
     fn ten_thousand_clients_and_a_tiny_concentration_end() {
         let labels: Vec<u32> = (0..60_000).map(|row| row % 10).collect();
-        let dealing = deal(&labels, 10, 0.05, 10_000, 1).unwrap();
-        let sizes = || dealing.clients.iter().map(|c| c.1.len());
+        let assignment = assign(&labels, 10, 0.05, 10_000, 1).unwrap();
+        let sizes = || assignment.clients.iter().map(|c| c.1.len());
         assert_eq!(sizes().sum::<usize>(), 60_000);
         assert!(sizes().min() >= Some(3)); // half the mean of 6
-        let all = deal(&labels, 10, 1e-6, 10_000, 1).unwrap();
+        let all = assign(&labels, 10, 1e-6, 10_000, 1).unwrap();
         assert_eq!(all.clients.iter().map(|c| c.1.len()).sum::<usize>(), 60_000);
     }
 
@@ -145,9 +145,9 @@ mod tests {
     #[test]
     fn the_minimum_is_reached_and_too_few_examples_are_an_error() {
         let labels: Vec<u32> = (0..400).map(|row| row % 2).collect();
-        let dealing = deal(&labels, 2, 0.01, 20, 7).unwrap();
-        assert!(dealing.clients.iter().all(|c| c.1.len() >= 10));
-        let error = deal(&labels, 2, 0.01, 201, 7).unwrap_err().to_string();
+        let assignment = assign(&labels, 2, 0.01, 20, 7).unwrap();
+        assert!(assignment.clients.iter().all(|c| c.1.len() >= 10));
+        let error = assign(&labels, 2, 0.01, 201, 7).unwrap_err().to_string();
         assert!(
             error.contains("400 examples are too few for 201 clients"),
             "{error}"

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Dealing, Partition, PartitionKind};
+use super::{Assignment, Partition, PartitionKind};
 use crate::data::folder;
 use crate::digest::sha256_of;
 use crate::error::Result;
@@ -44,7 +44,7 @@ struct Client {
 }
 
 /// The text of a partition's file, one line a client.
-pub fn to_json(dealing: &Dealing) -> String {
+pub fn to_json(assignment: &Assignment) -> String {
     let line = |(name, rows): &(String, Vec<u32>)| {
         let client = Client {
             name: name.clone(),
@@ -52,23 +52,23 @@ pub fn to_json(dealing: &Dealing) -> String {
         };
         serde_json::to_string(&client).expect("plain JSON")
     };
-    let clients: Vec<String> = dealing.clients.iter().map(line).collect();
+    let clients: Vec<String> = assignment.clients.iter().map(line).collect();
     format!(
         "{{\"partition\": 1, \"examples\": {},\n\"labels\": \"{}\",\n\"clients\": [\n{}\n]}}\n",
-        dealing.examples,
-        dealing.of,
+        assignment.examples,
+        assignment.of,
         clients.join(",\n")
     )
 }
 
 /// The SHA-256 of that text.
-pub fn checksum(dealing: &Dealing) -> String {
-    sha256_of(to_json(dealing).as_bytes())
+pub fn checksum(assignment: &Assignment) -> String {
+    sha256_of(to_json(assignment).as_bytes())
 }
 
 /// Reads a partition of `examples` examples whose labels have the digest `of`, and checks
 /// all of it.
-pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Dealing, String> {
+pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Assignment, String> {
     let written: Written =
         serde_json::from_slice(bytes).map_err(|e| format!("is not a file of a partition: {e}"))?;
     if written.partition != 1 {
@@ -113,7 +113,7 @@ pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Dea
         _ => vec![format!("{left} of {examples} examples belong to no client")],
     };
     let client = |c: Client| (c.name, c.rows);
-    Ok(Dealing {
+    Ok(Assignment {
         examples,
         clients: written.clients.into_iter().map(client).collect(),
         notes,
@@ -123,12 +123,12 @@ pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Dea
 }
 
 /// Reads the file.
-pub(super) fn read(path: &Path, examples: usize, of: &str) -> Result<Dealing> {
+pub(super) fn read(path: &Path, examples: usize, of: &str) -> Result<Assignment> {
     let (bytes, file) = folder::read(path)?;
-    let dealing = parse(&bytes, examples, of).map_err(|e| folder::wrong(path, e))?;
-    Ok(Dealing {
+    let assignment = parse(&bytes, examples, of).map_err(|e| folder::wrong(path, e))?;
+    Ok(Assignment {
         file: Some(file),
-        ..dealing
+        ..assignment
     })
 }
 
@@ -136,8 +136,8 @@ pub(super) fn read(path: &Path, examples: usize, of: &str) -> Result<Dealing> {
 mod tests {
     use super::*;
 
-    fn dealing() -> Dealing {
-        Dealing {
+    fn assignment() -> Assignment {
+        Assignment {
             examples: 4,
             clients: vec![("a".into(), vec![2, 0]), ("b \"c\"".into(), vec![1])],
             notes: vec!["1 of 4 examples belong to no client".into()],
@@ -148,13 +148,13 @@ mod tests {
 
     #[test]
     fn a_partition_comes_back() {
-        let text = to_json(&dealing());
-        assert_eq!(parse(text.as_bytes(), 4, "00"), Ok(dealing()));
+        let text = to_json(&assignment());
+        assert_eq!(parse(text.as_bytes(), 4, "00"), Ok(assignment()));
     }
 
     #[test]
     fn a_wrong_partition_is_refused() {
-        let text = to_json(&dealing());
+        let text = to_json(&assignment());
         let error = |text: &str, of: &str| parse(text.as_bytes(), 4, of).unwrap_err();
         assert!(error(&text, "01").contains("checksums differ"));
         assert!(error(&text.replace("[1]", "[0]"), "00").contains("two clients"));

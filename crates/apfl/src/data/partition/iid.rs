@@ -2,7 +2,7 @@
 
 use rand::seq::SliceRandom;
 
-use super::{Dealing, NOT_YET, Partition, PartitionKind};
+use super::{Assignment, NOT_YET, Partition, PartitionKind};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
 use crate::settings::Kind;
@@ -16,7 +16,7 @@ pub(super) const KIND: PartitionKind = Kind {
 };
 
 /// Random parts; the first `rows % clients` have one example more.
-pub(super) fn deal(rows: usize, clients: usize, seed: u64) -> Result<Dealing> {
+pub(super) fn assign(rows: usize, clients: usize, seed: u64) -> Result<Assignment> {
     if clients > rows {
         return Err(Error::data(format!(
             "{rows} examples cannot be dealt to {clients} clients (data.clients)"
@@ -31,7 +31,7 @@ pub(super) fn deal(rows: usize, clients: usize, seed: u64) -> Result<Dealing> {
         rest = left;
         part.to_vec()
     };
-    Ok(Dealing::numbered(
+    Ok(Assignment::numbered(
         rows,
         (0..clients).map(part).collect(),
         Vec::new(),
@@ -44,10 +44,10 @@ mod tests {
 
     #[test]
     fn parts_are_equal_but_for_one() {
-        let dealing = deal(23, 4, 1).unwrap();
-        let sizes: Vec<usize> = dealing.clients.iter().map(|c| c.1.len()).collect();
+        let assignment = assign(23, 4, 1).unwrap();
+        let sizes: Vec<usize> = assignment.clients.iter().map(|c| c.1.len()).collect();
         assert_eq!(sizes, [6, 6, 6, 5]);
-        assert_ne!(dealing, deal(23, 4, 2).unwrap());
-        assert!(deal(3, 4, 1).is_err());
+        assert_ne!(assignment, assign(23, 4, 2).unwrap());
+        assert!(assign(3, 4, 1).is_err());
     }
 }

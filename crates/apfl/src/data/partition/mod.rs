@@ -83,7 +83,7 @@ pub enum Partition {
 
 /// Who has which examples.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Dealing {
+pub struct Assignment {
     /// How many examples there were to deal.
     pub examples: usize,
     /// Every client's name and rows.
@@ -96,7 +96,7 @@ pub struct Dealing {
     pub of: String,
 }
 
-impl Dealing {
+impl Assignment {
     /// Clients named by their numbers.
     fn numbered(examples: usize, rows: Vec<Vec<u32>>, notes: Vec<String>) -> Self {
         let named = |(client, rows): (usize, Vec<u32>)| (client.to_string(), rows);
@@ -148,20 +148,26 @@ impl Partition {
 
     /// Deals the examples of those classes; `of` is the digest of their labels, which a
     /// partition's file must have been made for.
-    pub fn deal(&self, labels: &[u32], classes: usize, of: String, seed: u64) -> Result<Dealing> {
-        let dealing = match self {
-            Partition::Stripe { classes, clients } => stripe::deal(labels, *classes, *clients),
+    pub fn assign(
+        &self,
+        labels: &[u32],
+        classes: usize,
+        of: String,
+        seed: u64,
+    ) -> Result<Assignment> {
+        let assignment = match self {
+            Partition::Stripe { classes, clients } => stripe::assign(labels, *classes, *clients),
             Partition::Shards { classes, clients } => {
-                shards::deal(labels, *classes, *clients, seed)
+                shards::assign(labels, *classes, *clients, seed)
             }
             Partition::Dirichlet {
                 concentration,
                 clients,
-            } => dirichlet::deal(labels, classes, *concentration, *clients, seed),
-            Partition::Iid { clients } => iid::deal(labels.len(), *clients, seed),
+            } => dirichlet::assign(labels, classes, *concentration, *clients, seed),
+            Partition::Iid { clients } => iid::assign(labels.len(), *clients, seed),
             Partition::File(path) => file::read(path, labels.len(), &of),
         }?;
-        Ok(Dealing { of, ..dealing })
+        Ok(Assignment { of, ..assignment })
     }
 }
 
@@ -175,8 +181,8 @@ fn sorted_by_label(labels: &[u32]) -> Vec<u32> {
     rows
 }
 
-fn remainder_note(dealt: usize, of: usize) -> Vec<String> {
-    match of - dealt {
+fn remainder_note(assigned: usize, of: usize) -> Vec<String> {
+    match of - assigned {
         0 => Vec::new(),
         left => vec![format!(
             "{left} of {of} examples are left over: every client takes equally many"
@@ -262,21 +268,25 @@ mod tests {
             if let Partition::File(_) = partition {
                 continue; // its rows are the file's
             }
-            let deal = |seed| partition.deal(&labels, 10, "x".into(), seed).unwrap();
-            let dealing = deal(4);
-            let mut all: Vec<u32> = dealing.clients.iter().flat_map(|c| c.1.clone()).collect();
+            let assign = |seed| partition.assign(&labels, 10, "x".into(), seed).unwrap();
+            let assignment = assign(4);
+            let mut all: Vec<u32> = assignment
+                .clients
+                .iter()
+                .flat_map(|c| c.1.clone())
+                .collect();
             let left = 1013 - all.len();
             all.sort_unstable();
             all.dedup();
             assert_eq!(all.len(), 1013 - left, "{}", partition.kind());
             let note = format!("{left} of 1013");
-            let said = dealing.notes.iter().any(|said| said.starts_with(&note));
+            let said = assignment.notes.iter().any(|said| said.starts_with(&note));
             assert_eq!(said, left > 0, "{}", partition.kind());
             // ⌊⌊1013/3⌋/10⌋ = 33 a slice, 990 in all; ⌊1013/30⌋ = 33 a shard, likewise.
             if let Partition::Stripe { .. } | Partition::Shards { .. } = partition {
                 assert_eq!(left, 23);
             }
-            assert_eq!(dealing, deal(4));
+            assert_eq!(assignment, assign(4));
         }
     }
 }

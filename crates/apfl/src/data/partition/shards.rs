@@ -2,7 +2,9 @@
 
 use rand::seq::SliceRandom;
 
-use super::{CLASSES, Dealing, NOT_YET, Partition, PartitionKind, remainder_note, sorted_by_label};
+use super::{
+    Assignment, CLASSES, NOT_YET, Partition, PartitionKind, remainder_note, sorted_by_label,
+};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
 use crate::settings::Kind;
@@ -20,7 +22,12 @@ pub(super) const KIND: PartitionKind = Kind {
 
 /// The examples, sorted by label, are cut into clients·classes equal shards; every
 /// client takes `classes` of them at random.
-pub(super) fn deal(labels: &[u32], classes: usize, clients: usize, seed: u64) -> Result<Dealing> {
+pub(super) fn assign(
+    labels: &[u32],
+    classes: usize,
+    clients: usize,
+    seed: u64,
+) -> Result<Assignment> {
     let sorted = sorted_by_label(labels);
     let size = labels.len() / (clients * classes);
     if size == 0 {
@@ -36,7 +43,7 @@ pub(super) fn deal(labels: &[u32], classes: usize, clients: usize, seed: u64) ->
         let rows = mine.iter().map(|shard| &sorted[shard * size..][..size]);
         rows.flatten().copied().collect()
     };
-    Ok(Dealing::numbered(
+    Ok(Assignment::numbered(
         labels.len(),
         order.chunks_exact(classes).map(shards).collect(),
         remainder_note(clients * classes * size, labels.len()),
@@ -51,14 +58,14 @@ mod tests {
     fn a_client_has_whole_shards() {
         // 5 classes of 8 rows, 10 shards of 4: a shard is always of one class.
         let labels: Vec<u32> = (0..40).map(|row| row % 5).collect();
-        let dealing = deal(&labels, 2, 5, 3).unwrap();
-        for (_, rows) in &dealing.clients {
+        let assignment = assign(&labels, 2, 5, 3).unwrap();
+        for (_, rows) in &assignment.clients {
             for shard in rows.chunks(4) {
                 let class = labels[shard[0] as usize];
                 assert!(shard.iter().all(|row| labels[*row as usize] == class));
             }
         }
-        assert_ne!(dealing, deal(&labels, 2, 5, 4).unwrap());
-        assert!(deal(&labels, 9, 5, 3).is_err());
+        assert_ne!(assignment, assign(&labels, 2, 5, 4).unwrap());
+        assert!(assign(&labels, 9, 5, 3).is_err());
     }
 }

@@ -1,6 +1,8 @@
 //! `stripe`, the partition of the APFL authors' experiments.
 
-use super::{CLASSES, Dealing, NOT_YET, Partition, PartitionKind, remainder_note, sorted_by_label};
+use super::{
+    Assignment, CLASSES, NOT_YET, Partition, PartitionKind, remainder_note, sorted_by_label,
+};
 use crate::error::{Error, Result};
 use crate::settings::Kind;
 
@@ -18,7 +20,7 @@ pub(super) const KIND: PartitionKind = Kind {
 /// The examples, sorted by label, are cut into `classes` equal blocks; client c takes
 /// slice c of every block. With 2 blocks of MNIST and 100 clients that is 2×300 digits,
 /// of two classes for most clients.
-pub(super) fn deal(labels: &[u32], classes: usize, clients: usize) -> Result<Dealing> {
+pub(super) fn assign(labels: &[u32], classes: usize, clients: usize) -> Result<Assignment> {
     let sorted = sorted_by_label(labels);
     let block = labels.len() / classes;
     let slice = block / clients;
@@ -33,7 +35,7 @@ pub(super) fn deal(labels: &[u32], classes: usize, clients: usize) -> Result<Dea
         let slices = (0..classes).map(|b| &sorted[b * block + c * slice..][..slice]);
         slices.flatten().copied().collect()
     };
-    Ok(Dealing::numbered(
+    Ok(Assignment::numbered(
         labels.len(),
         (0..clients).map(of_client).collect(),
         remainder_note(classes * clients * slice, labels.len()),
@@ -48,9 +50,9 @@ mod tests {
     fn client_c_takes_slice_c_of_every_block() {
         // Sorted by label, ties in order: rows 1 3 5 7 | 0 2 4 6.
         let labels = [1, 0, 1, 0, 1, 0, 1, 0];
-        let dealing = deal(&labels, 2, 2).unwrap();
-        let rows: Vec<_> = dealing.clients.into_iter().map(|c| c.1).collect();
+        let assignment = assign(&labels, 2, 2).unwrap();
+        let rows: Vec<_> = assignment.clients.into_iter().map(|c| c.1).collect();
         assert_eq!(rows, [[1, 3, 0, 2], [5, 7, 4, 6]]);
-        assert!(deal(&labels, 2, 5).is_err());
+        assert!(assign(&labels, 2, 5).is_err());
     }
 }

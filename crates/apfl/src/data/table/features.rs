@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::diagnostics::Diagnostics;
 use super::preparation::{Encoder, Scale, Strange};
 use super::records::{Part, listed, meant, stem};
 use super::source::{Files, TableSource};
-use super::troubles::Troubles;
 use super::value::{MISSING, Missing};
 use super::{ClientOf, Table};
 use crate::data::rows::Cell;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 
 /// What is wanted of new rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct InferenceReader<'a> {
     /// What the model's inputs look like.
     pub schema: &'a Schema,
     /// The table that the run was trained on, where it was one.
@@ -32,7 +32,7 @@ pub struct Question<'a> {
 
 /// New rows as a model sees them.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct InferenceRows {
     /// How many rows.
     pub rows: usize,
     /// Their features, row by row.
@@ -54,7 +54,7 @@ pub struct Asked {
 /// columns are ignored.
 pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
     let paths = [path.to_path_buf()];
-    let question = Question {
+    let question = InferenceReader {
         schema,
         table: None,
         client: None,
@@ -102,9 +102,9 @@ impl Way<'_> {
     }
 }
 
-impl Question<'_> {
+impl InferenceReader<'_> {
     /// Reads all rows.
-    pub fn ask(&self, source: &dyn TableSource) -> Result<Asked> {
+    pub fn ask(&self, source: &dyn TableSource) -> Result<InferenceRows> {
         let mut rows = source.open()?;
         let header = rows.header().to_vec();
         let error = |message: String| match source.place() {
@@ -182,7 +182,7 @@ impl Question<'_> {
                 .table
                 .is_some_and(|table| table.client == ClientOf::File);
 
-        let mut asked = Asked {
+        let mut asked = InferenceRows {
             rows: 0,
             x: Vec::new(),
             clients: (client.is_some() || by_file).then(Default::default),
@@ -201,17 +201,17 @@ impl Question<'_> {
             Task::Regression => HashMap::new(),
         };
         let mut numbers: HashMap<String, u32> = HashMap::new();
-        let mut troubles = Troubles::new(source.place().map(Into::into));
+        let mut diagnostics = Diagnostics::new(source.place().map(Into::into));
         let own_scales = |name: &str| match &self.schema.normalization {
             Normalization::Prepared(preparation) => preparation.of_client(name),
             _ => None,
         };
         while rows.advance().map_err(error)? {
-            if troubles.full() {
+            if diagnostics.full() {
                 break;
             }
             if let Some(defect) = rows.defect() {
-                troubles.note_file(&*rows, defect);
+                diagnostics.note_file(&*rows, defect);
                 continue;
             }
             let at = |k: usize, e: String| format!(", column '{}': {e}", header[k]);
@@ -267,11 +267,11 @@ impl Question<'_> {
                 Ok(())
             };
             if let Err(message) = read() {
-                troubles.note_row(&*rows, &message);
+                diagnostics.note_row(&*rows, &message);
             }
             asked.rows += 1;
         }
-        troubles.check()?;
+        diagnostics.check()?;
         if let Way::Prepared(encoder) = way {
             asked.strange = encoder.strange;
         }

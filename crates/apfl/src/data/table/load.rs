@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::diagnostics::Diagnostics;
 use super::preparation::{Encoding, Preparation};
 use super::records::{Answers, Layout, Part, Records, stem};
 use super::source::TableSource;
 use super::split::{Parts, index_of};
 use super::survey::{MOST_CATEGORIES, Survey};
-use super::troubles::Troubles;
 use super::value::{Missing, Value, value_of};
 use super::{ClientOf, Scale, Standardize, Table};
 use crate::data::rows::{Cell, RowReader};
 use crate::data::scales::scale_warning;
 use crate::data::{
-    Dealing, Examples, Features, InMemory, Normalization, Schema, Shard, SourceFile, Targets, Task,
+    Assignment, Examples, Features, InMemory, Normalization, Schema, Shard, SourceFile, Targets,
+    Task,
 };
 use crate::error::{Error, Result};
 use crate::moments::Moments;
@@ -28,9 +29,9 @@ pub struct Surveyed {
     pub(super) parts: Parts,
     pub(super) surveys: Vec<Survey>,
     samples: Samples,
-    dealing: Option<Dealing>,
+    assignment: Option<Assignment>,
     files: Vec<SourceFile>,
-    troubles: Troubles,
+    diagnostics: Diagnostics,
 }
 
 /// What a federation agrees on before its clients read their numbers.
@@ -63,7 +64,7 @@ impl Surveyed {
     /// An error that shows the cells where a column of one client has numbers and text: what
     /// kind of column it is need not be asked of others.
     pub fn require_unmixed(&self) -> Result<()> {
-        let mut troubles = Troubles::new(self.troubles.place());
+        let mut diagnostics = Diagnostics::new(self.diagnostics.place());
         for (k, name) in self.layout.names.iter().enumerate() {
             let mixed = |survey: &Survey| {
                 let seen = &survey.columns[k];
@@ -73,10 +74,10 @@ impl Surveyed {
             if !self.layout.categorical[k] && self.surveys.iter().any(mixed) {
                 let why = "has numbers and text; name the texts in data.missing if they mean \
                            \"not known\", or the column in data.categorical";
-                troubles.note(self.samples.told(k, name, why));
+                diagnostics.note(self.samples.told(k, name, why));
             }
         }
-        troubles.check()
+        diagnostics.check()
     }
 
     /// What an agreed preparation makes of this table's columns that cannot be, where it does:
@@ -131,9 +132,9 @@ impl Surveyed {
     /// An error where rows could not be read.
     pub fn check(self) -> Result<Self> {
         let mut whole = self;
-        let place = whole.troubles.place();
-        let troubles = std::mem::replace(&mut whole.troubles, Troubles::new(place));
-        troubles.check()?;
+        let place = whole.diagnostics.place();
+        let diagnostics = std::mem::replace(&mut whole.diagnostics, Diagnostics::new(place));
+        diagnostics.check()?;
         Ok(whole)
     }
 }
@@ -156,8 +157,8 @@ impl Table {
     /// The data set that the rows of a source make.
     pub fn take(&self, source: &dyn TableSource) -> Result<InMemory> {
         let mut surveyed = self.survey(source)?;
-        let mut troubles = std::mem::take(&mut surveyed.troubles);
-        let clean = troubles.none();
+        let mut diagnostics = std::mem::take(&mut surveyed.diagnostics);
+        let clean = diagnostics.none();
         let agreed =
             Survey::merged(&surveyed.surveys).map(|all| self.agree(&surveyed.layout.names, &all));
         let agreed = match agreed {
@@ -167,10 +168,10 @@ impl Table {
                     match column {
                         Some(k) => {
                             let name = &surveyed.layout.names[k];
-                            troubles.note(surveyed.samples.told(k, name, &why));
+                            diagnostics.note(surveyed.samples.told(k, name, &why));
                         }
                         // What follows from rows that are wrong is not told too.
-                        None if clean => troubles.note(why),
+                        None if clean => diagnostics.note(why),
                         None => {}
                     }
                 }
@@ -178,7 +179,7 @@ impl Table {
             }
             None => None,
         };
-        troubles.check()?;
+        diagnostics.check()?;
         let agreed = agreed.ok_or_else(|| Error::data("the table has no training rows"))?;
         self.fill(source, surveyed, agreed)
     }
@@ -187,33 +188,33 @@ impl Table {
     /// like. What is wrong with rows is told by [`Surveyed::check`].
     pub fn survey(&self, source: &dyn TableSource) -> Result<Surveyed> {
         let files = source.files()?;
-        let mut troubles = Troubles::new(source.place().map(Into::into));
-        self.require_one_client_a_file(&mut troubles);
+        let mut diagnostics = Diagnostics::new(source.place().map(Into::into));
+        self.require_one_client_a_file(&mut diagnostics);
 
         let mut rows = source.open()?;
         let layout = self.layout(&*rows)?;
-        let mut records = self.records(&mut *rows, &layout, &mut troubles)?;
+        let mut records = self.records(&mut *rows, &layout, &mut diagnostics)?;
         drop(rows);
-        if troubles.full() {
-            troubles.check()?; // the rest was not read
+        if diagnostics.full() {
+            diagnostics.check()?; // the rest was not read
             unreachable!("there are troubles");
         }
         if records.client.is_empty() {
-            troubles.note("there is a header but not one row");
-            troubles.check()?;
+            diagnostics.note("there is a header but not one row");
+            diagnostics.check()?;
             unreachable!("a trouble was noted");
         }
-        let dealing = match &self.partition {
+        let assignment = match &self.partition {
             None => None,
             Some(partition) => Some(
-                self.deal(partition, &mut records)
+                self.assign(partition, &mut records)
                     .map_err(|e| self.told_of(source, e))?,
             ),
         };
         // Where rows are wrong already, what follows from their absence is not told too.
-        let mut untold = Troubles::default();
-        let parts = match troubles.none() {
-            true => self.parts(&mut records, &mut troubles),
+        let mut untold = Diagnostics::default();
+        let parts = match diagnostics.none() {
+            true => self.parts(&mut records, &mut diagnostics),
             false => self.parts(&mut records, &mut untold),
         };
         let mut surveyed = Surveyed {
@@ -222,9 +223,9 @@ impl Table {
             layout,
             records,
             parts,
-            dealing,
+            assignment,
             files,
-            troubles,
+            diagnostics,
         };
         self.read_surveys(source, &mut surveyed)?;
         Ok(surveyed)
@@ -276,7 +277,7 @@ impl Table {
         }
     }
 
-    fn require_one_client_a_file(&self, troubles: &mut Troubles) {
+    fn require_one_client_a_file(&self, diagnostics: &mut Diagnostics) {
         if self.client != ClientOf::File {
             return;
         }
@@ -284,7 +285,7 @@ impl Table {
         for path in &self.paths {
             let name = stem(path);
             if let Some(before) = seen.insert(name.clone(), path) {
-                troubles.note(format!(
+                diagnostics.note(format!(
                     "{} and {} would both be the client '{name}' (data.client = {{ file = true }}); \
                      rename one",
                     before.display(),
@@ -348,7 +349,7 @@ impl Table {
             records,
             parts,
             surveys,
-            dealing,
+            assignment,
             mut files,
             ..
         } = surveyed;
@@ -364,9 +365,9 @@ impl Table {
             preparation.clients = own;
         }
         let mut notes = Vec::new();
-        if let Some(dealing) = &dealing {
-            notes.extend(dealing.notes.iter().cloned());
-            files.extend(dealing.file.clone());
+        if let Some(assignment) = &assignment {
+            notes.extend(assignment.notes.iter().cloned());
+            files.extend(assignment.file.clone());
         }
         if parts.left_out > 0 {
             notes.push(format!(
@@ -385,7 +386,7 @@ impl Table {
 
         let features = preparation.features();
         let width = features.len();
-        let mut troubles = Troubles::new(source.place().map(Into::into));
+        let mut diagnostics = Diagnostics::new(source.place().map(Into::into));
         let mut made: Vec<[Made; 3]> = (parts.kept.iter())
             .map(|(_, sizes)| sizes.map(|rows| Made::new(rows, width, self.regression)))
             .collect();
@@ -413,7 +414,7 @@ impl Table {
                     if class[label].is_none() {
                         let whose = name(parts.kept[client].0);
                         let told = unseen(&names[label], whose, part, layout.split.is_some());
-                        troubles.note_row(rows, &told);
+                        diagnostics.note_row(rows, &told);
                     }
                     made.classes.push(class[label].unwrap_or(0));
                 }
@@ -426,12 +427,12 @@ impl Table {
                 let cell = rows.cell(*place);
                 if let Err(e) = encoder.encode(k, &cell, scales[client], &mut made.x) {
                     let name = &layout.names[k];
-                    troubles.note_row(rows, &format!(", column '{name}': {e}"));
+                    diagnostics.note_row(rows, &format!(", column '{name}': {e}"));
                 }
             }
-            !troubles.full()
+            !diagnostics.full()
         })?;
-        troubles.check()?;
+        diagnostics.check()?;
         notes.extend(encoder.strange.notes());
         let shard = |((client, _), parts): (&(usize, [usize; 3]), [Made; 3])| {
             let [train, valid, test] = parts.map(|made| made.examples(width, self.regression));
@@ -450,7 +451,7 @@ impl Table {
             normalization: Normalization::Prepared(preparation),
         };
         let mut data = InMemory::new(schema, shards);
-        (data.files, data.notes, data.dealing) = (files, notes, dealing);
+        (data.files, data.notes, data.assignment) = (files, notes, assignment);
         Ok(data)
     }
 

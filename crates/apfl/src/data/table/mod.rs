@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 mod columns;
 mod declared;
+mod diagnostics;
 mod features;
 mod load;
 mod preparation;
@@ -17,12 +18,11 @@ mod settings;
 mod source;
 mod split;
 mod survey;
-mod troubles;
 mod value;
 
 pub use columns::{Column, Columns};
 pub use declared::Declared;
-pub use features::{Asked, Question, read_features};
+pub use features::{InferenceReader, InferenceRows, read_features};
 pub use load::{Agreed, Surveyed};
 pub use preparation::{Encoding, Preparation, PreparedColumn, Scale, Standardize, Strange};
 pub use rare::RARE;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::troubles::Troubles;
+use super::diagnostics::Diagnostics;
 use super::value::{Missing, Value, called, value_of};
 use super::{ClientOf, Table};
 use crate::data::rows::{Cell, RowReader};
@@ -195,7 +195,7 @@ impl Table {
         &self,
         rows: &mut dyn RowReader,
         layout: &Layout,
-        troubles: &mut Troubles,
+        diagnostics: &mut Diagnostics,
     ) -> Result<Records> {
         let missing = Missing::new(&self.missing);
         let mut clients = Names::default();
@@ -213,7 +213,7 @@ impl Table {
             },
         };
         while rows.advance().map_err(|e| self.broken(rows, e))? {
-            if troubles.full() {
+            if diagnostics.full() {
                 break;
             }
             let read = self.record(rows, layout, &missing);
@@ -221,8 +221,8 @@ impl Table {
                 Ok(read) => read,
                 Err(message) => {
                     match rows.defect() {
-                        Some(defect) => troubles.note_file(rows, defect),
-                        None => troubles.note_row(rows, &message),
+                        Some(defect) => diagnostics.note_file(rows, defect),
+                        None => diagnostics.note_row(rows, &message),
                     }
                     // In its place stands a row of nobody, so that the next are counted right.
                     (None, Part::Train, Answer::None)

@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::diagnostics::Diagnostics;
 use super::records::{Answers, NOBODY, Part, Records};
 use super::survey::Survey;
-use super::troubles::Troubles;
 use super::{ClientOf, Table};
 use crate::data::Task;
-use crate::data::partition::{Dealing, Partition, digest_of_labels, hold_out_parts};
+use crate::data::partition::{Assignment, Partition, digest_of_labels, hold_out_parts};
 use crate::error::Result;
 
 /// Which rows are used, by whom and for what.
@@ -35,7 +35,7 @@ impl Parts {
 
 impl Table {
     /// Every client's rows of each part.
-    pub(super) fn parts(&self, records: &mut Records, troubles: &mut Troubles) -> Parts {
+    pub(super) fn parts(&self, records: &mut Records, diagnostics: &mut Diagnostics) -> Parts {
         let split_given = !records.split.is_empty();
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); records.clients.len()];
         for (row, client) in records.client.iter().enumerate() {
@@ -98,7 +98,7 @@ impl Table {
                     format!("{fewer}{share}leave such clients out with data.min_examples = {more}")
                 };
                 let plural = if rows.len() == 1 { "" } else { "s" };
-                troubles.note(format!(
+                diagnostics.note(format!(
                     "client '{}' has {} row{plural} but no training example; {way_out}",
                     records.clients[client],
                     rows.len(),
@@ -107,7 +107,7 @@ impl Table {
             parts.kept.push((client, sizes));
         }
         if parts.kept.is_empty() {
-            troubles.note(format!(
+            diagnostics.note(format!(
                 "no client has data.min_examples = {} rows",
                 self.common.min_examples
             ));
@@ -144,7 +144,11 @@ impl Table {
     }
 
     /// Deals the rows of a table without clients.
-    pub(super) fn deal(&self, partition: &Partition, records: &mut Records) -> Result<Dealing> {
+    pub(super) fn assign(
+        &self,
+        partition: &Partition,
+        records: &mut Records,
+    ) -> Result<Assignment> {
         let (labels, classes, digest) = match &records.answers {
             Answers::Values(values) => (vec![0; values.len()], 1, digest_of_labels(values)),
             Answers::Labels { names, of } => {
@@ -159,15 +163,15 @@ impl Table {
                 )
             }
         };
-        let dealing = partition.deal(&labels, classes, digest, self.common.seed)?;
+        let assignment = partition.assign(&labels, classes, digest, self.common.seed)?;
         records.client.fill(NOBODY);
-        for (client, (name, rows)) in dealing.clients.iter().enumerate() {
+        for (client, (name, rows)) in assignment.clients.iter().enumerate() {
             records.clients.push(name.clone());
             for row in rows {
                 records.client[*row as usize] = client as u32;
             }
         }
-        Ok(dealing)
+        Ok(assignment)
     }
 }
 

@@ -37,11 +37,11 @@ impl Cluster {
         let verdict = mine.and_then(|mine| {
             heard.iter().try_for_each(|(rank, bytes)| {
                 let Hello { host, facts } = decode(bytes)?;
-                let trouble = match facts {
-                    Err(trouble) => Some(trouble),
+                let non_finite = match facts {
+                    Err(non_finite) => Some(non_finite),
                     Ok(facts) => difference(&mine, &facts),
                 };
-                trouble.map_or(Ok(()), |trouble| {
+                non_finite.map_or(Ok(()), |non_finite| {
                     Err(Error::Engine(format!("rank {rank} on {host}: {trouble}")))
                 })
             })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
-use crate::site::Scratch;
+use crate::local_client::Scratch;
 
 /// The results of a pool, in order; a failure is the last of them.
 pub struct Results<R>(Receiver<Result<R>>);

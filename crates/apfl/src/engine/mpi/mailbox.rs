@@ -98,16 +98,16 @@ impl Mailbox {
 
     /// Takes what is still on its way, so that a next order finds everybody ready.
     pub fn finish(&mut self) -> Result<()> {
-        let mut trouble = None;
+        let mut non_finite = None;
         for rank in self.cluster.others() {
             while self.boxes[rank].last.is_none() {
                 self.fetch(rank)?;
                 self.boxes[rank].items.clear();
             }
             if let Some(Some(problem)) = &self.boxes[rank].last {
-                trouble.get_or_insert_with(|| problem.clone());
+                non_finite.get_or_insert_with(|| problem.clone());
             }
         }
-        trouble.map_or(Ok(()), |failure: Failure| Err(failure.error()))
+        non_finite.map_or(Ok(()), |failure: Failure| Err(failure.error()))
     }
 }

@@ -14,7 +14,7 @@ use super::threads::WorkerPool;
 use super::{Each, Engine};
 use crate::algorithm::Algorithm;
 use crate::clients::wire::{Body, PackedResponse, split};
-use crate::clients::{Clients, MemoryHome, Request, Response, World};
+use crate::clients::{Clients, Request, Response, RunContext, StateHome};
 use crate::data::roster::keep_own;
 use crate::error::Result;
 
@@ -34,10 +34,10 @@ use message::Order;
 pub use placement::Placement;
 pub use serve::serve;
 
-impl World {
+impl RunContext {
     /// Lets go of the data of clients that live on other ranks.
     pub fn on(mut self, cluster: Cluster) -> Result<Self> {
-        let placement = Placement::new(&*self.dataset, &self.pace, cluster.ranks);
+        let placement = Placement::new(&*self.dataset, &self.local_training, cluster.ranks);
         self.dataset = keep_own(self.dataset, |k| placement.rank(k) == cluster.rank)?;
         Ok(self)
     }
@@ -65,22 +65,22 @@ impl<A: Algorithm> Mpi<A> {
     /// one per core.
     pub fn new(
         cluster: Cluster,
-        world: World,
+        context: RunContext,
         algorithm: Arc<A>,
         threads: usize,
-        home: &MemoryHome,
+        home: &StateHome,
     ) -> Result<Self> {
         let disk = match home {
-            MemoryHome::Ram => None,
-            MemoryHome::Disk { file, budget } => Some((file.clone(), *budget)),
+            StateHome::Ram => None,
+            StateHome::Disk { file, budget } => Some((file.clone(), *budget)),
         };
-        let placement = Placement::new(&*world.dataset, &world.pace, cluster.ranks);
-        let pool = WorkerPool::new(threads, 4 * world.w0.len())?;
+        let placement = Placement::new(&*context.dataset, &context.local_training, cluster.ranks);
+        let pool = WorkerPool::new(threads, 4 * context.w0.len())?;
         rank_files::clear(home);
         let mut mailbox = Mailbox::new(cluster);
-        let pass = world.pass;
+        let pass = context.pass;
         mailbox.order(Order::Begin { disk, pass }, Vec::new());
-        let clients = Clients::new(world, algorithm, &rank_files::home_of(home, cluster));
+        let clients = Clients::new(context, algorithm, &rank_files::home_of(home, cluster));
         let ready = mailbox.finish();
         Ok(Self {
             placement,
@@ -100,7 +100,7 @@ impl<A: Algorithm> Mpi<A> {
     ) -> Result<()> {
         let (placement, clients, mailbox) = (&self.placement, &self.clients, &mut self.mailbox);
         let mine = placement.places(0, list);
-        let name = |place: usize| clients.world().dataset.name(list[place]);
+        let name = |place: usize| clients.context().dataset.name(list[place]);
         self.pool.beside(
             &mine,
             name,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::data::Dataset;
-use crate::site::Pace;
+use crate::local_client::LocalTraining;
 
 /// The rank of every client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,11 +16,12 @@ impl Placement {
     /// Places every client, the most laborious first, where least is to be done yet. A
     /// client's labour is what it sees in a round: the examples of its local steps, and all
     /// of its examples once more for scoring. The same on every rank.
-    pub fn new(dataset: &dyn Dataset, pace: &Pace, ranks: usize) -> Self {
+    pub fn new(dataset: &dyn Dataset, local_training: &LocalTraining, ranks: usize) -> Self {
         let labour = |client| {
             let (train, valid) = dataset.whole_sizes(client);
-            let batch = pace.batch.map_or(train, |batch| batch.min(train));
-            pace.steps(train)
+            let batch = local_training.batch.map_or(train, |batch| batch.min(train));
+            local_training
+                .steps(train)
                 .saturating_mul(batch as u64)
                 .saturating_add((train + valid) as u64)
         };

@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use super::cluster::Cluster;
 use super::placement::Placement;
 use crate::algorithm::Algorithm;
-use crate::clients::{Clients, MemoryHome, Request, Response};
+use crate::clients::{Clients, Request, Response, StateHome};
 use crate::error::{Result, at};
 
 /// A rank's own scratch file.
-pub fn home_of(home: &MemoryHome, cluster: Cluster) -> MemoryHome {
+pub fn home_of(home: &StateHome, cluster: Cluster) -> StateHome {
     match home {
-        MemoryHome::Ram => MemoryHome::Ram,
-        MemoryHome::Disk { file, budget } => {
+        StateHome::Ram => StateHome::Ram,
+        StateHome::Disk { file, budget } => {
             let mut name = file.clone().into_os_string();
             name.push(format!("-rank-{}", cluster.rank));
-            MemoryHome::Disk {
+            StateHome::Disk {
                 file: PathBuf::from(name),
                 budget: *budget,
             }
@@ -25,8 +25,8 @@ pub fn home_of(home: &MemoryHome, cluster: Cluster) -> MemoryHome {
 }
 
 /// Removes the scratch files that a job left that was killed, with as many ranks as it had.
-pub fn clear(home: &MemoryHome) {
-    let MemoryHome::Disk { file, .. } = home else {
+pub fn clear(home: &StateHome) {
+    let StateHome::Disk { file, .. } = home else {
         return;
     };
     let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else {

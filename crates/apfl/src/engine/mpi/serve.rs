@@ -9,7 +9,7 @@ use super::placement::Placement;
 use super::rank_files::{self, home_of};
 use crate::algorithm::Algorithm;
 use crate::clients::wire::{Body, decode, joined};
-use crate::clients::{Clients, MemoryHome, Request, Response, World};
+use crate::clients::{Clients, Request, Response, RunContext, StateHome};
 use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
 
@@ -19,12 +19,12 @@ const PARCEL: usize = 1 << 18;
 /// Carries out the leader's orders until there are no more.
 pub fn serve<A: Algorithm>(
     cluster: Cluster,
-    world: World,
+    context: RunContext,
     algorithm: Arc<A>,
     threads: usize,
 ) -> Result<()> {
-    let placement = Placement::new(&*world.dataset, &world.pace, cluster.ranks);
-    let params = world.w0.len();
+    let placement = Placement::new(&*context.dataset, &context.local_training, cluster.ranks);
+    let params = context.w0.len();
     let mut pool = None;
     let mut clients = None;
     loop {
@@ -35,19 +35,19 @@ pub fn serve<A: Algorithm>(
             Order::End => return Ok(()),
             Order::Leave => {} // it was done already
             Order::Begin { disk, pass } => {
-                let world = World {
+                let context = RunContext {
                     pass,
-                    ..world.clone()
+                    ..context.clone()
                 };
-                let (world, algorithm) = world.for_pass(algorithm.clone());
+                let (context, algorithm) = context.for_pass(algorithm.clone());
                 let home = match disk {
-                    None => MemoryHome::Ram,
-                    Some((file, budget)) => MemoryHome::Disk { file, budget },
+                    None => StateHome::Ram,
+                    Some((file, budget)) => StateHome::Disk { file, budget },
                 };
                 let made = WorkerPool::new(threads, 4 * params).and_then(|made| {
                     pool = Some(made);
                     let home = home_of(&home, cluster);
-                    clients = Some(Clients::new(world, algorithm, &home)?);
+                    clients = Some(Clients::new(context, algorithm, &home)?);
                     Ok(())
                 });
                 conclude(cluster, None, made.err());
@@ -96,7 +96,7 @@ impl<A: Algorithm> Here<'_, A> {
         let mine = self.placement.places(rank, list);
         self.pool.ahead(
             mine.len(),
-            |k| self.clients.world().dataset.name(list[mine[k]]),
+            |k| self.clients.context().dataset.name(list[mine[k]]),
             |k, scratch| {
                 let client = (mine[k], list[mine[k]]);
                 let response = self.clients.handle(client, request, scratch)?;

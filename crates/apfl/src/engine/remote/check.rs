@@ -7,7 +7,7 @@ use crate::algorithm::Algorithm;
 use crate::algorithm::extensions::{choosing, update_len};
 use crate::choice::HeldOut;
 use crate::clients::wire::PackedResponse;
-use crate::clients::{Delivered, Reply, Request, Response};
+use crate::clients::{Finalized, Reply, Request, Response};
 use crate::metrics::{Finals, Tallies, Tally};
 use crate::pack::{Pack, View};
 
@@ -27,7 +27,7 @@ impl<A: Algorithm> Remote<A> {
         let response = response.unpack::<A>(body).map_err(unreadable)?;
         match (request, &response) {
             (Request::Train { sent, .. }, Response::Trained(reply)) => {
-                let len = update_len(&*self.algorithm, sent, self.world.w0.len());
+                let len = update_len(&*self.algorithm, sent, self.context.w0.len());
                 let check = |reply| self.check_reply(client, reply, len);
                 reply.as_ref().map_or(Ok(()), check)
             }
@@ -89,12 +89,12 @@ impl<A: Algorithm> Remote<A> {
         choosing(&*self.algorithm).map_or(0, |choosing| choosing.list().len())
     }
 
-    fn check_final(&self, client: usize, own: &Delivered) -> Sense<()> {
-        let classes = self.world.dataset.schema().task.classes();
+    fn check_final(&self, client: usize, own: &Finalized) -> Sense<()> {
+        let classes = self.context.dataset.schema().task.classes();
         if !own.classes.is_empty() && own.classes.len() != classes {
             return Err("its class counts are of other classes");
         }
-        let ((train, valid), (m, n)) = (own.examples, self.world.dataset.sizes(client));
+        let ((train, valid), (m, n)) = (own.examples, self.context.dataset.sizes(client));
         let counts = own.classes.iter().copied();
         let mut counts = counts.chain([own.test_examples as u64]);
         if train.max(valid) > m + n || !counts.all(few) {
@@ -117,7 +117,7 @@ impl<A: Algorithm> Remote<A> {
 
     /// Sums of scores: no more rows than the client has, and no more hits than rows.
     fn check_scores(&self, client: usize, tallies: &Tallies) -> Sense<()> {
-        let (train, valid) = self.world.dataset.sizes(client);
+        let (train, valid) = self.context.dataset.sizes(client);
         let rows = (train + valid) as u64;
         let fits = |tally: &Tally| counted(tally) && tally.examples <= rows;
         if fits(&tallies.train) && fits(&tallies.valid) {

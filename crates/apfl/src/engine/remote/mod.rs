@@ -14,12 +14,12 @@ use super::{Each, Engine};
 use crate::algorithm::Algorithm;
 use crate::choice::Candidate;
 use crate::clients::wire::{Body, joined};
-use crate::clients::{Delivered, Keep, Request, Response, World};
+use crate::clients::{Finalized, Keep, Request, Response, RunContext};
 use crate::digest::digest_of;
 use crate::error::{Error, Result, SiteCode};
+use crate::files::archive::{ArchiveDirectory, Written};
 use crate::pack::{Field, Pack};
 use crate::params::Params;
-use crate::store::archive::{ArchiveDirectory, Written};
 
 mod check;
 mod message;
@@ -33,7 +33,7 @@ pub use sites::{Message, Sites, Transport};
 /// The engine of the server.
 pub struct Remote<A: Algorithm> {
     sites: Sites,
-    world: World,
+    context: RunContext,
     algorithm: Arc<A>,
     choices: BTreeMap<usize, Candidate>,
     /// Every client's current state.
@@ -70,9 +70,9 @@ impl<A: Algorithm> fmt::Debug for Remote<A> {
 
 impl<A: Algorithm> Remote<A> {
     /// All clients of the world at their sites, none of them sampled yet.
-    pub fn new(sites: Sites, world: World, algorithm: Arc<A>) -> Self {
-        let first = algorithm.join(&world.w0);
-        let clients = world.dataset.clients();
+    pub fn new(sites: Sites, context: RunContext, algorithm: Arc<A>) -> Self {
+        let first = algorithm.join(&context.w0);
+        let clients = context.dataset.clients();
         let version = StateVersion {
             round: 0,
             digest: digest_of(&first),
@@ -84,13 +84,13 @@ impl<A: Algorithm> Remote<A> {
             saved: [vec![0; clients], vec![0; clients]],
             remembers: !first.fields().is_empty(),
             deferred: None,
-            world,
+            context,
             algorithm,
         }
     }
 
     fn name(&self, client: usize) -> String {
-        self.world.dataset.name(client)
+        self.context.dataset.name(client)
     }
 
     /// Carries a request to some clients, and the deferred one to those that it is for. A client
@@ -214,7 +214,7 @@ impl<A: Algorithm> Remote<A> {
         let asked = ClientRequest {
             agreement: self.sites.agreement.clone(),
             client,
-            pass: self.world.pass,
+            pass: self.context.pass,
             choice: self.choices.get(&client).copied(),
             state: self.states[client],
             floor: self.saved[0][client],
@@ -245,7 +245,7 @@ impl<A: Algorithm> Remote<A> {
                     state = Some(StateVersion { round, digest });
                 }
                 (_, Response::Finalized(Some(own))) => {
-                    **own = Delivered {
+                    **own = Finalized {
                         client,
                         name: self.name(client),
                         models: None,

@@ -3,12 +3,12 @@
 use super::message::{ClientRequest, Handled, StateVersion};
 use crate::algorithm::Algorithm;
 use crate::clients::wire::Body;
-use crate::clients::{ClientModels, Clients, Delivered, Keep, Request, Response};
+use crate::clients::{ClientModels, Clients, Finalized, Keep, Request, Response};
 use crate::error::{Error, Result};
+use crate::files::archive::ArchiveDirectory;
+use crate::local_client::Scratch;
 use crate::metrics::Finals;
 use crate::params::Params;
-use crate::site::Scratch;
-use crate::store::archive::ArchiveDirectory;
 
 /// What of a client leaves its site beside updates and sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Place<'a> {
 }
 
 /// What delivery leaves at a site: the client with its models, and its shared model.
-pub type Kept = (Delivered, Params);
+pub type Kept = (Finalized, Params);
 
 /// Handles the requests for a site's client. Returns the body and the rest of the response, and
 /// what stays at the site.
@@ -136,7 +136,7 @@ fn restored<A: Algorithm>(
 
 impl Disclose {
     /// Returns what a site discloses of what delivery left there: sums, and what it may.
-    fn disclosed(&self, own: &Delivered) -> Delivered {
+    fn disclosed(&self, own: &Finalized) -> Finalized {
         let sums = |finals: &Finals| match self.scores {
             true => finals.clone(),
             false => Finals {
@@ -146,7 +146,7 @@ impl Disclose {
             },
         };
         let scores = self.scores;
-        Delivered {
+        Finalized {
             client: own.client,
             name: String::new(), // the server knows
             examples: own.examples,

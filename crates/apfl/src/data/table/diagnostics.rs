@@ -10,12 +10,12 @@ const MOST: usize = 20;
 
 /// What is wrong with a table so far.
 #[derive(Debug, Default)]
-pub(super) struct Troubles {
+pub(super) struct Diagnostics {
     found: Vec<(Option<PathBuf>, String)>,
     place: Option<PathBuf>,
 }
 
-impl Troubles {
+impl Diagnostics {
     /// None yet; `place` is named where no row is to blame.
     pub(super) fn new(place: Option<PathBuf>) -> Self {
         Self {

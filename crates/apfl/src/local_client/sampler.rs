@@ -78,9 +78,9 @@ mod tests {
         for _ in 0..3 {
             let mut pass = Vec::new();
             for size in [2, 2, 1] {
-                let drawn = sampler.draw(Some(2), &mut rng);
-                assert_eq!(drawn.len(), size);
-                pass.extend_from_slice(drawn);
+                let sampled = sampler.draw(Some(2), &mut rng);
+                assert_eq!(sampled.len(), size);
+                pass.extend_from_slice(sampled);
             }
             pass.sort_unstable();
             assert_eq!(pass, [3, 5, 8, 13, 21]);

@@ -9,12 +9,12 @@ use serde::Deserialize;
 use super::{ClientRecord, Environment, HELD_OUT, HeldOutRecord, Summary};
 use crate::data::Schema;
 use crate::error::{Error, Result, at};
+use crate::files::tensors;
 use crate::model::{Layout, Model};
 use crate::params::Params;
 use crate::predict::{TrainedModel, WhichModel};
 use crate::settings::nearest;
 use crate::spec::{Plan, Spec};
-use crate::store::tensors;
 use crate::training::RoundRecord;
 
 /// A run that was interrupted, or is finished: what is found in its directory.

@@ -12,10 +12,10 @@ pub struct Scratch {
     pub(super) batch: Examples,
     pub(super) whole: Sampler,
     pub(super) rest: Sampler,
-    pub(super) aside: Sampler,
+    pub(super) held_out: Sampler,
     pub(super) spare: Vec<Params>,
     /// Batches drawn: the name of the latest.
-    pub(super) drawn: u64,
+    pub(super) sampled: u64,
 }
 
 impl Default for Scratch {
@@ -29,9 +29,9 @@ impl Default for Scratch {
             ),
             whole: Sampler::default(),
             rest: Sampler::default(),
-            aside: Sampler::default(),
+            held_out: Sampler::default(),
             spare: Vec::new(),
-            drawn: 0,
+            sampled: 0,
         }
     }
 }

@@ -13,7 +13,7 @@ pub enum LocalWork {
 
 /// How every client trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
+pub struct LocalTraining {
     /// Steps or epochs a round.
     pub work: LocalWork,
     /// Examples a step; `None`: all of the client's.
@@ -26,7 +26,7 @@ pub struct Pace {
     pub momentum: f64,
 }
 
-impl Pace {
+impl LocalTraining {
     /// Steps that make one pass over `m` examples.
     pub fn steps_per_epoch(&self, m: usize) -> u64 {
         self.batch.map_or(1, |batch| m.div_ceil(batch) as u64)

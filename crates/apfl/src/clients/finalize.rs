@@ -6,15 +6,15 @@ use super::{Clients, locked};
 use crate::algorithm::{AfterRound, Algorithm};
 use crate::data::{Examples, Shard};
 use crate::error::{Error, Result};
+use crate::files::slots::{Slots, SlotsPlace};
+use crate::local_client::{Predictor, Scratch};
 use crate::metrics::{ByModel, Finals, Gain, Tallies};
 use crate::params::{Params, bytes_of};
 use crate::rng::Purpose;
-use crate::site::{Predictor, Scratch};
-use crate::store::slots::{Slots, SlotsPlace};
 
 /// What delivery leaves at a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Delivered {
+pub struct Finalized {
     /// The client's index.
     pub client: usize,
     /// Its name.
@@ -39,7 +39,7 @@ pub struct Delivered {
     pub models: Option<ClientModels>,
 }
 
-impl Delivered {
+impl Finalized {
     /// Loss and hits of its models on training and validation examples.
     pub fn tallies(&self) -> ByModel<Tallies> {
         self.finals.map(|finals| finals.tallies)
@@ -49,7 +49,7 @@ impl Delivered {
 /// The models a client ends with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientModels {
-    /// The model it serves, in the [`ModelForm`](crate::site::ModelForm) of the algorithm's personal models.
+    /// The model it serves, in the [`ModelForm`](crate::local_client::ModelForm) of the algorithm's personal models.
     pub personal: Params,
     /// Its copy of the shared model after its local steps.
     pub localized: Params,
@@ -64,7 +64,7 @@ pub struct ClientModels {
 pub enum Keep {
     /// Nothing: scores only.
     Nothing,
-    /// They are in [`Delivered::models`].
+    /// They are in [`Finalized::models`].
     HandOver,
     /// The process that owns a client keeps them where it likes, as a site does.
     AtOwner,
@@ -138,7 +138,7 @@ impl ModelFiles {
 impl<A: Algorithm> Clients<A> {
     /// The last local round, on a copy of the client's memory; the client stands at
     /// `place` among all that are delivered to. `None` as in [`Clients::train`].
-    pub(super) fn deliver(
+    pub(super) fn finalize(
         &self,
         (place, client): (usize, usize),
         round: u64,
@@ -146,23 +146,23 @@ impl<A: Algorithm> Clients<A> {
         shared: &[f32],
         keep: &Keep,
         scratch: &mut Scratch,
-    ) -> Result<Option<Delivered>> {
+    ) -> Result<Option<Finalized>> {
         let keeps = !matches!(keep, Keep::Nothing);
-        let delivered = self.delivered(client, round, sent, shared, keeps, scratch);
-        let mut delivered = match delivered {
-            Err(Error::NonFinite { .. }) if self.world.skip_nonfinite => return Ok(None),
+        let finalized = self.finalized(client, round, sent, shared, keeps, scratch);
+        let mut finalized = match finalized {
+            Err(Error::NonFinite { .. }) if self.context.skip_nonfinite => return Ok(None),
             other => other?,
         };
         let files = locked(&self.models).clone();
         if let (Keep::InFiles(_), Some(files)) = (keep, files)
-            && let Some(models) = delivered.models.take()
+            && let Some(models) = finalized.models.take()
         {
             files.write(place, &models)?;
         }
-        Ok(Some(delivered))
+        Ok(Some(finalized))
     }
 
-    fn delivered(
+    fn finalized(
         &self,
         client: usize,
         round: u64,
@@ -170,22 +170,23 @@ impl<A: Algorithm> Clients<A> {
         shared: &[f32],
         keep: bool,
         scratch: &mut Scratch,
-    ) -> Result<Delivered> {
+    ) -> Result<Finalized> {
         let shard = self.shard_for_once(client)?;
         let algorithm = &*self.algorithm;
         let mut local = self.copy_of(client)?;
-        let mut site = self.site(&shard.train, Purpose::Delivery, round, client, scratch);
+        let mut local_client =
+            self.local_client(&shard.train, Purpose::Finalization, round, client, scratch);
         let last = algorithm.extensions().final_models;
-        let last = last.map(|models| models.personal(&local, shared, &site));
-        let update = algorithm.local_round(sent, &mut local, &mut site);
+        let last = last.map(|models| models.personal(&local, shared, &local_client));
+        let update = algorithm.local_round(sent, &mut local, &mut local_client);
         let when = "in the local round of delivery".to_string();
-        self.checked(&site, &shard.name, when)?;
+        self.checked(&local_client, &shard.name, when)?;
         let after = AfterRound {
             local: &local,
             sent,
             update: &update,
         };
-        let of_round = algorithm.models(after, &mut site);
+        let of_round = algorithm.models(after, &mut local_client);
         let personal = last.map_or(of_round.personal, Predictor::Own);
         let localized = Predictor::At(of_round.localized);
         let shared = Predictor::At(self.of_cluster(shared, self.cluster(&local)));
@@ -198,7 +199,7 @@ impl<A: Algorithm> Clients<A> {
         if let Some(own) = of_round.alone {
             let own = Predictor::At(own);
             alone = Some(self.finals(&own, &shard, scratch)?);
-            let (model, rows) = (&*self.world.model, measuring_rows(&shard, self.tested));
+            let (model, rows) = (&*self.context.model, measuring_rows(&shard, self.tested));
             let mut differences = scratch.losses(model, &own, rows);
             let served = scratch.losses(model, &personal, rows);
             differences
@@ -209,7 +210,7 @@ impl<A: Algorithm> Clients<A> {
         }
         let classes = shard
             .train
-            .class_counts(self.world.dataset.schema().task.classes());
+            .class_counts(self.context.dataset.schema().task.classes());
         let majority = majority_accuracy(&classes, &shard.valid);
         let models = keep.then(|| ClientModels {
             personal: personal.into_numbers(algorithm.properties().personal),
@@ -217,7 +218,7 @@ impl<A: Algorithm> Clients<A> {
             local: of_round.local.to_vec(),
             alone: of_round.alone.map(<[f32]>::to_vec),
         });
-        Ok(Delivered {
+        Ok(Finalized {
             client,
             name: shard.name.clone(),
             examples: (shard.train.len(), shard.valid.len()),

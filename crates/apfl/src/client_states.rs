@@ -9,47 +9,51 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::files::slots::Slots;
 use crate::pack::{Field, Pack, arrays_of};
-use crate::store::slots::Slots;
 
 /// The memories of this process's clients.
-pub enum Memories<L> {
+pub enum ClientStates<L> {
     /// All in RAM.
     Ram(Vec<Mutex<Option<Box<L>>>>),
     /// The latest in RAM, the others in a file.
-    Disk(DiskMemories<L>),
+    Disk(DiskStates<L>),
 }
 
-impl<L: Pack + Clone> Memories<L> {
+impl<L: Pack + Clone> ClientStates<L> {
     /// Memories of `clients` clients in RAM, none of them made yet.
     pub fn in_ram(clients: usize) -> Self {
         Self::Ram((0..clients).map(|_| Mutex::new(None)).collect())
     }
 
-    /// Takes a client's memory out, to be put back with [`Memories::put`]; `None` for a
+    /// Takes a client's memory out, to be put back with [`ClientStates::put`]; `None` for a
     /// client that has none yet.
     pub fn take(&self, client: usize) -> Result<Option<L>> {
         match self {
-            Self::Ram(slots) => Ok(locked(&slots[client]).take().map(|memory| *memory)),
+            Self::Ram(slots) => Ok(locked(&slots[client])
+                .take()
+                .map(|client_state| *client_state)),
             Self::Disk(disk) => disk.take(client),
         }
     }
 
     /// Remembers.
-    pub fn put(&self, client: usize, memory: L) -> Result<()> {
+    pub fn put(&self, client: usize, client_state: L) -> Result<()> {
         match self {
             Self::Ram(slots) => {
-                *locked(&slots[client]) = Some(Box::new(memory));
+                *locked(&slots[client]) = Some(Box::new(client_state));
                 Ok(())
             }
-            Self::Disk(disk) => disk.put(client, memory),
+            Self::Disk(disk) => disk.put(client, client_state),
         }
     }
 
     /// Looks at a client's memory without moving it.
     pub fn look<T>(&self, client: usize, look: impl FnOnce(&L) -> T) -> Result<Option<T>> {
         match self {
-            Self::Ram(slots) => Ok(locked(&slots[client]).as_ref().map(|memory| look(memory))),
+            Self::Ram(slots) => Ok(locked(&slots[client])
+                .as_ref()
+                .map(|client_state| look(client_state))),
             Self::Disk(disk) => disk.look(client, look),
         }
     }
@@ -60,7 +64,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Memories that may be larger than RAM.
-pub struct DiskMemories<L> {
+pub struct DiskStates<L> {
     fields: Vec<Field>,
     /// How many memories may stay in RAM.
     room: usize,
@@ -78,7 +82,7 @@ struct State<L> {
     clock: u64,
 }
 
-impl<L: Pack + Clone> DiskMemories<L> {
+impl<L: Pack + Clone> DiskStates<L> {
     /// An empty store in the file `path`, which is removed with it. `fields` are those of
     /// every memory; at most `budget` bytes of them stay in RAM.
     pub fn create(path: &Path, fields: Vec<Field>, budget: usize) -> Result<Self> {
@@ -98,21 +102,21 @@ impl<L: Pack + Clone> DiskMemories<L> {
 
     fn take(&self, client: usize) -> Result<Option<L>> {
         let mut state = locked(&self.state);
-        if let Some((time, memory)) = state.hot.remove(&client) {
+        if let Some((time, client_state)) = state.hot.remove(&client) {
             state.by_time.remove(&time);
-            return Ok(Some(memory));
+            return Ok(Some(client_state));
         }
         let slot = state.slots.get(&client).copied();
         drop(state);
         slot.map(|slot| self.read(slot)).transpose()
     }
 
-    fn put(&self, client: usize, memory: L) -> Result<()> {
+    fn put(&self, client: usize, client_state: L) -> Result<()> {
         let mut leaving = Vec::new();
         let mut state = locked(&self.state);
         state.clock += 1;
         let time = state.clock;
-        if let Some((before, _)) = state.hot.insert(client, (time, memory)) {
+        if let Some((before, _)) = state.hot.insert(client, (time, client_state)) {
             state.by_time.remove(&before);
         }
         state.by_time.insert(time, client);
@@ -121,28 +125,28 @@ impl<L: Pack + Clone> DiskMemories<L> {
                 .by_time
                 .pop_first()
                 .expect("as many times as memories");
-            let (_, memory) = state
+            let (_, client_state) = state
                 .hot
                 .remove(&oldest)
                 .expect("as many memories as times");
             let next = state.slots.len() as u64;
-            leaving.push((*state.slots.entry(oldest).or_insert(next), memory));
+            leaving.push((*state.slots.entry(oldest).or_insert(next), client_state));
         }
         // Written before the lock is given up: nobody may read a slot before its bytes.
-        for (slot, memory) in leaving {
-            self.write(slot, &memory)?;
+        for (slot, client_state) in leaving {
+            self.write(slot, &client_state)?;
         }
         Ok(())
     }
 
     fn look<T>(&self, client: usize, look: impl FnOnce(&L) -> T) -> Result<Option<T>> {
         let state = locked(&self.state);
-        if let Some((_, memory)) = state.hot.get(&client) {
-            return Ok(Some(look(memory)));
+        if let Some((_, client_state)) = state.hot.get(&client) {
+            return Ok(Some(look(client_state)));
         }
         let slot = state.slots.get(&client).copied();
         drop(state);
-        slot.map(|slot| self.read(slot).map(|memory| look(&memory)))
+        slot.map(|slot| self.read(slot).map(|client_state| look(&client_state)))
             .transpose()
     }
 
@@ -152,12 +156,12 @@ impl<L: Pack + Clone> DiskMemories<L> {
             .map_err(|e| Error::in_file(self.file.path(), format!("slot {slot}: {e}")))
     }
 
-    fn write(&self, slot: u64, memory: &L) -> Result<()> {
-        self.file.write(slot, &memory.to_bytes())
+    fn write(&self, slot: u64, client_state: &L) -> Result<()> {
+        self.file.write(slot, &client_state.to_bytes())
     }
 }
 
-impl<L> Drop for DiskMemories<L> {
+impl<L> Drop for DiskStates<L> {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(self.file.path()); // a scratch file; nobody to tell
     }
@@ -172,24 +176,24 @@ mod tests {
     fn a_full_store_keeps_the_latest_in_ram_and_everything_in_all() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("memories.bin");
-        let memory = |k: usize| ModelOnly {
+        let client_state = |k: usize| ModelOnly {
             model: vec![k as f32, -1.0],
         };
-        let disk = DiskMemories::create(&path, memory(0).fields(), 3 * 8).unwrap();
-        let store = Memories::Disk(disk);
+        let disk = DiskStates::create(&path, client_state(0).fields(), 3 * 8).unwrap();
+        let store = ClientStates::Disk(disk);
         for k in 0..10 {
             assert_eq!(store.take(k).unwrap(), None);
-            store.put(k, memory(k)).unwrap();
+            store.put(k, client_state(k)).unwrap();
         }
         // Ten memories of 8 bytes, three of them in RAM: seven slots.
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 7 * 8);
         assert_eq!(store.look(2, |m| m.model[0]).unwrap(), Some(2.0));
-        assert_eq!(store.take(2).unwrap(), Some(memory(2)));
-        store.put(2, memory(200)).unwrap();
+        assert_eq!(store.take(2).unwrap(), Some(client_state(2)));
+        store.put(2, client_state(200)).unwrap();
         for k in 0..10 {
             let expected = if k == 2 { 200 } else { k };
-            assert_eq!(store.take(k).unwrap(), Some(memory(expected)));
-            store.put(k, memory(expected)).unwrap();
+            assert_eq!(store.take(k).unwrap(), Some(client_state(expected)));
+            store.put(k, client_state(expected)).unwrap();
         }
         drop(store);
         assert!(!path.exists());

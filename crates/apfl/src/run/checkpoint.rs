@@ -19,10 +19,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::archive::{ArchiveDirectory, HashedFile, Written, entry, read_arrays};
 use super::manifest::{FORMAT, Identity, Manifest, manifest_name, round_of, server_name};
-use super::tensors::{Entry, TensorFile, head};
 use crate::error::{Error, Result, at};
+use crate::files::archive::{ArchiveDirectory, HashedFile, Written, entry, read_arrays};
+use crate::files::tensors::{Entry, TensorFile, head};
 use crate::pack::Field;
 use crate::training::Training;
 
@@ -89,7 +89,7 @@ impl Checkpoints {
         if self.kept.last().is_some_and(|k| k.manifest.round == round) {
             return Ok(());
         }
-        super::private::create_directory(&self.directory)?;
+        crate::files::private::create_directory(&self.directory)?;
         let server = self.write_server(training, round)?;
         // Built on the one before the last: the last two have no file in common.
         let base = match &self.kept[..] {
@@ -101,11 +101,11 @@ impl Checkpoints {
         let fields = training.client_fields();
         if !fields.is_empty() {
             let mut clients = match base {
-                Some(base) => training.drawn_in(base.manifest.round + 1..=round),
-                None => training.drawn().into_iter().collect(),
+                Some(base) => training.sampled_in(base.manifest.round + 1..=round),
+                None => training.sampled().into_iter().collect(),
             };
             if self.wants_everybody(training, &fields, &clients, &memories) {
-                clients = training.drawn().into_iter().collect();
+                clients = training.sampled().into_iter().collect();
                 memories.clear();
             }
             let clients: Vec<usize> = clients.into_iter().collect();
@@ -152,7 +152,7 @@ impl Checkpoints {
             return true;
         }
         let one: usize = fields.iter().map(Field::bytes).sum();
-        let live = training.drawn().len() * one;
+        let live = training.sampled().len() * one;
         let held: u64 = memories.iter().map(|file| file.bytes).sum();
         held as usize + changed.len() * one > 2 * live + (1 << 20)
     }
@@ -257,7 +257,7 @@ impl Checkpoints {
         training.restore_recorded(manifest.recorded.clone());
         training.restore_server(manifest.round, manifest.step, arrays)?;
 
-        let clients = training.setup().world.dataset.clients();
+        let clients = training.setup().context.dataset.clients();
         let mut home = BTreeMap::new();
         for needed in &manifest.memories {
             let file = TensorFile::open(&self.directory.join(&needed.name))?;
@@ -275,11 +275,14 @@ impl Checkpoints {
             }
         }
         if !training.client_fields().is_empty() {
-            let lost = training.drawn().into_iter().find(|k| !home.contains_key(k));
+            let lost = training
+                .sampled()
+                .into_iter()
+                .find(|k| !home.contains_key(k));
             if let Some(client) = lost {
                 return Err(Error::Checkpoint(format!(
                     "client '{}' took part by round {} and the checkpoint has no memory of it",
-                    training.setup().world.dataset.name(client),
+                    training.setup().context.dataset.name(client),
                     manifest.round
                 )));
             }

@@ -79,7 +79,7 @@ impl ArchiveDirectory {
 }
 
 /// The tensor of an array.
-pub(super) fn entry(prefix: &str, field: &Field) -> Entry {
+pub(crate) fn entry(prefix: &str, field: &Field) -> Entry {
     Entry {
         name: format!("{prefix}{}", field.name),
         kind: field.kind,
@@ -88,7 +88,7 @@ pub(super) fn entry(prefix: &str, field: &Field) -> Entry {
 }
 
 /// Reads the arrays of one value.
-pub(super) fn read_arrays(file: &mut TensorFile, prefix: &str, fields: &[Field]) -> Result<Arrays> {
+pub(crate) fn read_arrays(file: &mut TensorFile, prefix: &str, fields: &[Field]) -> Result<Arrays> {
     let mut bytes = Vec::new();
     for field in fields {
         bytes.append(&mut file.read(&entry(prefix, field))?);
@@ -97,7 +97,7 @@ pub(super) fn read_arrays(file: &mut TensorFile, prefix: &str, fields: &[Field])
 }
 
 /// An atomic file that knows its checksum.
-pub(super) struct HashedFile {
+pub(crate) struct HashedFile {
     file: AtomicFile,
     name: String,
     bytes: u64,
@@ -105,7 +105,7 @@ pub(super) struct HashedFile {
 }
 
 impl HashedFile {
-    pub(super) fn create(directory: &Path, name: String) -> Result<Self> {
+    pub(crate) fn create(directory: &Path, name: String) -> Result<Self> {
         Ok(Self {
             file: AtomicFile::create_private(&directory.join(&name))?,
             name,
@@ -114,13 +114,13 @@ impl HashedFile {
         })
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
         self.hasher.update(bytes);
         self.file.write(bytes)
     }
 
-    pub(super) fn commit(self) -> Result<Written> {
+    pub(crate) fn commit(self) -> Result<Written> {
         self.file.commit()?;
         Ok(Written {
             name: self.name,

@@ -1,6 +1,6 @@
 //! Everything an algorithm may see at a client.
 //!
-//! A [`Site`] gives batches, gradients and rates. It knows no names, no files, no clock
+//! A [`LocalClient`] gives batches, gradients and rates. It knows no names, no files, no clock
 //! and no other client.
 
 use rand::Rng;
@@ -13,7 +13,7 @@ use crate::params::Params;
 use crate::rng::Stream;
 use crate::schedule::Clock;
 
-mod pace;
+mod local_training;
 mod predictor;
 mod private;
 mod sampler;
@@ -21,7 +21,7 @@ mod scoring;
 mod scratch;
 mod sgd;
 
-pub use pace::{LocalWork, Pace};
+pub use local_training::{LocalTraining, LocalWork};
 pub use predictor::{ModelForm, Predictor};
 use private::PrivateState;
 pub use private::PrivateSteps;
@@ -32,7 +32,7 @@ pub use sgd::Sgd;
 
 /// A loss that is not a finite number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Trouble {
+pub struct NonFiniteLoss {
     /// The local step, from 1.
     pub step: u64,
     /// inf or NaN.
@@ -44,17 +44,17 @@ pub struct Trouble {
 pub enum Part {
     /// All of them.
     Whole,
-    /// Those that [`Site::set_aside`] put aside.
-    Aside,
+    /// Those that [`LocalClient::hold_out`] put aside.
+    HeldOut,
     /// The others.
     Rest,
 }
 
 /// A client in a round, as an algorithm sees it.
-pub struct Site<'a> {
+pub struct LocalClient<'a> {
     model: &'a dyn Model,
     train: &'a Examples,
-    pace: Pace,
+    local_training: LocalTraining,
     round: u64,
     steps: u64,
     steps_before: u64,
@@ -63,7 +63,7 @@ pub struct Site<'a> {
     /// Whether the batch is all examples as they lie, so that none was gathered.
     whole: bool,
     batches: u64,
-    trouble: Option<Trouble>,
+    non_finite: Option<NonFiniteLoss>,
     augmentation: Option<Augmentation>,
     choice: Option<Candidate>,
     private: Option<PrivateState>,
@@ -72,7 +72,7 @@ pub struct Site<'a> {
     mask: u64,
 }
 
-impl std::fmt::Debug for Site<'_> {
+impl std::fmt::Debug for LocalClient<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Site")
             .field("examples", &self.train.len())
@@ -82,25 +82,25 @@ impl std::fmt::Debug for Site<'_> {
     }
 }
 
-impl<'a> Site<'a> {
+impl<'a> LocalClient<'a> {
     /// A client's examples in round `round`, with `rng` for their order.
     pub fn new(
         model: &'a dyn Model,
         train: &'a Examples,
-        pace: Pace,
+        local_training: LocalTraining,
         round: u64,
         rng: Stream,
         scratch: &'a mut Scratch,
     ) -> Self {
         scratch.whole.clear();
         scratch.rest.clear();
-        scratch.aside.clear();
-        scratch.drawn += 1;
-        let steps = pace.steps(train.len());
+        scratch.held_out.clear();
+        scratch.sampled += 1;
+        let steps = local_training.steps(train.len());
         Self {
             model,
             train,
-            pace,
+            local_training,
             round,
             steps,
             steps_before: (round - 1) * steps,
@@ -108,7 +108,7 @@ impl<'a> Site<'a> {
             scratch,
             whole: false,
             batches: 0,
-            trouble: None,
+            non_finite: None,
             augmentation: None,
             choice: None,
             private: None,
@@ -174,14 +174,16 @@ impl<'a> Site<'a> {
         let clock = Clock {
             round,
             step,
-            steps_per_epoch: self.pace.steps_per_epoch(self.train.len()),
+            steps_per_epoch: self.local_training.steps_per_epoch(self.train.len()),
         };
-        self.pace.schedule.rate(self.pace.learning_rate, clock) as f32
+        self.local_training
+            .schedule
+            .rate(self.local_training.learning_rate, clock) as f32
     }
 
     /// Whether η_t depends on t.
     pub fn rate_falls(&self) -> bool {
-        self.pace.schedule.falls()
+        self.local_training.schedule.falls()
     }
 
     /// The local steps before this round of a client that took part in all of them.
@@ -191,17 +193,17 @@ impl<'a> Site<'a> {
 
     /// `training.momentum`.
     pub fn momentum(&self) -> f32 {
-        self.pace.momentum as f32
+        self.local_training.momentum as f32
     }
 
     /// a of a theory schedule, where there is one.
     pub fn shift(&self) -> Option<f64> {
-        self.pace.schedule.shift()
+        self.local_training.schedule.shift()
     }
 
     /// `training.learning_rate`, whatever the schedule made of it.
     pub fn learning_rate(&self) -> f32 {
-        self.pace.learning_rate as f32
+        self.local_training.learning_rate as f32
     }
 
     /// The model.
@@ -221,28 +223,28 @@ impl<'a> Site<'a> {
         // Never 0, which is no mask.
         self.mask = self.masks.as_mut().map_or(0, |rng| rng.next_u64() | 1);
         let m = self.train.len();
-        let size = self.pace.batch;
+        let size = self.local_training.batch;
         let all = part == Part::Whole && size.is_none_or(|size| size >= m);
         let same = self.whole;
         self.whole = all && self.augmentation.is_none();
         if self.whole && same {
             return;
         }
-        self.scratch.drawn += 1;
+        self.scratch.sampled += 1;
         if self.whole {
             return;
         }
         let Scratch {
             whole,
             rest,
-            aside,
+            held_out,
             batch,
             ..
         } = &mut *self.scratch;
         let sampler = match part {
             Part::Whole => whole,
             Part::Rest => rest,
-            Part::Aside => aside,
+            Part::HeldOut => held_out,
         };
         if sampler.len() == 0 {
             assert_eq!(part, Part::Whole, "set_aside comes first");
@@ -262,7 +264,7 @@ impl<'a> Site<'a> {
 
     /// Puts `count` of the training examples aside (at least one): evenly spaced ones,
     /// the same in every round. Of a single example both parts are that one.
-    pub fn set_aside(&mut self, count: usize) {
+    pub fn hold_out(&mut self, count: usize) {
         let m = self.train.len();
         let count = count.clamp(1, m);
         // ⌊(2j+1)·m/2k⌋ for j = 0 … k−1: strictly increasing, as k ≤ m.
@@ -274,16 +276,18 @@ impl<'a> Site<'a> {
         if self.scratch.rest.len() == 0 {
             self.scratch.rest.fill(0..m as u32);
         }
-        self.scratch.aside.fill(chosen);
+        self.scratch.held_out.fill(chosen);
     }
 
     /// Of the examples put aside only the next batch stays there: all batches of that part are
     /// that one from now on. Returns how many steps make a pass over the others.
     pub fn keep_one_batch_aside(&mut self) -> u64 {
-        let Scratch { rest, aside, .. } = &mut *self.scratch;
-        let rows = aside.draw(self.pace.batch, &mut self.rng).to_vec();
-        aside.fill(rows);
-        self.pace.steps_per_epoch(rest.len())
+        let Scratch { rest, held_out, .. } = &mut *self.scratch;
+        let rows = held_out
+            .draw(self.local_training.batch, &mut self.rng)
+            .to_vec();
+        held_out.fill(rows);
+        self.local_training.steps_per_epoch(rest.len())
     }
 
     /// The training examples of this client.
@@ -300,22 +304,22 @@ impl<'a> Site<'a> {
         let Scratch {
             batch,
             workspace,
-            drawn,
+            sampled,
             ..
         } = &mut *self.scratch;
         let examples = if self.whole { self.train } else { batch };
         let batch = Batch {
-            number: *drawn,
+            number: *sampled,
             mask: self.mask,
             ..examples.all()
         };
         work(self.model, &batch, workspace)
     }
 
-    /// Takes note of a loss that is not finite; [`Site::trouble`] tells of the first.
+    /// Takes note of a loss that is not finite; [`LocalClient::trouble`] tells of the first.
     pub fn watch(&mut self, loss: f64) -> f64 {
-        if !loss.is_finite() && self.trouble.is_none() {
-            self.trouble = Some(Trouble {
+        if !loss.is_finite() && self.non_finite.is_none() {
+            self.non_finite = Some(NonFiniteLoss {
                 step: self.batches,
                 loss,
             });
@@ -363,10 +367,10 @@ impl<'a> Site<'a> {
         self.watch(tally.loss / tally.examples as f64 + self.model.penalty(at))
     }
 
-    /// The mean loss of `at` over the examples that [`Site::set_aside`] put aside, without
+    /// The mean loss of `at` over the examples that [`LocalClient::hold_out`] put aside, without
     /// the ℓ2 term.
     pub fn loss_aside(&mut self, at: &[f32]) -> f64 {
-        let rows = self.train.gathered(self.scratch.aside.rows());
+        let rows = self.train.gathered(self.scratch.held_out.rows());
         assert!(!rows.is_empty(), "set_aside comes first");
         let tally = self.scratch.tally(self.model, &Predictor::At(at), &rows);
         self.watch(tally.loss / tally.examples as f64)
@@ -405,7 +409,7 @@ impl<'a> Site<'a> {
         self.watch(own);
     }
 
-    /// [`Site::descend_both`] for several fixed α with a v each, and w once:
+    /// [`LocalClient::descend_both`] for several fixed α with a v each, and w once:
     /// v ← v − ηα·∇f(αv + (1−α)w; ξ), w ← w − η·∇f(w; ξ).
     pub fn descend_all(&mut self, models: &mut [(f32, &mut Params)], w: &mut [f32], eta: f32) {
         let sum = self.on_batch(|model, batch, ws| model.descend_all(models, w, eta, batch, ws));
@@ -413,8 +417,8 @@ impl<'a> Site<'a> {
     }
 
     /// The first loss of this round that was not finite.
-    pub fn trouble(&self) -> Option<Trouble> {
-        self.trouble
+    pub fn non_finite(&self) -> Option<NonFiniteLoss> {
+        self.non_finite
     }
 
     /// A vector of the model's size with arbitrary content, from the scratch.

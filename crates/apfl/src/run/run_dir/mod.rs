@@ -18,7 +18,7 @@ const HELD_OUT: &str = "held-out.jsonl";
 pub use chosen::{Alpha, ChosenRecord, HeldOutRecord, Part, Prior, TotalGain};
 pub(crate) use read::read_model;
 pub use read::{FinishedRun, InterruptedRun, read_clients, read_held_out, read_rounds};
-pub use write::{ClientLines, DeliveryFiles, RunDir};
+pub use write::{ClientLines, FinalizationFiles, RunDir};
 
 /// `environment.json`: where and by what a run was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,9 +5,9 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use super::atomic::sync_directory;
-use super::private::create_file;
 use crate::error::{Error, Result, at};
+use crate::files::atomic::sync_directory;
+use crate::files::private::create_file;
 use crate::privacy::{Ledger, Release};
 
 /// Its name in a run directory.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
-use super::partition::Dealing;
+use super::partition::Assignment;
 use super::{Dataset, Examples, Schema, Shard, SourceFile};
 use crate::error::Result;
 use crate::rng::{Purpose, stream};
 
 /// Which rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Aside {
+pub struct HeldOutRows {
     /// The seed of training.
     pub seed: u64,
     /// Into how many parts a client's rows are dealt.
@@ -24,7 +24,7 @@ pub struct Aside {
     pub share: f64,
 }
 
-impl Aside {
+impl HeldOutRows {
     /// How many of a client's `m` rows are held out. A single row is always trained on.
     ///
     /// Rows are dealt in turn, beginning with a part of the client's own, so that parts differ
@@ -43,12 +43,12 @@ impl Aside {
     }
 
     fn first(&self, client: usize) -> u64 {
-        stream(self.seed, Purpose::Aside, 0, client as u64).random_range(0..self.folds)
+        stream(self.seed, Purpose::HeldOut, 0, client as u64).random_range(0..self.folds)
     }
 
     /// The rows of a client that are trained on and those held out, both ascending.
     pub fn split(&self, client: usize, m: usize) -> (Vec<u32>, Vec<u32>) {
-        let mut rng = stream(self.seed, Purpose::Aside, 0, client as u64);
+        let mut rng = stream(self.seed, Purpose::HeldOut, 0, client as u64);
         let first: u64 = rng.random_range(0..self.folds);
         let mut order: Vec<u32> = (0..m as u32).collect();
         order.shuffle(&mut rng);
@@ -58,30 +58,30 @@ impl Aside {
             1 => j < count,
             folds => (j as u64 + first) % folds == self.part - 1,
         };
-        let (mut rest, mut aside) = (Vec::with_capacity(m - count), Vec::with_capacity(count));
+        let (mut rest, mut out) = (Vec::with_capacity(m - count), Vec::with_capacity(count));
         for (j, row) in order.into_iter().enumerate() {
             match held(j) {
-                true => aside.push(row),
+                true => out.push(row),
                 false => rest.push(row),
             }
         }
         rest.sort_unstable();
-        aside.sort_unstable();
-        (rest, aside)
+        out.sort_unstable();
+        (rest, out)
     }
 }
 
 /// The data without those rows; [`Dataset::held_out`] has them.
-pub fn put_aside(whole: Arc<dyn Dataset>, aside: Aside) -> Arc<dyn Dataset> {
-    Arc::new(WithoutAside { whole, aside })
+pub fn without_held_out(whole: Arc<dyn Dataset>, out: HeldOutRows) -> Arc<dyn Dataset> {
+    Arc::new(WithoutHeldOut { whole, out })
 }
 
-struct WithoutAside {
+struct WithoutHeldOut {
     whole: Arc<dyn Dataset>,
-    aside: Aside,
+    out: HeldOutRows,
 }
 
-impl Dataset for WithoutAside {
+impl Dataset for WithoutHeldOut {
     fn schema(&self) -> &Schema {
         self.whole.schema()
     }
@@ -93,7 +93,7 @@ impl Dataset for WithoutAside {
     }
     fn sizes(&self, client: usize) -> (usize, usize) {
         let (train, valid) = self.whole.sizes(client);
-        (train - self.aside.count(client, train), valid)
+        (train - self.out.count(client, train), valid)
     }
     fn test_size(&self, client: usize) -> usize {
         self.whole.test_size(client)
@@ -103,7 +103,7 @@ impl Dataset for WithoutAside {
     }
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
         let mut shard = (*self.whole.shard(client)?).clone();
-        let (rest, _) = self.aside.split(client, shard.train.len());
+        let (rest, _) = self.out.split(client, shard.train.len());
         shard.train = shard.train.gathered(&rest);
         Ok(Arc::new(shard))
     }
@@ -112,8 +112,8 @@ impl Dataset for WithoutAside {
     }
     fn held_out(&self, client: usize) -> Result<Option<Arc<Examples>>> {
         let shard = self.whole.shard(client)?;
-        let (_, aside) = self.aside.split(client, shard.train.len());
-        Ok(Some(Arc::new(shard.train.gathered(&aside))))
+        let (_, out) = self.out.split(client, shard.train.len());
+        Ok(Some(Arc::new(shard.train.gathered(&out))))
     }
     fn is_generated(&self) -> bool {
         self.whole.is_generated()
@@ -121,8 +121,8 @@ impl Dataset for WithoutAside {
     fn files(&self) -> Vec<SourceFile> {
         self.whole.files()
     }
-    fn dealing(&self) -> Option<&Dealing> {
-        self.whole.dealing()
+    fn assignment(&self) -> Option<&Assignment> {
+        self.whole.assignment()
     }
     fn notes(&self) -> Vec<String> {
         self.whole.notes()
@@ -133,8 +133,8 @@ impl Dataset for WithoutAside {
 mod tests {
     use super::*;
 
-    fn part(folds: u64, part: u64) -> Aside {
-        Aside {
+    fn part(folds: u64, part: u64) -> HeldOutRows {
+        HeldOutRows {
             seed: 7,
             folds,
             part,
@@ -149,14 +149,14 @@ mod tests {
                 let mut seen = vec![0; m];
                 let mut sizes = Vec::new();
                 for k in 1..=5 {
-                    let (rest, aside) = part(5, k).split(client, m);
-                    assert_eq!(aside.len(), part(5, k).count(client, m));
-                    let mut all = [&rest[..], &aside[..]].concat();
+                    let (rest, out) = part(5, k).split(client, m);
+                    assert_eq!(out.len(), part(5, k).count(client, m));
+                    let mut all = [&rest[..], &out[..]].concat();
                     all.sort_unstable();
                     assert_eq!(all, (0..m as u32).collect::<Vec<_>>());
                     assert!(m == 0 || !rest.is_empty());
-                    aside.iter().for_each(|row| seen[*row as usize] += 1);
-                    sizes.push(aside.len());
+                    out.iter().for_each(|row| seen[*row as usize] += 1);
+                    sizes.push(out.len());
                 }
                 // A single row is never held out: there would be nothing to train on.
                 assert!(

@@ -39,7 +39,7 @@ fn a_partition_goes_to_a_file_and_comes_back() {
         &format!("{IDX}clients = 3\npartition = 'shards'\nseed = 9"),
     )
     .unwrap();
-    let text = apfl::data::partition::to_json(data.dealing().unwrap());
+    let text = apfl::data::partition::to_json(data.assignment().unwrap());
     fs::write(at.join("p.json"), &text).unwrap();
     let spec = format!("{IDX}seed = 9\npartition = {{ kind = 'file', path = 'DIR/p.json' }}");
     let again = load(at, &spec).unwrap();

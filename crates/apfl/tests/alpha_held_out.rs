@@ -2,13 +2,13 @@
 
 use apfl::algorithm::apfl::options::{AlphaOn, Mix, Order, Rate};
 use apfl::algorithm::apfl::{Apfl, Mixing, Options};
+use apfl::local_client::{Predictor, Scratch};
 use apfl::params::mix;
-use apfl::site::{Predictor, Scratch};
 
 use crate::small::{Hand, classes, full, quadratics};
 
 const ASIDE: Options = Options {
-    alpha_on: AlphaOn::Aside,
+    alpha_on: AlphaOn::HeldOut,
     alpha_rate: Rate::Number(1.0 / 64.0),
     ..Options::PAPER
 };
@@ -21,8 +21,8 @@ fn after(mixing: Mixing, options: Options) -> (f32, f32, f32) {
     let mut hand = Hand::new(apfl, small.setup(full(1, 0.5), 1, 1.0, false));
     hand.locals[0].v = vec![0.0, 4.0];
     hand.step();
-    let memory = &hand.locals[0];
-    (hand.shared()[1], memory.v[1], memory.alpha)
+    let state = &hand.locals[0];
+    (hand.shared()[1], state.v[1], state.alpha)
 }
 
 #[test]

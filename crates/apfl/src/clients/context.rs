@@ -5,15 +5,15 @@ use std::sync::Arc;
 use crate::algorithm::Algorithm;
 use crate::choice::{Choosing, Pass};
 use crate::data::Dataset;
-use crate::data::aside::{Aside, put_aside};
+use crate::data::held_out::{HeldOutRows, without_held_out};
+use crate::local_client::{LocalTraining, PrivateSteps};
 use crate::metrics::Scoring;
 use crate::model::Model;
 use crate::params::Params;
-use crate::site::{Pace, PrivateSteps};
 
 /// What every client is given: the same on every thread and every machine.
 #[derive(Clone)]
-pub struct World {
+pub struct RunContext {
     /// The seed of training.
     pub seed: u64,
     /// The clients' data.
@@ -23,7 +23,7 @@ pub struct World {
     /// w⁰
     pub w0: Arc<Params>,
     /// How clients train.
-    pub pace: Pace,
+    pub local_training: LocalTraining,
     /// Whether a client whose loss is not finite is left out of the round, its memory as
     /// before, instead of ending the run.
     pub skip_nonfinite: bool,
@@ -36,7 +36,7 @@ pub struct World {
     pub pass: Option<Pass>,
 }
 
-impl World {
+impl RunContext {
     /// What 1 is in the label's own units, where it is a number that was standardized.
     pub fn unit(&self) -> f64 {
         let scale = self.dataset.schema().label_scale();
@@ -55,13 +55,13 @@ impl World {
 
     /// Returns the same without the training rows that a part of a choice's folds holds out.
     pub fn holding_out(mut self, choosing: &Choosing, part: u64) -> Self {
-        let aside = Aside {
+        let aside = HeldOutRows {
             seed: self.seed,
             folds: choosing.folds,
             part,
             share: choosing.aside,
         };
-        self.dataset = put_aside(self.dataset, aside);
+        self.dataset = without_held_out(self.dataset, aside);
         self
     }
 
@@ -71,21 +71,21 @@ impl World {
         let Some((pass, choice)) = self.pass.zip(algorithm.extensions().choice) else {
             return (self, algorithm);
         };
-        let world = match pass {
+        let context = match pass {
             Pass::HeldOut(part) => self.holding_out(choice.choosing(), part),
             Pass::Last => self,
         };
-        (world, Arc::new(choice.in_pass(pass)))
+        (context, Arc::new(choice.in_pass(pass)))
     }
 }
 
-impl std::fmt::Debug for World {
+impl std::fmt::Debug for RunContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("World")
             .field("seed", &self.seed)
             .field("clients", &self.dataset.clients())
             .field("parameters", &self.w0.len())
-            .field("pace", &self.pace)
+            .field("pace", &self.local_training)
             .finish_non_exhaustive()
     }
 }

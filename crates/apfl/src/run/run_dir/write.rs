@@ -10,13 +10,13 @@ use super::{ClientRecord, Environment, HELD_OUT, HeldOutRecord, Summary};
 use crate::clients::{Keep, ModelPlaces};
 use crate::data::Schema;
 use crate::error::{Error, Result, at};
+use crate::files::atomic::{AtomicFile, is_temporary, write_atomically};
+use crate::files::lock::LOCK;
+use crate::files::private::create_directory;
+use crate::files::tensors::{self, ModelsFile};
+use crate::local_client::ModelForm;
 use crate::model::Layout;
 use crate::predict::WhichModel;
-use crate::site::ModelForm;
-use crate::store::atomic::{AtomicFile, is_temporary, write_atomically};
-use crate::store::lock::LOCK;
-use crate::store::private::create_directory;
-use crate::store::tensors::{self, ModelsFile};
 use crate::training::RoundRecord;
 
 fn write_spec(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
@@ -195,12 +195,12 @@ impl RunDir {
     /// Begins the files of delivery, for clients of those names: `clients.jsonl`, and models
     /// where they are kept, of a network with that layout and of that form as far as they are
     /// personal; `alone`: with what they trained alone.
-    pub fn delivery(
+    pub fn finalization(
         &self,
         names: &[String],
         models: Option<(&Layout, ModelForm)>,
         alone: bool,
-    ) -> Result<DeliveryFiles> {
+    ) -> Result<FinalizationFiles> {
         let models = match models.filter(|_| !names.is_empty()) {
             None => None,
             Some((network, personal)) => {
@@ -227,7 +227,7 @@ impl RunDir {
             }
         };
         let lines = AtomicFile::create(&self.path.join("clients.jsonl"))?;
-        Ok(DeliveryFiles { lines, models })
+        Ok(FinalizationFiles { lines, models })
     }
 
     /// Writes `held-out.jsonl`: every client's losses on the rows that a pass held out.
@@ -280,12 +280,12 @@ fn leftovers_only(path: &Path, deep: bool) -> bool {
 
 /// The files that delivery fills; they appear when they are committed.
 #[derive(Debug)]
-pub struct DeliveryFiles {
+pub struct FinalizationFiles {
     lines: AtomicFile,
     models: Option<(ModelPlaces, Vec<AtomicFile>)>,
 }
 
-impl DeliveryFiles {
+impl FinalizationFiles {
     /// Apart: the file of lines, and what becomes of models.
     pub fn parts(&mut self) -> (ClientLines<'_>, Keep) {
         let keep = match &self.models {

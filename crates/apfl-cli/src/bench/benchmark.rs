@@ -29,14 +29,14 @@ const SETTINGS: [(&str, &str); 2] = [
 
 /// One thing to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Work {
+pub struct Benchmark {
     /// The kind of the algorithm; `None`: steps alone.
     algorithm: Option<&'static str>,
     /// The kind of the model.
     model: &'static str,
 }
 
-impl Work {
+impl Benchmark {
     /// Everything there is to measure: every algorithm with every model that it takes, and
     /// steps.
     fn all() -> Vec<Self> {
@@ -142,20 +142,24 @@ mod tests {
 
     #[test]
     fn every_work_has_a_name_and_a_plan() {
-        for work in Work::all() {
-            assert_eq!(Work::named(&work.name()).unwrap(), work);
+        for work in Benchmark::all() {
+            assert_eq!(Benchmark::named(&work.name()).unwrap(), work);
             let plan = work.spec(20, 1).unwrap().plan().unwrap();
             assert_eq!(plan.architecture.kind(), work.model);
             let algorithm = work.algorithm.unwrap_or("fedavg");
             assert_eq!(plan.algorithm.kind(), algorithm);
         }
         // Every setting is of a kind there is.
-        let names: Vec<String> = Work::all().iter().map(Work::name).collect();
+        let names: Vec<String> = Benchmark::all().iter().map(Benchmark::name).collect();
         for (kind, _) in SETTINGS {
             assert!(names.iter().any(|name| name.split('-').any(|k| k == kind)));
         }
-        assert!(!Work::usual().iter().any(|w| w.name().starts_with("local")));
-        let error = Work::named("apfl-mpl").unwrap_err().to_string();
+        assert!(
+            !Benchmark::usual()
+                .iter()
+                .any(|w| w.name().starts_with("local"))
+        );
+        let error = Benchmark::named("apfl-mpl").unwrap_err().to_string();
         assert!(error.contains("did you mean 'apfl-mlp'?"), "{error}");
     }
 }

@@ -4,7 +4,7 @@
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
-use super::Site;
+use super::LocalClient;
 use crate::privacy::NoiseSeed;
 use crate::rng::Stream;
 
@@ -26,7 +26,7 @@ pub(super) struct PrivateState {
     squares: Vec<f64>,
 }
 
-impl<'a> Site<'a> {
+impl<'a> LocalClient<'a> {
     /// The same, with private steps where they are to be: batches are Poisson samples then.
     pub fn privately(mut self, how: Option<PrivateSteps>, rng: Stream) -> Self {
         self.private = how.map(|how| PrivateState {
@@ -51,7 +51,7 @@ impl<'a> Site<'a> {
     /// Returns the sample's mean loss; 0 where it is empty.
     pub(super) fn descend_privately(&mut self, x: &mut [f32], rate: f32) -> f64 {
         let m = self.train.len();
-        let expected = self.pace.batch.map_or(m, |batch| batch.min(m)) as f64;
+        let expected = self.local_training.batch.map_or(m, |batch| batch.min(m)) as f64;
         let empty = self.batch_is_empty();
         let mut state = self.private.take().expect("a private site");
         let PrivateSteps { clip, noise, .. } = state.how;

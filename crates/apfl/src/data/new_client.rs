@@ -6,7 +6,7 @@ use std::path::Path;
 use super::folder::wrong;
 use super::partition::hold_out_parts;
 use super::synthetic::Synthetic;
-use super::table::{ClientOf, Files, Question, Table, TableSource, header_for};
+use super::table::{ClientOf, Files, InferenceReader, Table, TableSource, header_for};
 use super::{Dataset, Examples, Features, Labels, Normalization, Schema, Shard, Task};
 use crate::error::{Error, Result};
 
@@ -48,7 +48,7 @@ pub fn read_table(
         Some(ClientOf::Column(name)) if has(name)? => vec![name.clone()],
         _ => Vec::new(),
     };
-    let question = Question {
+    let question = InferenceReader {
         schema,
         table,
         client: Some(""), // nobody that the run knows
@@ -186,14 +186,14 @@ mod tests {
 
     #[test]
     fn a_synthetic_newcomer_is_the_generators_next_client_and_survives_its_table() {
-        let newcomer = synthetic(&settings(), 6).unwrap();
+        let new_client = synthetic(&settings(), 6).unwrap();
         let of_seven = Synthetic {
             clients: 7,
             ..settings()
         };
         let same = of_seven.load().unwrap().shard(6).unwrap();
         assert_eq!(
-            (&newcomer.train, &newcomer.valid),
+            (&new_client.train, &new_client.valid),
             (&same.train, &same.valid)
         );
         let wrong = synthetic(&settings(), 3).unwrap_err().to_string();
@@ -202,12 +202,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new.csv");
         let data = settings().load().unwrap();
-        std::fs::write(&path, as_table(&newcomer, data.schema())).unwrap();
+        std::fs::write(&path, as_table(&new_client, data.schema())).unwrap();
         let (read, notes) = read_table(&path, data.schema(), None, &columns()).unwrap();
         assert!(notes.is_empty());
         assert_eq!(
             (&read.train, &read.valid),
-            (&newcomer.train, &newcomer.valid)
+            (&new_client.train, &new_client.valid)
         );
         assert_eq!(read.name, "new");
     }

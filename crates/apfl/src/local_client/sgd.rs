@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Site;
+use super::LocalClient;
 use crate::params::Params;
 
 /// SGD on one vector x for one round, with β = `training.momentum` and m⁰ = 0:
@@ -11,7 +11,7 @@ use crate::params::Params;
 /// m ← βm + ∇f(x; ξ)      x ← x − ηm
 /// ```
 ///
-/// Without momentum it is [`Site::descend`], to the bit.
+/// Without momentum it is [`LocalClient::descend`], to the bit.
 #[derive(Debug)]
 pub struct Sgd {
     beta: f32,
@@ -23,11 +23,11 @@ pub struct Sgd {
 
 impl Sgd {
     /// Before a round's first step.
-    pub fn new(site: &mut Site<'_>) -> Self {
-        let beta = site.momentum();
+    pub fn new(client: &mut LocalClient<'_>) -> Self {
+        let beta = client.momentum();
         let m = match beta > 0.0 {
             true => {
-                let mut m = site.borrow();
+                let mut m = client.borrow();
                 m.fill(0.0);
                 m
             }
@@ -36,7 +36,7 @@ impl Sgd {
         Self {
             beta,
             m,
-            spare: site.borrow(),
+            spare: client.borrow(),
         }
     }
 
@@ -45,22 +45,22 @@ impl Sgd {
     /// ```text
     /// x ← x − η∇f(x; ξ)   τ times
     /// ```
-    pub fn round(x: &mut [f32], site: &mut Site<'_>) {
-        let mut sgd = Self::new(site);
-        for s in 0..site.steps() {
-            site.next_batch();
-            sgd.step(x, site.rate(s), site);
+    pub fn round(x: &mut [f32], client: &mut LocalClient<'_>) {
+        let mut sgd = Self::new(client);
+        for s in 0..client.steps() {
+            client.next_batch();
+            sgd.step(x, client.rate(s), client);
         }
-        sgd.end(site);
+        sgd.end(client);
     }
 
     /// A step of x at rate η on the batch ξ.
-    pub fn step(&mut self, x: &mut [f32], eta: f32, site: &mut Site<'_>) {
+    pub fn step(&mut self, x: &mut [f32], eta: f32, client: &mut LocalClient<'_>) {
         if self.m.is_empty() {
-            site.descend(x, eta);
+            client.descend(x, eta);
             return;
         }
-        site.gradient(x, &mut self.spare);
+        client.gradient(x, &mut self.spare);
         self.push(eta, 1.0, x, 0..x.len());
     }
 
@@ -71,18 +71,18 @@ impl Sgd {
         x: &mut [f32],
         eta: f32,
         (lambda, centre): (f32, &[f32]),
-        site: &mut Site<'_>,
+        client: &mut LocalClient<'_>,
     ) {
         if self.m.is_empty() {
             self.spare.copy_from_slice(x);
-            site.descend(x, eta);
+            client.descend(x, eta);
             let share = eta * lambda;
             for ((x, before), c) in x.iter_mut().zip(&self.spare).zip(centre) {
                 *x -= share * (before - c);
             }
             return;
         }
-        site.gradient(x, &mut self.spare);
+        client.gradient(x, &mut self.spare);
         for ((g, x), c) in self.spare.iter_mut().zip(&*x).zip(centre) {
             *g += lambda * (x - c);
         }
@@ -90,17 +90,23 @@ impl Sgd {
     }
 
     /// A step of a part of x, while the rest of it stays.
-    pub fn step_part(&mut self, x: &mut [f32], part: Range<usize>, eta: f32, site: &mut Site<'_>) {
+    pub fn step_part(
+        &mut self,
+        x: &mut [f32],
+        part: Range<usize>,
+        eta: f32,
+        client: &mut LocalClient<'_>,
+    ) {
         if self.m.is_empty() {
             self.spare.copy_from_slice(x);
-            site.descend(x, eta);
+            client.descend(x, eta);
             let frozen = [0..part.start, part.end..x.len()];
             for range in frozen {
                 x[range.clone()].copy_from_slice(&self.spare[range]);
             }
             return;
         }
-        site.gradient(x, &mut self.spare);
+        client.gradient(x, &mut self.spare);
         self.push(eta, 1.0, x, part);
     }
 
@@ -121,10 +127,10 @@ impl Sgd {
     }
 
     /// Gives its vectors back.
-    pub fn end(self, site: &mut Site<'_>) {
-        site.give_back(self.spare);
+    pub fn end(self, client: &mut LocalClient<'_>) {
+        client.give_back(self.spare);
         if !self.m.is_empty() {
-            site.give_back(self.m);
+            client.give_back(self.m);
         }
     }
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use super::{Event, Finished, Program, Watch, environment};
 use crate::choice::{Choice, Choices, Choosing, HeldOut, Pass};
-use crate::clients::{ClientModels, Delivered, Keep, ModelFiles};
+use crate::clients::{ClientModels, Finalized, Keep, ModelFiles};
 use crate::engine::remote::Kept;
 use crate::error::{Error, Result};
+use crate::local_client::ModelForm;
 use crate::metrics::{Assessment, ByModel, Gain, Gathered, Scoring, Spread};
-use crate::site::ModelForm;
-use crate::store::run_dir::{
+use crate::run::run_dir::{
     Baseline, ChosenRecord, ClientRecord, Counts, HeldOutRecord, Part, Prior, RunDir, Summary,
     TotalGain,
 };
@@ -58,63 +58,63 @@ impl Output {
 
 /// Delivers to every client that is to get its models, and ends the run with its summary.
 /// [`Error::Interrupted`] where the watcher says so: it can be delivered again.
-pub(super) fn deliver(
+pub(super) fn finalize(
     training: &mut Training,
     output: Output,
     watch: &mut Watch<'_>,
 ) -> Result<Finished> {
     choose(training, &output)?;
     let setup = training.setup().clone();
-    let dataset = &setup.world.dataset;
+    let dataset = &setup.context.dataset;
     let receivers = training.receivers();
     let mut go_on = |event: Event<'_>| match watch(event).is_continue() {
         true => Ok(()),
         false => Err(Error::Interrupted("stopped during delivery".into())),
     };
     if !receivers.is_empty() {
-        go_on(Event::Delivering(receivers.len() as u64))?;
+        go_on(Event::Finalizing(receivers.len() as u64))?;
     }
     let (receivers, mut skipped) = finite(training, receivers)?;
     let names: Vec<String> = receivers.iter().map(|k| dataset.name(*k)).collect();
-    let scoring = setup.world.scoring();
+    let scoring = setup.context.scoring();
     let mut sums = Sums::new(scoring);
     let rounds: BTreeMap<usize, u64> = receivers
         .iter()
         .map(|client| (*client, training.rounds_of(*client)))
         .collect();
     let each = training.privacy().and_then(|(_, each)| each);
-    let mut record = |delivered: &Delivered| {
-        let attacker = setup.attackers.has(delivered.client);
-        let choice = setup.choices.of.get(&delivered.client);
-        sums.add(delivered, choice, attacker);
+    let mut record = |finalized: &Finalized| {
+        let attacker = setup.attackers.has(finalized.client);
+        let choice = setup.choices.of.get(&finalized.client);
+        sums.add(finalized, choice, attacker);
         let chosen = choice.map(|choice| ChosenRecord::of(choice, &setup.choices.list));
-        let rounds = rounds[&delivered.client];
-        let epsilon = each.as_ref().map(|each| each[delivered.client]);
+        let rounds = rounds[&finalized.client];
+        let epsilon = each.as_ref().map(|each| each[finalized.client]);
         ClientRecord {
             epsilon: epsilon.filter(|epsilon| epsilon.is_finite()),
-            ..record_of(delivered, chosen, rounds, attacker, &scoring)
+            ..record_of(finalized, chosen, rounds, attacker, &scoring)
         }
     };
 
     let personal_form = training.personal_form();
     let finished = match output {
         Output::Directory(ref directory) => {
-            let layout = setup.world.model.layout();
+            let layout = setup.context.model.layout();
             directory.write_shared(layout, &training.output())?;
             let here = setup.keep_models && setup.engine.shares_models();
             let models = here.then_some((layout, personal_form));
             let alone = training.choosing().is_some_and(Choosing::has_alone);
-            let mut files = directory.delivery(&names, models, alone)?;
+            let mut files = directory.finalization(&names, models, alone)?;
             let (mut lines, keep) = files.parts();
             let keep = kept(training, keep);
             let mut reached = BTreeSet::new();
-            training.deliver_to(&receivers, keep, &mut |delivered| {
-                let record = record(&delivered);
+            training.finalized_clients(&receivers, keep, &mut |finalized| {
+                let record = record(&finalized);
                 if setup.engine.tells_scores() {
                     lines.write(&record)?;
                 }
-                reached.insert(delivered.client);
-                go_on(Event::Delivered(reached.len() as u64))
+                reached.insert(finalized.client);
+                go_on(Event::Finalized(reached.len() as u64))
             })?;
             skipped.extend(absent(training, &receivers, &reached));
             files.commit()?;
@@ -131,13 +131,13 @@ pub(super) fn deliver(
             let mut reached = BTreeSet::new();
             let mut clients = Vec::new();
             let mut models: BTreeMap<String, ClientModels> = BTreeMap::new();
-            training.deliver_to(&receivers, keep, &mut |mut delivered| {
-                clients.push(record(&delivered));
-                reached.insert(delivered.client);
-                if let Some(own) = delivered.models.take() {
-                    models.insert(delivered.name, own);
+            training.finalized_clients(&receivers, keep, &mut |mut finalized| {
+                clients.push(record(&finalized));
+                reached.insert(finalized.client);
+                if let Some(own) = finalized.models.take() {
+                    models.insert(finalized.name, own);
                 }
-                go_on(Event::Delivered(clients.len() as u64))
+                go_on(Event::Finalized(clients.len() as u64))
             })?;
             skipped.extend(absent(training, &receivers, &reached));
             let seconds = rounds.iter().map(|r| r.seconds).sum();
@@ -179,7 +179,7 @@ fn absent(training: &Training, receivers: &[usize], reached: &BTreeSet<usize>) -
 /// Lets clients choose what they serve, where this training held rows out for it, and writes
 /// down what they saw.
 fn choose(training: &mut Training, output: &Output) -> Result<()> {
-    let choosing = match (training.setup().world.pass, training.choosing()) {
+    let choosing = match (training.setup().context.pass, training.choosing()) {
         (Some(Pass::HeldOut(_)), Some(choosing)) => choosing.clone(),
         _ => return Ok(()),
     };
@@ -187,7 +187,7 @@ fn choose(training: &mut Training, output: &Output) -> Result<()> {
     let setup = training.setup();
     if let Output::Directory(directory) = output {
         let record = |(client, own): (&usize, &HeldOut)| HeldOutRecord {
-            client: setup.world.dataset.name(*client),
+            client: setup.context.dataset.name(*client),
             held_out: own.clone(),
         };
         let records: Vec<HeldOutRecord> = held_out.iter().map(record).collect();
@@ -202,12 +202,12 @@ fn choose(training: &mut Training, output: &Output) -> Result<()> {
 /// models begin with the names in them, so this must be known before.
 fn finite(training: &mut Training, receivers: Vec<usize>) -> Result<(Vec<usize>, Vec<usize>)> {
     let setup = training.setup();
-    if !setup.world.skip_nonfinite || !setup.engine.shares_models() {
+    if !setup.context.skip_nonfinite || !setup.engine.shares_models() {
         return Ok((receivers, Vec::new()));
     }
     let mut finite = BTreeSet::new();
-    training.deliver_to(&receivers, Keep::Nothing, &mut |delivered| {
-        finite.insert(delivered.client);
+    training.finalized_clients(&receivers, Keep::Nothing, &mut |finalized| {
+        finite.insert(finalized.client);
         Ok(())
     })?;
     Ok(receivers.into_iter().partition(|c| finite.contains(c)))
@@ -242,28 +242,28 @@ impl Sums {
         }
     }
 
-    fn add(&mut self, delivered: &Delivered, choice: Option<&Choice>, attacker: bool) {
+    fn add(&mut self, finalized: &Finalized, choice: Option<&Choice>, attacker: bool) {
         self.reached += 1;
         if attacker {
             return;
         }
         self.clients += 1;
-        self.mixing.extend(delivered.mixing.map(f64::from));
-        let valid = delivered.examples.1 as f64;
-        let hits = delivered.majority.map(|share| (share * valid, valid));
+        self.mixing.extend(finalized.mixing.map(f64::from));
+        let valid = finalized.examples.1 as f64;
+        let hits = finalized.majority.map(|share| (share * valid, valid));
         self.majority.extend(hits);
         let ByModel {
             shared,
             localized,
             personal,
-        } = &delivered.finals;
+        } = &finalized.finals;
         self.gathered.shared.add(shared, &self.scoring);
         self.gathered.localized.add(localized, &self.scoring);
         self.gathered.personal.add(personal, &self.scoring);
-        if let Some(alone) = &delivered.alone {
+        if let Some(alone) = &finalized.alone {
             self.alone.add(alone, &self.scoring);
         }
-        self.gains.extend(delivered.gain);
+        self.gains.extend(finalized.gain);
         if let Some(choice) = choice {
             *self.chosen.entry(choice.candidate.name()).or_default() += 1;
         }
@@ -271,7 +271,7 @@ impl Sums {
 
     fn summary(self, training: &mut Training, skipped: &[usize], seconds: f64) -> Result<Summary> {
         let setup = training.setup().clone();
-        let name = |client: &usize| setup.world.dataset.name(*client);
+        let name = |client: &usize| setup.context.dataset.name(*client);
         let prior = training
             .choosing()
             .filter(|_| !setup.choices.list.is_empty())
@@ -335,26 +335,26 @@ pub(crate) fn write_site(
     (rounds, memory): (u64, String),
     personal_form: ModelForm,
 ) -> Result<()> {
-    let (delivered, shared) = kept;
-    let (schema, layout) = (setup.world.dataset.schema(), setup.world.model.layout());
+    let (finalized, shared) = kept;
+    let (schema, layout) = (setup.context.dataset.schema(), setup.context.model.layout());
     let environment = environment::of(setup, program);
     let directory = RunDir::create(path, spec, &[], schema, &environment)?;
     directory.write_shared(layout, shared)?;
-    let models = delivered.models.as_ref();
+    let models = finalized.models.as_ref();
     let alone = models.is_some_and(|models| models.alone.is_some());
-    let names = std::slice::from_ref(&delivered.name);
+    let names = std::slice::from_ref(&finalized.name);
     let forms = models.map(|_| (layout, personal_form));
-    let mut files = directory.delivery(names, forms, alone)?;
+    let mut files = directory.finalization(names, forms, alone)?;
     let (mut lines, keep) = files.parts();
     if let (Keep::InFiles(places), Some(models)) = (keep, models) {
         let files = ModelFiles::open(&places)?;
         files.write(0, models)?;
         files.sync()?;
     }
-    let scoring = setup.world.scoring();
+    let scoring = setup.context.scoring();
     let mut sums = Sums::new(scoring);
-    sums.add(delivered, None, false);
-    lines.write(&record_of(delivered, None, rounds, false, &scoring))?;
+    sums.add(finalized, None, false);
+    lines.write(&record_of(finalized, None, rounds, false, &scoring))?;
     files.commit()?;
     directory.write_summary(&Summary {
         rounds,
@@ -374,30 +374,30 @@ fn baseline(valid: &Assessment, scoring: &Scoring) -> Option<Baseline> {
 }
 
 fn record_of(
-    delivered: &Delivered,
+    finalized: &Finalized,
     chosen: Option<ChosenRecord>,
     rounds: u64,
     attacker: bool,
     scoring: &Scoring,
 ) -> ClientRecord {
-    let mixing = delivered.mixing.map(f64::from);
+    let mixing = finalized.mixing.map(f64::from);
     ClientRecord {
-        client: delivered.name.clone(),
+        client: finalized.name.clone(),
         examples: Counts {
-            train: delivered.examples.0,
-            valid: delivered.examples.1,
-            test: scoring.tested.then_some(delivered.test_examples),
+            train: finalized.examples.0,
+            valid: finalized.examples.1,
+            test: scoring.tested.then_some(finalized.test_examples),
         },
-        classes: delivered.classes.clone(),
+        classes: finalized.classes.clone(),
         rounds,
         attacker,
         epsilon: None,
         mixing: (mixing.is_some() || chosen.is_some()).then_some(mixing),
-        majority: delivered.majority,
-        baseline: baseline(&delivered.finals.shared.valid, scoring),
-        scores: delivered.finals.map(|finals| scoring.scores(finals)),
+        majority: finalized.majority,
+        baseline: baseline(&finalized.finals.shared.valid, scoring),
+        scores: finalized.finals.map(|finals| scoring.scores(finals)),
         chosen,
-        alone: delivered.alone.as_ref().map(|alone| scoring.scores(alone)),
-        gain: delivered.gain,
+        alone: finalized.alone.as_ref().map(|alone| scoring.scores(alone)),
+        gain: finalized.gain,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::partition::{Dealing, Partition, digest_of_labels, hold_out_parts};
+use super::partition::{Assignment, Partition, digest_of_labels, hold_out_parts};
 use super::{Common, Examples, InMemory, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 
@@ -12,7 +12,7 @@ const FEWEST_VALIDATION: usize = 2;
 
 /// The rows of one client.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct ClientRows {
     /// The client's name.
     pub name: String,
     /// What it trains on.
@@ -25,16 +25,16 @@ pub struct Part {
 
 /// All clients' rows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Dealt {
+pub struct AssignedRows {
     /// The clients that take part.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ClientRows>,
     /// What a user should be told, such as clients left out.
     pub notes: Vec<String>,
     /// The partition, where there was one, before small clients were left out.
-    pub dealing: Option<Dealing>,
+    pub assignment: Option<Assignment>,
 }
 
-impl Dealt {
+impl AssignedRows {
     /// The data set, gathered client by client from all examples.
     pub(super) fn gather(
         self,
@@ -42,7 +42,7 @@ impl Dealt {
         schema: Schema,
         mut files: Vec<SourceFile>,
     ) -> InMemory {
-        let shard = |part: Part| {
+        let shard = |part: ClientRows| {
             Arc::new(Shard {
                 train: all.gathered(&part.train),
                 valid: all.gathered(&part.valid),
@@ -50,13 +50,13 @@ impl Dealt {
                 name: part.name,
             })
         };
-        files.extend(self.dealing.as_ref().and_then(|d| d.file.clone()));
+        files.extend(self.assignment.as_ref().and_then(|d| d.file.clone()));
         InMemory {
             schema,
             shards: self.parts.into_iter().map(shard).collect(),
             files,
             notes: self.notes,
-            dealing: self.dealing,
+            assignment: self.assignment,
         }
     }
 }
@@ -79,7 +79,7 @@ pub(super) fn by_owner(
     owners: Vec<(String, Vec<u32>)>,
     held: Option<&[bool]>,
     common: &Common,
-) -> Result<Dealt> {
+) -> Result<AssignedRows> {
     let count = owners.len();
     let (mut parts, mut small, mut unscorable) = (Vec::new(), 0, 0);
     for (client, (name, rows)) in owners.into_iter().enumerate() {
@@ -98,7 +98,7 @@ pub(super) fn by_owner(
             unscorable += 1;
             continue;
         }
-        parts.push(Part {
+        parts.push(ClientRows {
             name,
             train,
             valid,
@@ -118,10 +118,10 @@ pub(super) fn by_owner(
             notes.join("; ")
         )));
     }
-    Ok(Dealt {
+    Ok(AssignedRows {
         parts,
         notes,
-        dealing: None,
+        assignment: None,
     })
 }
 
@@ -131,10 +131,10 @@ pub(super) fn by_partition(
     labels: &[u32],
     classes: usize,
     common: &Common,
-) -> Result<Dealt> {
-    let dealing = partition.deal(labels, classes, digest_of_labels(labels), common.seed)?;
+) -> Result<AssignedRows> {
+    let assignment = partition.assign(labels, classes, digest_of_labels(labels), common.seed)?;
     let (mut parts, mut small) = (Vec::new(), 0);
-    for (client, (name, rows)) in dealing.clients.iter().enumerate() {
+    for (client, (name, rows)) in assignment.clients.iter().enumerate() {
         if rows.len() < common.min_examples {
             small += 1;
             continue;
@@ -151,25 +151,25 @@ pub(super) fn by_partition(
                 valid.len()
             )));
         }
-        parts.push(Part {
+        parts.push(ClientRows {
             name: name.clone(),
             train,
             valid,
             test,
         });
     }
-    let mut notes = dealing.notes.clone();
-    notes.extend(too_small(small, dealing.clients.len(), common));
+    let mut notes = assignment.notes.clone();
+    notes.extend(too_small(small, assignment.clients.len(), common));
     if parts.is_empty() {
         return Err(Error::data(format!(
             "data.min_examples: no client has {} examples or more",
             common.min_examples
         )));
     }
-    Ok(Dealt {
+    Ok(AssignedRows {
         parts,
         notes,
-        dealing: Some(dealing),
+        assignment: Some(assignment),
     })
 }
 
@@ -182,11 +182,11 @@ pub(super) fn by_partition_and_held(
     classes: usize,
     held: &[bool],
     common: &Common,
-) -> Result<Dealt> {
+) -> Result<AssignedRows> {
     let trained = held.iter().take_while(|held| !**held).count();
     let (first, last) = labels.split_at(trained);
-    let dealing = partition.deal(first, classes, digest_of_labels(first), common.seed)?;
-    let mut owners = dealing.clients.clone();
+    let assignment = partition.assign(first, classes, digest_of_labels(first), common.seed)?;
+    let mut owners = assignment.clients.clone();
     for class in 0..classes as u32 {
         let counts: Vec<usize> = (owners.iter())
             .map(|(_, rows)| rows.iter().filter(|row| labels[**row as usize] == class))
@@ -209,10 +209,12 @@ pub(super) fn by_partition_and_held(
             owners[0].1.extend(&rows); // a class that nobody trains on: refused later, by name
         }
     }
-    let mut dealt = by_owner(owners, Some(held), common)?;
-    dealt.notes.splice(0..0, dealing.notes.iter().cloned());
-    dealt.dealing = Some(dealing);
-    Ok(dealt)
+    let mut assigned = by_owner(owners, Some(held), common)?;
+    assigned
+        .notes
+        .splice(0..0, assignment.notes.iter().cloned());
+    assigned.assignment = Some(assignment);
+    Ok(assigned)
 }
 
 fn split(rows: &[u32], common: &Common, client: usize) -> [Vec<u32>; 3] {
@@ -247,16 +249,16 @@ mod tests {
         let owners = [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2];
         let held: Vec<bool> = (0..11).map(|row| [5, 9, 10].contains(&row)).collect();
         let names = |id: i64| ["a", "b", "c"][id as usize].to_string();
-        let dealt = by_owner(grouped(&owners, names), Some(&held), &common).unwrap();
-        let part = Part {
+        let assigned = by_owner(grouped(&owners, names), Some(&held), &common).unwrap();
+        let part = ClientRows {
             name: "c".into(),
             train: vec![6, 7, 8],
             valid: vec![9, 10],
             test: vec![],
         };
-        assert_eq!(dealt.parts, [part]);
-        assert_eq!(dealt.notes.len(), 2);
-        assert!(dealt.notes[0].starts_with("1 of 3 clients have fewer than 3"));
-        assert!(dealt.notes[1].starts_with("1 of 3 clients have fewer than 2 validation"));
+        assert_eq!(assigned.parts, [part]);
+        assert_eq!(assigned.notes.len(), 2);
+        assert!(assigned.notes[0].starts_with("1 of 3 clients have fewer than 3"));
+        assert!(assigned.notes[1].starts_with("1 of 3 clients have fewer than 2 validation"));
     }
 }

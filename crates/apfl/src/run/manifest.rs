@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use toml::Table;
 
-use super::archive::Written;
-use super::atomic::write_privately;
 use crate::digest::{hex, sha256_of_file};
 use crate::error::{Error, Result, at};
+use crate::files::archive::Written;
+use crate::files::atomic::write_privately;
 use crate::spec::{differences, prolonged};
 use crate::training::Recorded;
 
