@@ -37,12 +37,12 @@ impl Cluster {
         let verdict = mine.and_then(|mine| {
             heard.iter().try_for_each(|(rank, bytes)| {
                 let Hello { host, facts } = decode(bytes)?;
-                let non_finite = match facts {
-                    Err(non_finite) => Some(non_finite),
+                let problem = match facts {
+                    Err(failure) => Some(failure),
                     Ok(facts) => difference(&mine, &facts),
                 };
-                non_finite.map_or(Ok(()), |non_finite| {
-                    Err(Error::Engine(format!("rank {rank} on {host}: {trouble}")))
+                problem.map_or(Ok(()), |problem| {
+                    Err(Error::Engine(format!("rank {rank} on {host}: {problem}")))
                 })
             })
         });

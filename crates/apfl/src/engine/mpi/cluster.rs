@@ -44,7 +44,7 @@ impl Drop for Membership {
     fn drop(&mut self) {
         // Others may wait for what will never come.
         if std::thread::panicking() {
-            SimpleCommunicator::context().abort(101);
+            SimpleCommunicator::world().abort(101);
         }
     }
 }
@@ -58,10 +58,10 @@ impl Cluster {
         if level < Threading::Funneled {
             return Err(no("this MPI library does not go with threads"));
         }
-        let context = universe.context();
+        let world = universe.world();
         let cluster = Self {
-            rank: context.rank() as usize,
-            ranks: context.size() as usize,
+            rank: world.rank() as usize,
+            ranks: world.size() as usize,
         };
         Ok((
             Membership {
@@ -83,13 +83,13 @@ impl Cluster {
 
     /// Ends the whole job at once.
     pub fn abort(&self) -> ! {
-        SimpleCommunicator::context().abort(1)
+        SimpleCommunicator::world().abort(1)
     }
 
     /// Whether something has come from a rank and waits to be received.
     pub(super) fn hears(&self, from: usize) -> bool {
-        let context = SimpleCommunicator::context();
-        let from = context.process_at_rank(from as i32);
+        let world = SimpleCommunicator::world();
+        let from = world.process_at_rank(from as i32);
         from.immediate_probe().is_some()
     }
 
@@ -100,8 +100,8 @@ impl Cluster {
 
     /// Sends bytes to a rank, and returns when they are on their way.
     pub(super) fn send(&self, to: usize, bytes: &[u8]) {
-        let context = SimpleCommunicator::context();
-        let to = context.process_at_rank(to as i32);
+        let world = SimpleCommunicator::world();
+        let to = world.process_at_rank(to as i32);
         let mut pieces = bytes.chunks(PIECE).peekable();
         if bytes.is_empty() {
             to.send_with_tag(bytes, LAST);
@@ -123,8 +123,8 @@ impl Cluster {
 
     /// The next bytes from a rank.
     pub(super) fn receive(&self, from: usize) -> Vec<u8> {
-        let context = SimpleCommunicator::context();
-        let from = context.process_at_rank(from as i32);
+        let world = SimpleCommunicator::world();
+        let from = world.process_at_rank(from as i32);
         let mut bytes = Vec::new();
         loop {
             let message = patiently(|| from.immediate_matched_probe());
@@ -141,9 +141,9 @@ impl Cluster {
 
     /// Gives every rank the leader's bytes; all know how many they are.
     pub(super) fn broadcast(&self, bytes: &mut [u8]) {
-        let context = SimpleCommunicator::context();
+        let world = SimpleCommunicator::world();
         for piece in bytes.chunks_mut(PIECE) {
-            context.process_at_rank(0).broadcast_into(piece);
+            world.process_at_rank(0).broadcast_into(piece);
         }
     }
 }
