@@ -91,9 +91,10 @@ pub fn evaluate(args: &args::Evaluate) -> Result<()> {
             scores: total,
         },
     };
-    match args.json {
-        true => print_json(&document)?,
-        false => print(&text(&document))?,
+    if args.json {
+        print_json(&document)?
+    } else {
+        print(&text(&document))?
     }
     said(&run, &asked, &served);
     Ok(())

@@ -23,12 +23,11 @@ pub fn export(args: &args::Export) -> Result<()> {
     )?;
     note_batches(&run.plan);
     let (layout, params) = (model.layout(), model.params());
-    match args.out.extension().is_some_and(|ending| ending == "npz") {
-        true => write_npz(&args.out, &layout, params, &schema(&run))?,
-        false => {
-            let schema = ("schema", schema(&run));
-            tensors::write_described(&args.out, &layout, params, &[schema])?;
-        }
+    if args.out.extension().is_some_and(|ending| ending == "npz") {
+        write_npz(&args.out, &layout, params, &schema(&run))?
+    } else {
+        let schema = ("schema", schema(&run));
+        tensors::write_described(&args.out, &layout, params, &[schema])?;
     }
     print(&format!(
         "{}: {} tensors, {} parameters\n",

@@ -24,12 +24,13 @@ pub fn line(summary: &Summary, clients: &[ClientRecord], chosen: bool) -> Option
             .count();
         let over_all = own > loss(&pooled);
         if over_all || 10 * worse > honest.len() {
-            let all = match over_all {
-                true => format!(
+            let all = if over_all {
+                format!(
                     "over all clients (loss {own:.4} against {:.4}) and ",
                     loss(&pooled)
-                ),
-                false => String::new(),
+                )
+            } else {
+                String::new()
             };
             found.push(format!(
                 "than the {name} one {all}for {worse} of {} clients",
@@ -40,16 +41,13 @@ pub fn line(summary: &Summary, clients: &[ClientRecord], chosen: bool) -> Option
     if found.is_empty() {
         return None;
     }
-    let remedy = match chosen {
-        false => {
-            "try algorithm = { kind = \"apfl\", mixing = { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] } }, \
-             which takes for each client what is best on rows held out"
-        }
-        true => {
-            "few rows decide this for a single client; a larger algorithm.mixing.prior follows \
+    let remedy = if chosen {
+        "few rows decide this for a single client; a larger algorithm.mixing.prior follows \
              the federation more, more folds or rows choose better, and apfl advise says what is \
              sure"
-        }
+    } else {
+        "try algorithm = { kind = \"apfl\", mixing = { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] } }, \
+             which takes for each client what is best on rows held out"
     };
     Some(format!(
         "the personal model validates worse {}; {remedy}",

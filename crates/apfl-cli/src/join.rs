@@ -90,9 +90,10 @@ pub fn run(args: &args::Join) -> Result<()> {
         write(out, &run, &shard, &joined, &document, model.layout())?;
         as_run(out, &run, &shard.name, &joined, &shared)?;
     }
-    match args.json {
-        true => print_json(&document),
-        false => print(&text(&document, regression)),
+    if args.json {
+        print_json(&document)
+    } else {
+        print(&text(&document, regression))
     }
 }
 
@@ -138,13 +139,14 @@ fn chooses(text: Option<&str>, run: &FinishedRun) -> Result<Option<ChoosingNewCl
     }
     let prior = run.summary()?.prior;
     let (Some(choosing), Some(prior)) = (run.plan.algorithm.choosing(), prior) else {
-        return match asked {
-            false => Ok(None),
-            true => Err(Error::Request(format!(
+        return if asked {
+            Err(Error::Request(format!(
                 "--mixing chosen: {} has no choice to go by; it is for runs with \
                  algorithm.mixing = {{ chosen = [… ] }}",
                 run.path.display()
-            ))),
+            )))
+        } else {
+            Ok(None)
         };
     };
     let list = choosing.list();

@@ -56,14 +56,16 @@ pub fn of_run(setup: &Setup, examples: f64, more: f64, client_bytes: usize) -> f
     };
     let n = dataset.clients() as f64;
     let rows = examples * (cell * inputs(setup) as f64 + 4.0 + more);
-    let data = match dataset.is_generated() {
-        true => 0.0,
-        false => n * rows,
+    let data = if dataset.is_generated() {
+        0.0
+    } else {
+        n * rows
     };
     let sampled = 1.0 - setup.cohort_size() as f64 / n;
-    let met = match setup.participation < 1.0 {
-        true => n * (1.0 - sampled.powf(setup.rounds as f64)),
-        false => n,
+    let met = if setup.participation < 1.0 {
+        n * (1.0 - sampled.powf(setup.rounds as f64))
+    } else {
+        n
     };
     // Data that is made is kept by those who were met, as their memories are.
     let made = if dataset.is_generated() { rows } else { 0.0 };

@@ -14,9 +14,10 @@ pub use apfl_report::words::{bytes, counted, duration, privacy_in_words};
 /// Prints to stdout. A reader that has gone away (`apfl … | head`) is no error.
 pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let text = match out.is_terminal() {
-        true => harmless(text),
-        false => Cow::Borrowed(text),
+    let text = if out.is_terminal() {
+        harmless(text)
+    } else {
+        Cow::Borrowed(text)
     };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(source) if source.kind() != ErrorKind::BrokenPipe => Err(Error::File {
@@ -52,9 +53,12 @@ fn harmless(text: &str) -> Cow<'_, str> {
     if !text.contains(steers) {
         return Cow::Borrowed(text);
     }
-    let shown = |c: char| match steers(c) {
-        true => c.escape_default().collect(),
-        false => c.to_string(),
+    let shown = |c: char| {
+        if steers(c) {
+            c.escape_default().collect()
+        } else {
+            c.to_string()
+        }
     };
     Cow::Owned(text.chars().map(shown).collect())
 }
@@ -94,9 +98,10 @@ pub fn require_free(flag: &str, path: &Path, endings: &[&str]) -> Result<()> {
     let page = absolute
         .file_name()
         .is_some_and(|name| name == "report.html");
-    match of_run && !page && absolute.exists() {
-        true => refused("the file is a run's own; give another name".into()),
-        false => Ok(()),
+    if of_run && !page && absolute.exists() {
+        refused("the file is a run's own; give another name".into())
+    } else {
+        Ok(())
     }
 }
 

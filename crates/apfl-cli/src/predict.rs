@@ -24,9 +24,12 @@ pub fn predict(args: &args::Predict) -> Result<()> {
     own.extend(named.then(|| "client".to_string()));
     own.push(if classes.is_empty() { "value" } else { "class" }.into());
     own.extend(classes.iter().map(|class| format!("score:{class}")));
-    let passed = args.id.iter().map(|id| match own.contains(id) {
-        true => format!("input:{id}"),
-        false => id.clone(),
+    let passed = args.id.iter().map(|id| {
+        if own.contains(id) {
+            format!("input:{id}")
+        } else {
+            id.clone()
+        }
     });
     let header: Vec<String> = passed.chain(own.iter().cloned()).collect();
 

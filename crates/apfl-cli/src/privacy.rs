@@ -80,9 +80,10 @@ pub fn run(args: &args::Privacy) -> Result<()> {
             })
             .collect(),
     };
-    match args.json {
-        true => print_json(&document),
-        false => print(&text(&document)),
+    if args.json {
+        print_json(&document)
+    } else {
+        print(&text(&document))
     }
 }
 

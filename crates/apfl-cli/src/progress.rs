@@ -187,9 +187,10 @@ impl Progress {
 }
 
 fn new_bar(length: u64, quiet: bool, template: &str) -> ProgressBar {
-    let target = match quiet {
-        true => ProgressDrawTarget::hidden(),
-        false => ProgressDrawTarget::stderr(), // hides itself where it is not a terminal
+    let target = if quiet {
+        ProgressDrawTarget::hidden()
+    } else {
+        ProgressDrawTarget::stderr() // hides itself where it is not a terminal
     };
     let bar = ProgressBar::with_draw_target(Some(length), target);
     let style = ProgressStyle::with_template(template).expect("a template of ours");

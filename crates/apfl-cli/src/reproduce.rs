@@ -64,9 +64,10 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
     if args.json {
         print_json(&all)?;
     }
-    Ok(match failed {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    Ok(if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
@@ -105,13 +106,15 @@ fn estimate(experiments: &mut Vec<Experiment<'_>>, args: &args::Reproduce) -> bo
         runs += count;
         true
     });
-    let reduced = match args.quick {
-        true => " (quick: a fifth of the rounds, a tenth for the CNN)",
-        false => "",
+    let reduced = if args.quick {
+        " (quick: a fifth of the rounds, a tenth for the CNN)"
+    } else {
+        ""
     };
-    let variants = match args.no_variants {
-        true => "",
-        false => ", more where a claim fails and variants are tried",
+    let variants = if args.no_variants {
+        ""
+    } else {
+        ", more where a claim fails and variants are tried"
     };
     tell(format!(
         "{} to train{reduced}, about {} on this machine{variants}; Ctrl-C stops, the same command \

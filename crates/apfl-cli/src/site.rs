@@ -57,13 +57,11 @@ fn status(state: &Path, json: bool) -> Result<()> {
     let none = || "none".to_string();
     let mut text = String::new();
     let mut line = |name: &str, value: String| text += &format!("{name:<10} {value}\n");
-    match proposed == accepted {
-        true => {}
-        false => {
-            let hash = proposed.unwrap_or_else(none);
-            let how = format!("{hash}  (proposal.toml; apfl site accept STATE HASH)");
-            line("proposed", how);
-        }
+    if proposed == accepted {
+    } else {
+        let hash = proposed.unwrap_or_else(none);
+        let how = format!("{hash}  (proposal.toml; apfl site accept STATE HASH)");
+        line("proposed", how);
     }
     line("accepted", accepted.unwrap_or_else(none));
     match agreement {
@@ -74,14 +72,16 @@ fn status(state: &Path, json: bool) -> Result<()> {
         }
     }
     let rounds: Vec<String> = memories.iter().map(u64::to_string).collect();
-    let rounds = match rounds.is_empty() {
-        true => none(),
-        false => format!("of rounds {}", rounds.join(", ")),
+    let rounds = if rounds.is_empty() {
+        none()
+    } else {
+        format!("of rounds {}", rounds.join(", "))
     };
     line("memories", rounds);
-    let models = match finalized {
-        true => "run/: apfl predict and apfl export use them".into(),
-        false => none(),
+    let models = if finalized {
+        "run/: apfl predict and apfl export use them".into()
+    } else {
+        none()
     };
     line("models", models);
     log.iter().for_each(|entry| text += &format!("  {entry}\n"));

@@ -152,12 +152,13 @@ fn effort(args: &args::Theory) -> Effort {
         seeds: args.seeds,
         ..Effort::default()
     };
-    match args.quick {
-        false => effort,
-        true => Effort {
+    if args.quick {
+        Effort {
             longest: 10_000,
             network_longest: 3_000,
             ..effort
-        },
+        }
+    } else {
+        effort
     }
 }

@@ -15,10 +15,10 @@ fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(contents(&path)),
-            false if path.ends_with(".lock") => {}
-            false => found.push((path.clone(), fs::read(&path).unwrap())),
+        if path.is_dir() {
+            found.extend(contents(&path));
+        } else if !path.ends_with(".lock") {
+            found.push((path.clone(), fs::read(&path).unwrap()));
         }
     }
     found.sort();

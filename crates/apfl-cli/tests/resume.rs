@@ -32,9 +32,10 @@ fn command(out: &Path, args: &[&str]) -> Command {
 
 /// Starts or resumes a run and kills it after a while; true if it ended by itself.
 fn run_for(out: &Path, args: &[&str], resume: bool, time: Duration) -> bool {
-    let mut child = match resume {
-        false => command(out, args),
-        true => command(out, &["--resume", "--quiet"]),
+    let mut child = if resume {
+        command(out, &["--resume", "--quiet"])
+    } else {
+        command(out, args)
     }
     .spawn()
     .unwrap();
@@ -62,20 +63,18 @@ fn killed_three_times(out: &Path, args: &[&str], whole: Duration, moments: &mut 
         if !begun {
             let _ = std::fs::remove_dir_all(out);
         }
-        match run_for(out, args, begun, pause) {
-            true => {
-                std::fs::remove_dir_all(out).unwrap();
-                (kills, shorten) = (0, shorten * 2);
-            }
-            false => kills += 1,
+        if run_for(out, args, begun, pause) {
+            std::fs::remove_dir_all(out).unwrap();
+            (kills, shorten) = (0, shorten * 2);
+        } else {
+            kills += 1
         }
     }
-    let mut last = match out.join("spec.toml").exists() {
-        true => command(out, &["--resume", "--quiet"]),
-        false => {
-            let _ = std::fs::remove_dir_all(out);
-            command(out, args)
-        }
+    let mut last = if out.join("spec.toml").exists() {
+        command(out, &["--resume", "--quiet"])
+    } else {
+        let _ = std::fs::remove_dir_all(out);
+        command(out, args)
     };
     let output = last.output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();

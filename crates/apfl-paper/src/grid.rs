@@ -65,22 +65,22 @@ pub fn slug(name: &str) -> String {
     let plain = |c: &char| c.is_ascii_alphanumeric() || ".=+-_,".contains(*c);
     let told = || name.chars().filter(|c| !c.is_whitespace());
     let slug: String = told().filter(plain).take(100).collect();
-    match slug.chars().count() == told().count() {
-        true => slug,
-        false => {
-            let digest = apfl::digest::sha256_of(name.as_bytes());
-            format!("{slug}-{}", &digest[..6])
-        }
+    if slug.chars().count() == told().count() {
+        slug
+    } else {
+        let digest = apfl::digest::sha256_of(name.as_bytes());
+        format!("{slug}-{}", &digest[..6])
     }
 }
 
 /// An error for what runs on threads only.
 fn refuse_ranks(plan: &Plan) -> Result<()> {
-    match plan.engine.mpi {
-        false => Ok(()),
-        true => Err(Error::Request(
+    if plan.engine.mpi {
+        Err(Error::Request(
             "engine.kind: found \"mpi\", which is for apfl run; use \"threads\" here".into(),
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -193,9 +193,10 @@ impl<'a> Grid<'a> {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
         };
-        let (workers, each) = match waiting.len() >= all {
-            true => (all, 1),
-            false => (1, all),
+        let (workers, each) = if waiting.len() >= all {
+            (all, 1)
+        } else {
+            (1, all)
         };
         // Every pass of a choice trains all rounds.
         let rounds = |k: &usize| {
@@ -293,14 +294,15 @@ impl<'a> Grid<'a> {
                 now
             }
         };
-        match now == then.sha256 {
-            true => Ok(()),
-            false => Err(Error::data(format!(
+        if now == then.sha256 {
+            Ok(())
+        } else {
+            Err(Error::data(format!(
                 "{}: the file has changed since {} was run; put the old file back, or give another \
                  --out",
                 then.path,
                 dir.display()
-            ))),
+            )))
         }
     }
 
@@ -338,9 +340,10 @@ impl<'a> Grid<'a> {
             Err(error) => return Ok(Err(format!("{}: {error}", cell.name))),
         };
         let run = Run::new(&cell.plan, setup).program(self.how.program.clone());
-        let run = match begun {
-            false => run.directory(&out),
-            true => run.resume(&out),
+        let run = if begun {
+            run.resume(&out)
+        } else {
+            run.directory(&out)
         };
         let ended = run.watch(&mut |event| {
             match event {
@@ -348,9 +351,10 @@ impl<'a> Grid<'a> {
                 run::Event::Round(_) => shared.advance(1),
                 _ => {}
             }
-            match self.stopped() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if self.stopped() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         });
         match ended {

@@ -383,9 +383,10 @@ fn value_of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
         },
         Ok("b" | "i" | "u" | "f") => {
             let plain = value.call_method0("item")?;
-            match plain.is_instance_of::<PyFloat>() || plain.is_instance_of::<PyInt>() {
-                true => value_of(&plain)?,
-                false => Value::Other(name),
+            if plain.is_instance_of::<PyFloat>() || plain.is_instance_of::<PyInt>() {
+                value_of(&plain)?
+            } else {
+                Value::Other(name)
             }
         }
         Ok("M" | "m") => Value::Other(TIME.into()),

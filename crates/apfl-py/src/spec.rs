@@ -28,9 +28,10 @@ pub fn read(spec: &Bound<'_, PyAny>) -> PyResult<Given> {
     }
     if let Ok(text) = spec.cast::<PyString>() {
         let text = text.to_cow()?;
-        return match is_path(&text) {
-            true => file(Path::new(&*text)),
-            false => parsed(&text, None),
+        return if is_path(&text) {
+            file(Path::new(&*text))
+        } else {
+            parsed(&text, None)
         };
     }
     if let Ok(mapping) = spec.cast::<PyMapping>() {

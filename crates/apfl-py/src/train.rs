@@ -43,9 +43,10 @@ pub fn train(
         let run = prepared(&plan, rows, &directory)?
             .program(crate::program())
             .force(force);
-        let run = match resume {
-            true => run.resume(&directory),
-            false => run.directory(&directory),
+        let run = if resume {
+            run.resume(&directory)
+        } else {
+            run.directory(&directory)
         };
         run.watch(&mut |event| watcher.see(event))
     });
@@ -60,9 +61,8 @@ pub fn train(
 
 /// The plan of a spec, or of the run that is to go on.
 fn planned(spec: &Bound<'_, PyAny>, rows: bool, directory: &Path, resume: bool) -> PyResult<Plan> {
-    let mut given = match spec.is_none() && resume {
-        false => spec::read(spec)?,
-        true => match InterruptedRun::open(directory).map_err(|e| e.told())? {
+    let mut given = if spec.is_none() && resume {
+        match InterruptedRun::open(directory).map_err(|e| e.told())? {
             Some(begun) => begun.spec.table().clone().into(),
             None => {
                 return Err(RunError::new_err(format!(
@@ -71,7 +71,9 @@ fn planned(spec: &Bound<'_, PyAny>, rows: bool, directory: &Path, resume: bool) 
                     directory.display()
                 )));
             }
-        },
+        }
+    } else {
+        spec::read(spec)?
     };
     if rows {
         of_rows(&mut given);

@@ -38,9 +38,10 @@ pub fn duration(seconds: f64) -> String {
 /// What privacy cost, in a line.
 pub fn privacy_in_words(spent: &Spent) -> String {
     let epsilon = spent.epsilon.map_or("∞".into(), |e| format!("{e:.4}"));
-    let whence = match spent.simulation {
-        true => "; the noise follows from the seed: a simulation",
-        false => "; the noise is the operating system's: the fingerprint is another in every run",
+    let whence = if spent.simulation {
+        "; the noise follows from the seed: a simulation"
+    } else {
+        "; the noise is the operating system's: the fingerprint is another in every run"
     };
     let lost = match spent.lost as usize {
         0 => String::new(),

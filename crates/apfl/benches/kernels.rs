@@ -17,9 +17,12 @@ static MEMORY: CacheLines = CacheLines;
 /// Byte images of which a share is not zero, as digits (0.19) or photographs (1) have it.
 fn images(rows: usize, width: usize, share: f64, channels: &[(f64, f64)]) -> Examples {
     let mut rng = stream(1, Purpose::Synthesis, 0, 0);
-    let mut pixel = || match rng.random_bool(share) {
-        true => rng.random_range(1..=255u8),
-        false => 0,
+    let mut pixel = || {
+        if rng.random_bool(share) {
+            rng.random_range(1..=255u8)
+        } else {
+            0
+        }
     };
     let bytes = (0..rows * width).map(|_| pixel()).collect();
     let labels = (0..rows as u32).map(|k| k % 10).collect();

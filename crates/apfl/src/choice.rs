@@ -110,10 +110,7 @@ impl Choosing {
 
     /// How often the shared model is trained for it: with rows held out, and once more.
     pub fn passes(&self) -> u64 {
-        match self.refit {
-            true => self.folds + 1,
-            false => 1,
-        }
+        if self.refit { self.folds + 1 } else { 1 }
     }
 
     /// Whether 1 is a candidate, so that every client also trains alone.

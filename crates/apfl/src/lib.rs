@@ -53,22 +53,22 @@
 //! # Ok::<(), apfl::Error>(())
 //! ```
 //!
-//! # The rooms
+//! # Modules
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | [`run`] | the durable run: begun or resumed, watched, delivered, finished |
+//! | [`run`] | the durable run: begun or resumed, watched, finished; its directory |
 //! | [`predict`] | parameters with their model: something that answers |
 //! | [`data`] | examples, how they fall on clients, where they come from |
 //! | [`model`] | forward and backward passes over flat parameters |
 //! | [`algorithm`] | APFL and what it is compared with, one file each |
-//! | [`site`] | what an algorithm may see at a client |
+//! | [`local_client`] | what an algorithm may see at a client |
 //! | [`aggregation`] [`attack`] | rules that make one model of many; clients that want them to fail |
 //! | [`privacy`] | clipping, noise, and the ε of both |
 //! | [`training`] | the only round loop |
 //! | [`federation`] | clients at sites of their own: what all agree on, a site's node, the server |
 //! | [`spec`] | what was written → what can run |
-//! | [`store`] | run directory, models on disk |
+//! | [`files`] | atomic writes, locks, tensors |
 //! | [`join`] | a client that was never in training |
 //! | [`choice`] [`advise`] | which model a client serves, chosen on held-out rows; whether joining is worth it |
 //! | [`params`] [`mod@pack`] [`rng`] [`schedule`] [`metrics`] | vectors, named arrays, addressed randomness, η_t, scores |

@@ -316,7 +316,7 @@ impl<'a> LocalClient<'a> {
         work(self.model, &batch, workspace)
     }
 
-    /// Takes note of a loss that is not finite; [`LocalClient::trouble`] tells of the first.
+    /// Takes note of a loss that is not finite; [`LocalClient::non_finite`] returns the first.
     pub fn watch(&mut self, loss: f64) -> f64 {
         if !loss.is_finite() && self.non_finite.is_none() {
             self.non_finite = Some(NonFiniteLoss {

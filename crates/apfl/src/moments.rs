@@ -52,9 +52,10 @@ impl Moments {
             0 => 0.0,
             n => (self.m2 / n as f64).sqrt(),
         };
-        match deviation <= 1e-14 * self.mean.abs() {
-            true => 1.0,
-            false => deviation,
+        if deviation <= 1e-14 * self.mean.abs() {
+            1.0
+        } else {
+            deviation
         }
     }
 }

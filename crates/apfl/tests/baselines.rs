@@ -152,9 +152,10 @@ fn scaffold_follows_its_float64_evaluation() {
                 }
                 let g = slow.full(i, &x);
                 for j in 0..15 {
-                    let next = match fresh {
-                        true => g[j],
-                        false => c_of[i][j] - c[j] + (x[j] - y[j]) / distance,
+                    let next = if fresh {
+                        g[j]
+                    } else {
+                        c_of[i][j] - c[j] + (x[j] - y[j]) / distance
                     };
                     change[j] += next - c_of[i][j];
                     c_of[i][j] = next;

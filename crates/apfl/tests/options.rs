@@ -22,9 +22,10 @@ fn after(tau: u64, l2: f32, adaptive: bool, options: Options) -> (f32, f32, f32)
         factor: 0.5,
         per: Per::Step,
     };
-    let mixing = match adaptive {
-        true => Mixing::Adaptive(0.5),
-        false => Mixing::Fixed(0.5),
+    let mixing = if adaptive {
+        Mixing::Adaptive(0.5)
+    } else {
+        Mixing::Fixed(0.5)
     };
     let mut hand = Hand::new(
         Apfl { mixing, options },

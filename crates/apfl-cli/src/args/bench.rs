@@ -56,8 +56,9 @@ pub struct Bench {
 
 fn seconds(text: &str) -> std::result::Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_string())?;
-    match seconds > 0.0 && seconds <= 3600.0 {
-        true => Ok(seconds),
-        false => Err("more than 0 and at most 3600".into()),
+    if seconds > 0.0 && seconds <= 3600.0 {
+        Ok(seconds)
+    } else {
+        Err("more than 0 and at most 3600".into())
     }
 }

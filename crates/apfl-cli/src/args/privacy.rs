@@ -36,9 +36,10 @@ pub struct Privacy {
 
 fn number(text: &str, allowed: &str, fits: impl Fn(f64) -> bool) -> Result<f64, String> {
     let found: f64 = text.parse().map_err(|_| "not a number".to_string())?;
-    match fits(found) {
-        true => Ok(found),
-        false => Err(format!("allowed is {allowed}")),
+    if fits(found) {
+        Ok(found)
+    } else {
+        Err(format!("allowed is {allowed}"))
     }
 }
 

@@ -53,9 +53,10 @@ fn text_of(path: &PathBuf) -> Result<String> {
     }
     let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     String::from_utf8(bytes).map_err(|_| {
-        let what = match utf16 {
-            true => "is UTF-16 text; save it as UTF-8",
-            false => "is not UTF-8 text, as a spec in TOML must be",
+        let what = if utf16 {
+            "is UTF-16 text; save it as UTF-8"
+        } else {
+            "is not UTF-8 text, as a spec in TOML must be"
         };
         Error::Request(format!("{}: {what}", path.display()))
     })

@@ -23,9 +23,10 @@ pub fn digits(clients: usize) -> Arc<dyn Dataset> {
         let angle = f64::from(class) * std::f64::consts::TAU / f64::from(CLASSES);
         let (y, x) = (13.5 + 2.5 * angle.sin(), 13.5 + 2.5 * angle.cos());
         let distance = (row as f64 - y).hypot(column as f64 - x);
-        match distance < 8.0 && rng.random_bool(0.74) {
-            true => rng.random_range(1..=255),
-            false => 0,
+        if distance < 8.0 && rng.random_bool(0.74) {
+            rng.random_range(1..=255)
+        } else {
+            0
         }
     };
     images(clients, vec![1, 28, 28], &[(0.1307, 0.3081)], pixel)

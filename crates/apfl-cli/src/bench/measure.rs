@@ -80,29 +80,26 @@ pub fn measure_with(
         all.into_iter().map(joined).sum()
     });
     let peak = peak * ranks.unwrap_or(1) as f64;
-    let (steps_per_second, steps_per_cpu_second) = match work.is_step() {
-        true => {
-            let before = cpu_seconds();
-            let rate = steps(&setup, batch, threads, seconds)?;
-            let spent = cpu_seconds().zip(before).map(|(now, before)| now - before);
-            (rate, spent.map(|spent| rate * seconds / spent))
-        }
-        false => {
-            let mut training = Training::new(setup, algorithm)?;
+    let (steps_per_second, steps_per_cpu_second) = if work.is_step() {
+        let before = cpu_seconds();
+        let rate = steps(&setup, batch, threads, seconds)?;
+        let spent = cpu_seconds().zip(before).map(|(now, before)| now - before);
+        (rate, spent.map(|spent| rate * seconds / spent))
+    } else {
+        let mut training = Training::new(setup, algorithm)?;
+        training.next_round()?;
+        let (started, before) = (Instant::now(), cpu_seconds());
+        let first = training.step();
+        // An algorithm may draw the steps of a round, and draw none.
+        while training.step() == first || started.elapsed().as_secs_f64() < seconds {
             training.next_round()?;
-            let (started, before) = (Instant::now(), cpu_seconds());
-            let first = training.step();
-            // An algorithm may draw the steps of a round, and draw none.
-            while training.step() == first || started.elapsed().as_secs_f64() < seconds {
-                training.next_round()?;
-            }
-            let steps = ((training.step() - first) * work.clients()) as f64;
-            let spent = cpu_seconds().zip(before).map(|(now, before)| now - before);
-            let rate = steps / started.elapsed().as_secs_f64();
-            // Of other ranks nothing is known.
-            let spent = spent.filter(|_| ranks.is_none());
-            (rate, spent.map(|spent| steps / spent))
         }
+        let steps = ((training.step() - first) * work.clients()) as f64;
+        let spent = cpu_seconds().zip(before).map(|(now, before)| now - before);
+        let rate = steps / started.elapsed().as_secs_f64();
+        // Of other ranks nothing is known.
+        let spent = spent.filter(|_| ranks.is_none());
+        (rate, spent.map(|spent| steps / spent))
     };
     let gradients = algorithm.properties().gradients;
     let costs = model.network().costs();

@@ -27,13 +27,13 @@ struct Report {
 
 /// Measures every work asked for on every number of threads.
 pub fn run(args: &args::Bench) -> Result<()> {
-    let works = match args.works.is_empty() {
-        true => Benchmark::usual(),
-        false => args
-            .works
+    let works = if args.works.is_empty() {
+        Benchmark::usual()
+    } else {
+        args.works
             .iter()
             .map(|name| Benchmark::named(name))
-            .collect::<Result<_>>()?,
+            .collect::<Result<_>>()?
     };
     let threads = threads(&args.threads);
     #[cfg(feature = "mpi")]
@@ -70,9 +70,10 @@ fn show(args: &args::Bench, measurements: Vec<Measurement>) -> Result<()> {
         version: env!("CARGO_PKG_VERSION").into(),
         measurements,
     };
-    match args.json {
-        true => print_json(&report),
-        false => print(&table(&report.measurements)),
+    if args.json {
+        print_json(&report)
+    } else {
+        print(&table(&report.measurements))
     }
 }
 

@@ -33,14 +33,13 @@ pub fn measure_all(
             let Some(setup) = agreed(cluster, Vec::new(), &work.name(), setup)? else {
                 return Ok(None); // the leader says why, and fails
             };
-            match cluster.leads() {
-                true => {
-                    let _leader = cluster.lead();
-                    let how = (args.batch, *threads, args.seconds);
-                    let one = measure_with(work, how, setup, &plan.algorithm, data)?;
-                    measurements.push(one);
-                }
-                false => serve(cluster, setup, &plan.algorithm),
+            if cluster.leads() {
+                let _leader = cluster.lead();
+                let how = (args.batch, *threads, args.seconds);
+                let one = measure_with(work, how, setup, &plan.algorithm, data)?;
+                measurements.push(one);
+            } else {
+                serve(cluster, setup, &plan.algorithm)
             }
         }
     }

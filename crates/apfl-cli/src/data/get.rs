@@ -86,9 +86,10 @@ fn attempts<'a>(
     type Attempt<'a> = Box<dyn Fn() -> ways::Outcome + 'a>;
     if !args.mirror.is_empty() {
         let given = |url: &'a String| -> Attempt<'a> {
-            match url.ends_with(".tar.gz") {
-                true => Box::new(move || ways::from_web_archive(url, entry, folder, progress)),
-                false => Box::new(move || ways::from_web_folder(url, entry, folder, progress)),
+            if url.ends_with(".tar.gz") {
+                Box::new(move || ways::from_web_archive(url, entry, folder, progress))
+            } else {
+                Box::new(move || ways::from_web_folder(url, entry, folder, progress))
             }
         };
         return args.mirror.iter().map(given).collect();
@@ -139,9 +140,10 @@ pub struct Progress {
 
 impl Progress {
     fn new(quiet: bool) -> Self {
-        let target = match quiet {
-            true => ProgressDrawTarget::hidden(),
-            false => ProgressDrawTarget::stderr(), // hides itself where it is not a terminal
+        let target = if quiet {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr() // hides itself where it is not a terminal
         };
         let bar = ProgressBar::with_draw_target(None, target);
         let template = "{msg}  {bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";

@@ -80,9 +80,10 @@ pub fn inspect(args: &args::Inspect) -> Result<()> {
         write_atomically(path, picture::svg(&falling))?;
         crate::output::tell(format!("wrote {}", path.display()));
     }
-    match args.json {
-        true => print_json(&falling),
-        false => print(&text(&falling)),
+    if args.json {
+        print_json(&falling)
+    } else {
+        print(&text(&falling))
     }
 }
 
@@ -143,10 +144,12 @@ fn text(falling: &Falling) -> String {
         head.push("‖pᵢ−p‖₁".into());
     }
     let counts = |counts: &[u64]| -> Vec<String> {
-        match by_class {
-            true => counts.iter().map(|n| n.to_string()).collect(),
-            false if counts.is_empty() => Vec::new(),
-            false => vec![counts.iter().filter(|n| **n > 0).count().to_string()],
+        if by_class {
+            counts.iter().map(|n| n.to_string()).collect()
+        } else if counts.is_empty() {
+            Vec::new()
+        } else {
+            vec![counts.iter().filter(|n| **n > 0).count().to_string()]
         }
     };
     let mut rows = vec![head];

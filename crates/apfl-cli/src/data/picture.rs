@@ -56,9 +56,10 @@ pub fn svg(falling: &Falling) -> String {
         }
         let mut x = LEFT;
         let whole = [size(k) as u64];
-        let parts: &[u64] = match line.classes.is_empty() {
-            true => &whole,
-            false => &line.classes,
+        let parts: &[u64] = if line.classes.is_empty() {
+            &whole
+        } else {
+            &line.classes
         };
         for (class, count) in parts.iter().enumerate().filter(|(_, n)| **n > 0) {
             let width = *count as f64 / most * BAR_WIDTH;

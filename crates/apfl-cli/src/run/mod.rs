@@ -81,9 +81,10 @@ pub struct Prepared {
 
 impl Prepared {
     fn new(args: &args::Run) -> Result<Self> {
-        let begun = match args.resume {
-            true => resume::begun(args)?,
-            false => None,
+        let begun = if args.resume {
+            resume::begun(args)?
+        } else {
+            None
         };
         if let Some((plan, begun)) = begun {
             return Ok(Self {
@@ -200,9 +201,10 @@ impl Prepared {
                 Event::Finalized(clients) => progress.iter().for_each(|bar| bar.finalized(clients)),
                 _ => {}
             }
-            match stop.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if stop.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         });
         progress.iter().for_each(Progress::clear);
@@ -226,9 +228,10 @@ impl Prepared {
                 Ok(ExitCode::SUCCESS)
             }
             Ended::Stopped(round) => {
-                let when = match round == rounds {
-                    true => "stopped during delivery".to_string(),
-                    false => format!("stopped after round {round} of {rounds}"),
+                let when = if round == rounds {
+                    "stopped during delivery".to_string()
+                } else {
+                    format!("stopped after round {round} of {rounds}")
                 };
                 let when = match pass {
                     Some((pass, of)) => format!("{when}, in pass {pass} of {of}"),
@@ -246,9 +249,10 @@ impl Prepared {
 
 /// What a pass of a choice is for.
 fn which_pass(pass: u64, of: u64) -> String {
-    match pass == of {
-        true => format!("pass {pass} of {of}: all training rows, each client with its choice"),
-        false => format!("pass {pass} of {of}: all candidates, with rows held out to choose by"),
+    if pass == of {
+        format!("pass {pass} of {of}: all training rows, each client with its choice")
+    } else {
+        format!("pass {pass} of {of}: all candidates, with rows held out to choose by")
     }
 }
 
@@ -301,9 +305,10 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
     let context = &setup.context;
     let n = context.dataset.clients();
     let k = setup.cohort_size();
-    let cohort = match k == n {
-        true => String::new(),
-        false => format!(", {k} a round"),
+    let cohort = if k == n {
+        String::new()
+    } else {
+        format!(", {k} a round")
     };
     // Whose examples are whose decides everything, so it is said where nothing names them.
     let table = |key: &str| plan.resolved.get("data")?.get("partition")?.get(key);

@@ -28,18 +28,20 @@ pub fn run(args: &args::Run, prepared: Prepared) -> Result<ExitCode> {
     };
     if finished {
         cluster.agree(Ok(vec![("the run directory".into(), directory)]))?;
-        return match cluster.leads() {
-            true => prepared.show_finished(args),
-            false => Ok(ExitCode::SUCCESS),
+        return if cluster.leads() {
+            prepared.show_finished(args)
+        } else {
+            Ok(ExitCode::SUCCESS)
         };
     }
     let spec = prepared.plan.to_toml();
     let facts = vec![("the run directory".to_string(), directory)];
     // The leader alone makes a directory. That it cannot is said after everybody has been
     // heard: nobody waits for a leader that has gone.
-    let out = match cluster.leads() {
-        true => prepared.directory(args).map(Some),
-        false => Ok(None),
+    let out = if cluster.leads() {
+        prepared.directory(args).map(Some)
+    } else {
+        Ok(None)
     };
     let setup = out.as_ref().map_err(told).and_then(|out| {
         let on = Resources {

@@ -97,9 +97,10 @@ impl Line {
         let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
         let words = self.names.iter().zip(&self.values);
         let words: Vec<String> = words.map(|(k, v)| format!("{}={v}", last(k))).collect();
-        match words.is_empty() {
-            true => "the spec".into(),
-            false => words.join(", "),
+        if words.is_empty() {
+            "the spec".into()
+        } else {
+            words.join(", ")
         }
     }
 
@@ -136,9 +137,10 @@ pub fn mark_best(lines: &mut [Line], key: usize) {
 
 /// The part that is shown: `test` if one of the lines has it, for a line that failed has none.
 pub fn part_of(lines: &[Line]) -> &'static str {
-    match lines.iter().any(|line| line.part == "test") {
-        true => "test",
-        false => "valid",
+    if lines.iter().any(|line| line.part == "test") {
+        "test"
+    } else {
+        "valid"
     }
 }
 

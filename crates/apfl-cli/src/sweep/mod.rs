@@ -36,12 +36,13 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
         let numbers = plan.data.predicts_numbers();
         let of_numbers = ["rmse", "mae", "r2"].contains(&by);
         if by != "loss" && numbers != of_numbers {
-            let (what, other) = match numbers {
-                true => ("a number", "loss, rmse, mae or r2"),
-                false => (
+            let (what, other) = if numbers {
+                ("a number", "loss, rmse, mae or r2")
+            } else {
+                (
                     "a class",
                     "loss, accuracy, balanced_accuracy, auc, f1 or brier",
-                ),
+                )
             };
             return Err(Error::Request(format!(
                 "--by {by}: the spec's data predicts {what}; use {other}"
@@ -99,9 +100,10 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     for failure in &failed {
         tell(format!("a run failed: {failure}"));
     }
-    let lines: Vec<Line> = match args.best.is_some() {
-        true => lines.into_iter().filter(|line| line.best).collect(),
-        false => lines,
+    let lines: Vec<Line> = if args.best.is_some() {
+        lines.into_iter().filter(|line| line.best).collect()
+    } else {
+        lines
     };
     if args.json {
         print_json(&lines)?;
@@ -122,9 +124,10 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     // Rates that blow up are what --best is there to sort out.
     let shown_failed = lines.iter().any(|line| !line.failed.is_empty());
     Ok(
-        match shown_failed || (args.best.is_none() && !failed.is_empty()) {
-            true => ExitCode::FAILURE,
-            false => ExitCode::SUCCESS,
+        if shown_failed || (args.best.is_none() && !failed.is_empty()) {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
         },
     )
 }
@@ -191,9 +194,10 @@ fn require_own(out: &Path, keys: &[&str]) -> Result<()> {
     };
     let head = text.lines().next().unwrap_or_default();
     let there = head.split(",seed,").next().unwrap_or_default();
-    match there == keys.join(",") || head.starts_with("seed,") && keys.is_empty() {
-        true => Ok(()),
-        false => refused(format!("there is a sweep over {there}")),
+    if there == keys.join(",") || head.starts_with("seed,") && keys.is_empty() {
+        Ok(())
+    } else {
+        refused(format!("there is a sweep over {there}"))
     }
 }
 

@@ -186,9 +186,12 @@ fn figures(results: &Results) -> Result<Pictures> {
         for (spread, seeds) in DATA.into_iter().zip(&all) {
             let series = |(k, line): (usize, &str)| -> Series {
                 let at = |epoch: usize| {
-                    let value = |paths: &Vec<Path>| match loss {
-                        true => paths[k].loss[epoch],
-                        false => paths[k].accuracy[epoch],
+                    let value = |paths: &Vec<Path>| {
+                        if loss {
+                            paths[k].loss[epoch]
+                        } else {
+                            paths[k].accuracy[epoch]
+                        }
                     };
                     let sample = Sample::of(seeds.iter().map(value))?;
                     Some((epoch as f64, sample))
@@ -201,9 +204,10 @@ fn figures(results: &Results) -> Result<Pictures> {
             charts.push(Chart {
                 title: name(spread),
                 x: Axis::new("epochs after joining"),
-                y: match loss {
-                    true => Axis::new("training loss"),
-                    false => Axis::percent("validation accuracy"),
+                y: if loss {
+                    Axis::new("training loss")
+                } else {
+                    Axis::percent("validation accuracy")
                 },
                 series: names().into_iter().enumerate().map(series).collect(),
             });
@@ -225,14 +229,16 @@ fn tables(results: &Results) -> Result<Tables> {
                 let what = if loss { "train loss" } else { "validation" };
                 let mut row = vec![name(spread), line.to_string(), what.into()];
                 for epoch in 0..=EPOCHS as usize {
-                    let value = |paths: &Vec<Path>| match loss {
-                        true => paths[k].loss[epoch],
-                        false => paths[k].accuracy[epoch],
+                    let value = |paths: &Vec<Path>| {
+                        if loss {
+                            paths[k].loss[epoch]
+                        } else {
+                            paths[k].accuracy[epoch]
+                        }
                     };
                     let sample = Sample::of(seeds.iter().map(value));
-                    row.push(sample.map_or(String::new(), |s| match loss {
-                        true => s.number(),
-                        false => s.percent(),
+                    row.push(sample.map_or(String::new(), |s| {
+                        if loss { s.number() } else { s.percent() }
                     }));
                 }
                 rows.push(row);

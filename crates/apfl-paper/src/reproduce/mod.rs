@@ -143,12 +143,13 @@ fn chosen(names: &[String]) -> Result<Vec<Item>> {
     };
     let some = names.iter().filter(|name| *name != "all").map(find);
     let some: Vec<Item> = some.collect::<Result<_>>()?;
-    match names.iter().any(|name| name == "all") {
-        true => Ok(known
+    if names.iter().any(|name| name == "all") {
+        Ok(known
             .into_iter()
             .filter(|item| item.of_the_paper())
-            .collect()),
-        false => Ok(some),
+            .collect())
+    } else {
+        Ok(some)
     }
 }
 
@@ -178,12 +179,13 @@ fn keep_whole(item: &Item, settings: &Settings) -> Result<()> {
 fn keep_settings(item: &Item, settings: &Settings) -> Result<()> {
     let preset = |pair: &String| pair.split('=').next().unwrap_or_default().trim() == "preset";
     let both = item.runs.iter().any(|(_, set)| set.iter().any(preset));
-    match both && settings.set.iter().any(preset) {
-        true => Err(Error::Request(format!(
+    if both && settings.set.iter().any(preset) {
+        Err(Error::Request(format!(
             "--set preset: {} is run with and without preset = \"authors\" already; leave it out",
             item.name
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

@@ -38,9 +38,10 @@ pub fn write(
     for remark in item.remarks {
         page += &format!("\n{remark}\n");
     }
-    let mut tables = match unlike.is_empty() {
-        true => String::new(),
-        false => format!("\n**Not as the preset says:** {}.\n", unlike.join("; ")),
+    let mut tables = if unlike.is_empty() {
+        String::new()
+    } else {
+        format!("\n**Not as the preset says:** {}.\n", unlike.join("; "))
     };
     for (name, rows) in (item.tables)(results)? {
         write_atomically(&out.join(format!("{name}.md")), markdown(&rows))?;

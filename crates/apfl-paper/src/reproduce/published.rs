@@ -147,9 +147,10 @@ pub fn pfllib() -> Item {
 fn fashion_mnist() -> PathBuf {
     let debian = Path::new("/usr/share/datasets/fashion-mnist");
     let own = data_directory().join("fashion-mnist");
-    match !own.exists() && debian.exists() {
-        true => debian.into(),
-        false => own,
+    if !own.exists() && debian.exists() {
+        debian.into()
+    } else {
+        own
     }
 }
 

@@ -116,9 +116,10 @@ impl Results {
 
     /// A score in the last round, over the clients drawn then.
     pub fn last(&self, track: &Track, measure: Measure) -> Values {
-        match self.over_all {
-            true => self.finalized(track, measure),
-            false => self.at(track, measure, u64::MAX),
+        if self.over_all {
+            self.finalized(track, measure)
+        } else {
+            self.at(track, measure, u64::MAX)
         }
     }
 
@@ -206,9 +207,10 @@ pub fn banded(name: &str, colour: usize, samples: Vec<(f64, Sample)>, dashed: bo
         let deviation = s.deviation.unwrap_or(0.0);
         (s.mean - deviation, s.mean + deviation)
     };
-    let line = match samples.iter().any(|(_, s)| s.deviation.is_some()) {
-        true => line.with_band(samples.iter().map(around).collect()),
-        false => line,
+    let line = if samples.iter().any(|(_, s)| s.deviation.is_some()) {
+        line.with_band(samples.iter().map(around).collect())
+    } else {
+        line
     };
     if dashed { line.dashed() } else { line }
 }

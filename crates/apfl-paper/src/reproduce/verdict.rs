@@ -178,9 +178,10 @@ pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
             let others: Vec<String> = others
                 .map(|c| format!("{} by {}", c.what, c.margin.number()))
                 .collect();
-            let named = match others.is_empty() {
-                true => String::new(),
-                false => format!(" (not: {})", others.join("; ")),
+            let named = if others.is_empty() {
+                String::new()
+            } else {
+                format!(" (not: {})", others.join("; "))
             };
             format!("; beside the claim {} of {n} hold{named}", holding(&beside))
         }

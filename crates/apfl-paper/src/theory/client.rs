@@ -166,12 +166,13 @@ fn line_search(federation: &Federation<'_>, client: usize, v: &[f64], w: &[f64])
         }
         f.evaluate(&mixed, g).value
     };
-    match federation.linear() {
-        true => minimize_convex_on_unit(|alpha| {
+    if federation.linear() {
+        minimize_convex_on_unit(|alpha| {
             at(alpha, &mut g);
             dot(&along, &g)
-        }),
-        false => minimize_on_unit(|alpha| at(alpha, &mut g)),
+        })
+    } else {
+        minimize_on_unit(|alpha| at(alpha, &mut g))
     }
 }
 

@@ -91,9 +91,10 @@ pub fn measure(
     let gamma = pairs
         .map(|(a, b)| distance_squared(&means[a], &means[b]))
         .fold(0.0, f64::max);
-    let how = match federation.linear() {
-        true => "exact for batches drawn without replacement".to_string(),
-        false => format!("estimated from {BATCHES} random batches of every client at every point"),
+    let how = if federation.linear() {
+        "exact for batches drawn without replacement".to_string()
+    } else {
+        format!("estimated from {BATCHES} random batches of every client at every point")
     };
     Ok(Diversity {
         zeta: zeta_i.iter().sum(),

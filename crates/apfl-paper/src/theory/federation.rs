@@ -154,11 +154,12 @@ impl<'a> Federation<'a> {
 
 /// The line search may try a step that overflows; a start that is not finite is an error.
 fn finite(value: f64, whose: &str) -> Result<f64> {
-    match value.is_nan() {
-        false => Ok(value),
-        true => Err(Error::data(format!(
+    if value.is_nan() {
+        Err(Error::data(format!(
             "the objective of {whose} is not a number at a point of the search; \
              are the features finite and of a sane scale (data.standardize)?"
-        ))),
+        )))
+    } else {
+        Ok(value)
     }
 }

@@ -161,9 +161,10 @@ fn search(
         if ratio.abs() <= 0.3 && lower {
             return Ok(Some(reached));
         }
-        match ratio > 0.0 && lower {
-            true => low = (t, ratio),
-            false => high = (t, ratio),
+        if ratio > 0.0 && lower {
+            low = (t, ratio)
+        } else {
+            high = (t, ratio)
         }
         // Where the secant through both ends (or through the start) is 0.
         t = match high.0.is_finite() {
@@ -191,9 +192,10 @@ pub fn minimize_convex_on_unit(mut slope: impl FnMut(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..40 {
         let middle = 0.5 * (low + high);
-        match slope(middle) < 0.0 {
-            true => low = middle,
-            false => high = middle,
+        if slope(middle) < 0.0 {
+            low = middle
+        } else {
+            high = middle
         }
     }
     0.5 * (low + high)
@@ -223,10 +225,7 @@ pub fn minimize_on_unit(mut f: impl FnMut(f64) -> f64) -> f64 {
                 at = tried;
             }
         }
-        match fa <= fb {
-            true => high = b,
-            false => low = a,
-        }
+        if fa <= fb { high = b } else { low = a }
     }
     at.0
 }

@@ -170,11 +170,12 @@ pub fn measure_chosen(
     };
     let strongly_convex = linear && smoothness.mu > 0.0;
     let shared = widened(&training.output());
-    let found = match strongly_convex {
-        false => None,
-        true => Some(federation.optimum(shared.clone(), accuracy, &mut |count| {
+    let found = if strongly_convex {
+        Some(federation.optimum(shared.clone(), accuracy, &mut |count| {
             progress("w*, the optimum of all", count, 0)
-        })?),
+        })?)
+    } else {
+        None
     };
     let optimum = match &found {
         None => None,

@@ -45,9 +45,10 @@ impl<'a> Objective<'a> {
     /// grad ← ∇fᵢ(x), ℓ2 term included.
     pub fn evaluate(&self, x: &[f64], grad: &mut [f64]) -> Pass {
         grad.fill(0.0);
-        let (loss, square) = match self.linear {
-            true => self.linear_pass(x, grad),
-            false => self.network_pass(x, grad),
+        let (loss, square) = if self.linear {
+            self.linear_pass(x, grad)
+        } else {
+            self.network_pass(x, grad)
         };
         let variance = square.map(|square| (square - norm_squared(grad)).max(0.0));
         let l2 = f64::from(self.model.l2());

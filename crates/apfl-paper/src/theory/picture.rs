@@ -23,9 +23,10 @@ pub fn draw(report: &Report, file: &Path) -> Result<Vec<u8>> {
         }),
     ];
     let svg = chart::panels("", &charts, 3);
-    match file.extension().is_some_and(|e| e == "png") {
-        true => chart::png(&svg),
-        false => Ok(svg.into_bytes()),
+    if file.extension().is_some_and(|e| e == "png") {
+        chart::png(&svg)
+    } else {
+        Ok(svg.into_bytes())
     }
 }
 
@@ -34,13 +35,14 @@ type Alpha = (&'static str, fn(&ClientTheory) -> Option<f64>);
 
 fn against(report: &Report, x: Axis, of: fn(&ClientTheory) -> Option<f64>) -> Chart {
     let chosen = report.clients.iter().any(|c| c.chosen.is_some());
-    let alphas: &[Alpha] = match chosen {
-        false => &[("", |c| c.learned)],
-        true => &[
+    let alphas: &[Alpha] = if chosen {
+        &[
             ("learned", |c| c.learned),
             ("chosen", |c| c.chosen),
             ("line search", |c| c.line_search),
-        ],
+        ]
+    } else {
+        &[("", |c| c.learned)]
     };
     let mut series = Vec::new();
     for (colour, (name, alpha_of)) in alphas.iter().enumerate() {

@@ -165,9 +165,10 @@ pub(super) fn assemble(
                 client: federation.shard(client).name.clone(),
                 examples: look.examples,
                 mixing: look.mixing,
-                learned: match found.chosen {
-                    true => found.learned.get(client).copied().flatten(),
-                    false => look.mixing,
+                learned: if found.chosen {
+                    found.learned.get(client).copied().flatten()
+                } else {
+                    look.mixing
                 },
                 chosen: look.mixing.filter(|_| found.chosen),
                 line_search: look.line_search,

@@ -94,9 +94,10 @@ impl Panel<'_> {
     }
 
     pub(super) fn bars(&self, svg: &mut String, series: &Series, nth: usize, of: usize) {
-        let unit = match self.chart.x.names.is_empty() {
-            true => spacing(&self.chart.series),
-            false => 1.0,
+        let unit = if self.chart.x.names.is_empty() {
+            spacing(&self.chart.series)
+        } else {
+            1.0
         };
         let whole = 0.84 * (self.x.place(self.x.low + unit) - self.x.place(self.x.low));
         let wide = whole / of as f64;
@@ -122,9 +123,10 @@ impl Panel<'_> {
             Some(tip) => tip.clone(),
             None => {
                 let (x, y) = series.points[nth];
-                let name = match series.name.is_empty() {
-                    true => String::new(),
-                    false => format!("{}: ", series.name),
+                let name = if series.name.is_empty() {
+                    String::new()
+                } else {
+                    format!("{}: ", series.name)
                 };
                 format!("{name}{}, {}", self.chart.x.told(x), self.chart.y.told(y))
             }

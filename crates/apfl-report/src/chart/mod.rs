@@ -264,13 +264,14 @@ pub fn escaped(words: &str) -> String {
 
 /// The first letters of a name, where it is long.
 pub fn shortened(words: &str, most: usize) -> String {
-    match words.chars().count() > most {
-        false => words.into(),
-        true => words
+    if words.chars().count() > most {
+        words
             .chars()
             .take(most.saturating_sub(1))
             .chain(['…'])
-            .collect(),
+            .collect()
+    } else {
+        words.into()
     }
 }
 

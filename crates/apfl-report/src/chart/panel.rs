@@ -29,9 +29,12 @@ impl<'a> Panel<'a> {
             .filter_map(|s| s.band.as_ref())
             .flatten();
         // A mean of shares and its spread may leave 0 to 1, where no share is.
-        let share = |value: f64| match chart.y.percent && value.is_finite() {
-            true => value.clamp(0.0, 1.0),
-            false => value,
+        let share = |value: f64| {
+            if chart.y.percent && value.is_finite() {
+                value.clamp(0.0, 1.0)
+            } else {
+                value
+            }
         };
         let bands = bands.flat_map(|b| [share(b.0), share(b.1)]);
         let heights = points().map(|p| p.1).chain(bands);

@@ -62,9 +62,10 @@ impl Scale {
 
     /// Where a value is.
     pub fn place(&self, value: f64) -> f64 {
-        let share = match self.log {
-            true => (value / self.low).ln() / (self.high / self.low).ln(),
-            false => (value - self.low) / (self.high - self.low),
+        let share = if self.log {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
         };
         // What is far outside is cut off by the field's edge anyway.
         self.length * share.clamp(-10.0, 11.0)
@@ -91,9 +92,12 @@ impl Scale {
             let step = ticks::step(self.low, self.high, count);
             return ticks
                 .iter()
-                .map(|t| match narrow {
-                    true => (*t, ticks::label(*t, step, axis.percent)),
-                    false => (*t, label(*t)),
+                .map(|t| {
+                    if narrow {
+                        (*t, ticks::label(*t, step, axis.percent))
+                    } else {
+                        (*t, label(*t))
+                    }
                 })
                 .collect();
         }

@@ -48,16 +48,17 @@ const LISTED: usize = 2000;
 /// Every client's scores, in a table that is sorted by a click on a head.
 fn everyone(run: &Run) -> String {
     let regression = measured(run) == "rmse";
-    let measures: &[&str] = match regression {
-        true => &["loss", "rmse", "mae", "r2"],
-        false => &[
+    let measures: &[&str] = if regression {
+        &["loss", "rmse", "mae", "r2"]
+    } else {
+        &[
             "loss",
             "accuracy",
             "balanced_accuracy",
             "f1",
             "auc",
             "brier",
-        ],
+        ]
     };
     let tested = run.clients.iter().any(|c| c.scores.personal.test.is_some());
     let part = if tested { "test" } else { "valid" };
@@ -97,9 +98,10 @@ fn everyone(run: &Run) -> String {
         row
     });
     let table = table(&head, rows.collect()).replace("<table>", "<table class=\"sortable\">");
-    let more = match run.clients.len() > LISTED {
-        true => format!(" (the first {LISTED})"),
-        false => String::new(),
+    let more = if run.clients.len() > LISTED {
+        format!(" (the first {LISTED})")
+    } else {
+        String::new()
     };
     format!(
         "<details><summary>All clients{more}; a click on a head sorts</summary>{table}</details>\n"

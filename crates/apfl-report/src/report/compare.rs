@@ -20,9 +20,12 @@ pub const ERRORS: [&str; 4] = ["loss", "brier", "rmse", "mae"];
 pub fn rank(groups: &mut [Group], by: &str) {
     let merit = |group: &Group| {
         let score = group.sample(|run| models(run)?.personal.pooled.valid.get(by));
-        score.map_or(f64::NEG_INFINITY, |score| match ERRORS.contains(&by) {
-            true => -score.mean,
-            false => score.mean,
+        score.map_or(f64::NEG_INFINITY, |score| {
+            if ERRORS.contains(&by) {
+                -score.mean
+            } else {
+                score.mean
+            }
         })
     };
     groups.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
@@ -33,9 +36,10 @@ pub fn compare(groups: &[Group], by: Option<&str>) -> String {
     let keys = differing(groups);
     let seeds = groups.iter().any(|group| group.runs.len() > 1);
     let mut html = String::from("<section><h2>Comparison</h2>\n");
-    html.push_str(&remark(&match keys.is_empty() {
-        true => "The runs have one spec.".to_string(),
-        false => format!("The specs differ in {}.", keys.join(", ")),
+    html.push_str(&remark(&if keys.is_empty() {
+        "The runs have one spec.".to_string()
+    } else {
+        format!("The specs differ in {}.", keys.join(", "))
     }));
     let mut head = vec!["run".to_string()];
     head.extend(keys.iter().cloned());

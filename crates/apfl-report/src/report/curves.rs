@@ -95,9 +95,10 @@ fn same_heights(four: &mut [Chart]) {
             continue;
         }
         let pad = 0.05 * (high - low);
-        let (low, high) = match log {
-            true => (low / 1.2, high * 1.2),
-            false => ((low - pad).max(low.min(0.0)), high + pad),
+        let (low, high) = if log {
+            (low / 1.2, high * 1.2)
+        } else {
+            ((low - pad).max(low.min(0.0)), high + pad)
         };
         for n in [k, k + 2] {
             let axis = &mut four[n].y;

@@ -55,9 +55,10 @@ pub fn measured(run: &Run) -> &'static str {
     let scored = run.rounds.iter().find_map(|r| r.scores);
     let round = scored.map(|s| s.shared.train);
     let first = round.or(run.clients.first().map(|c| c.scores.shared.train));
-    match first.is_some_and(|train| train.accuracy.is_none()) {
-        true => "rmse",
-        false => "accuracy",
+    if first.is_some_and(|train| train.accuracy.is_none()) {
+        "rmse"
+    } else {
+        "accuracy"
     }
 }
 

@@ -220,9 +220,10 @@ fn judge(clients: &mut [(ClientAdvice, Gain)]) {
     let discoveries = (0..tested.len()).rev().find(|place| passes(*place));
     for (_, k) in &tested[..discoveries.map_or(0, |last| last + 1)] {
         let (advice, gain) = &mut clients[*k];
-        advice.verdict = match gain.mean.is_some_and(|mean| mean > 0.0) {
-            true => Verdict::Helps,
-            false => Verdict::Harms,
+        advice.verdict = if gain.mean.is_some_and(|mean| mean > 0.0) {
+            Verdict::Helps
+        } else {
+            Verdict::Harms
         };
     }
 }

@@ -16,9 +16,10 @@ pub fn quantile(share: f64, freedom: f64) -> f64 {
     }
     for _ in 0..100 {
         let middle = 0.5 * (low + high);
-        match two_sided(middle, freedom) > share {
-            true => low = middle,
-            false => high = middle,
+        if two_sided(middle, freedom) > share {
+            low = middle
+        } else {
+            high = middle
         }
     }
     0.5 * (low + high)
@@ -34,9 +35,10 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     }
     let front = log_gamma(a + b) - log_gamma(a) - log_gamma(b);
     let front = (front + a * x.ln() + b * (1.0 - x).ln()).exp();
-    match x < (a + 1.0) / (a + b + 2.0) {
-        true => front * fraction(x, a, b) / a,
-        false => 1.0 - front * fraction(1.0 - x, b, a) / b,
+    if x < (a + 1.0) / (a + b + 2.0) {
+        front * fraction(x, a, b) / a
+    } else {
+        1.0 - front * fraction(1.0 - x, b, a) / b
     }
 }
 

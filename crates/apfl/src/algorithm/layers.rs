@@ -145,9 +145,10 @@ fn put_outside(whole: &mut [f32], range: &Range<usize>, layers: &[f32]) {
 impl<S: Sharing> Partly<S> {
     /// What is shared in the round after that many.
     fn shared_after(&self, round: u64, len: usize) -> Range<usize> {
-        match round < self.sharing.warmup() {
-            true => 0..len,
-            false => self.shared.clone(),
+        if round < self.sharing.warmup() {
+            0..len
+        } else {
+            self.shared.clone()
         }
     }
 }
@@ -199,13 +200,12 @@ impl<S: Sharing> Algorithm for Partly<S> {
     ) -> Update {
         let len = client.model().layout().len();
         let shared = self.shared_after(sent.round, len);
-        let mut whole = match sent.model.len() == len {
-            true => sent.model.clone(),
-            false => {
-                let mut whole = vec![0.0; len];
-                whole[shared.clone()].copy_from_slice(&sent.model);
-                whole
-            }
+        let mut whole = if sent.model.len() == len {
+            sent.model.clone()
+        } else {
+            let mut whole = vec![0.0; len];
+            whole[shared.clone()].copy_from_slice(&sent.model);
+            whole
         };
         let warm = shared != self.shared;
         if !warm && (local.own == 1 || self.sharing.warmup() == 0) {

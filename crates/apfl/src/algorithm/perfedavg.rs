@@ -119,9 +119,10 @@ impl PerFedAvg {
             let step = client.steps_before() + s;
             let set_back = step == 0 || client.rate_falls() && step.is_multiple_of(pass);
             client.next_batch_of(Part::Rest);
-            let eta = match set_back {
-                true => client.rate(s),
-                false => self.outer_rate,
+            let eta = if set_back {
+                client.rate(s)
+            } else {
+                self.outer_rate
             };
             client.descend(&mut w, eta);
             client.next_batch_of(Part::HeldOut);

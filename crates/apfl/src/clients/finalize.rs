@@ -237,10 +237,7 @@ impl<A: Algorithm> Clients<A> {
 /// The rows on which the gain of joining is measured, by which nothing was chosen: of the
 /// test part, where the federation has one.
 fn measuring_rows(shard: &Shard, tested: bool) -> &Examples {
-    match tested {
-        true => &shard.test,
-        false => &shard.valid,
-    }
+    if tested { &shard.test } else { &shard.valid }
 }
 
 /// Validation accuracy of always answering the commonest training class (the first of

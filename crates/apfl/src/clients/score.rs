@@ -22,13 +22,14 @@ impl<A: Algorithm> Clients<A> {
             return Ok(0.0);
         };
         let loss = scratch.tally(&*self.context.model, predictor, rows).loss;
-        match loss.is_finite() {
-            true => Ok(loss),
-            false => Err(Error::NonFinite {
+        if loss.is_finite() {
+            Ok(loss)
+        } else {
+            Err(Error::NonFinite {
                 client: shard.name.clone(),
                 place: place.into(),
                 loss,
-            }),
+            })
         }
     }
 

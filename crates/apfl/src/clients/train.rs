@@ -89,9 +89,10 @@ impl<A: Algorithm> Clients<A> {
             } = self.algorithm.models(after, &mut local_client);
             let localized = Predictor::At(localized);
             let localized = self.tallies(&localized, &shard, &place, scratch)?;
-            let held_out = match list.is_empty() {
-                true => None,
-                false => self.aside(client)?,
+            let held_out = if list.is_empty() {
+                None
+            } else {
+                self.aside(client)?
             };
             for (candidate, model) in &list {
                 let loss = self.loss_on(model, held_out.as_deref(), &shard, &place, scratch)?;
@@ -101,9 +102,10 @@ impl<A: Algorithm> Clients<A> {
                 };
                 candidates.push((loss, tallies));
             }
-            let personal = match list.is_empty() {
-                true => self.tallies(&personal, &shard, &place, scratch)?,
-                false => Tallies::default(),
+            let personal = if list.is_empty() {
+                self.tallies(&personal, &shard, &place, scratch)?
+            } else {
+                Tallies::default()
             };
             Some((localized, personal))
         } else {

@@ -88,12 +88,11 @@ pub fn parse(
     labels: &mut Vec<u32>,
 ) -> std::result::Result<(), String> {
     let unpacked;
-    let content = match folder::is_gzip(content) {
-        true => {
-            unpacked = folder::inflate(content, MOST_RECORDS * (PIXELS as u64 + 1) + 1)?;
-            &unpacked[..]
-        }
-        false => content,
+    let content = if folder::is_gzip(content) {
+        unpacked = folder::inflate(content, MOST_RECORDS * (PIXELS as u64 + 1) + 1)?;
+        &unpacked[..]
+    } else {
+        content
     };
     let record = PIXELS + 1;
     if content.is_empty() || content.len() % record != 0 {

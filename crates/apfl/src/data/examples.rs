@@ -117,13 +117,14 @@ impl Examples {
     }
 
     fn checked(width: usize, rows: Vec<f32>, targets: Targets) -> Result<Self> {
-        match rows.len() == width * targets.len() {
-            true => Ok(Self::new(width, Features::Floats(rows), targets)),
-            false => Err(Error::data(format!(
+        if rows.len() == width * targets.len() {
+            Ok(Self::new(width, Features::Floats(rows), targets))
+        } else {
+            Err(Error::data(format!(
                 "{} numbers are no {} rows of {width} features",
                 rows.len(),
                 targets.len()
-            ))),
+            )))
         }
     }
 

@@ -75,9 +75,10 @@ pub(super) fn find(dir: &Path, name: &str, kind: &str) -> Result<PathBuf> {
 pub(super) fn require_regular(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => {
-            let what = match found.is_dir() {
-                true => "is a directory",
-                false => "is not a regular file (a pipe or a device?); save it to a file first",
+            let what = if found.is_dir() {
+                "is a directory"
+            } else {
+                "is not a regular file (a pipe or a device?); save it to a file first"
             };
             Err(wrong(path, what))
         }

@@ -60,9 +60,10 @@ impl HeldOutRows {
         };
         let (mut rest, mut out) = (Vec::with_capacity(m - count), Vec::with_capacity(count));
         for (j, row) in order.into_iter().enumerate() {
-            match held(j) {
-                true => out.push(row),
-                false => rest.push(row),
+            if held(j) {
+                out.push(row)
+            } else {
+                rest.push(row)
             }
         }
         rest.sort_unstable();

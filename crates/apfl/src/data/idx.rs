@@ -121,9 +121,10 @@ impl Idx {
             labels: folder::read_path(s, &LABELS),
             held,
             classes: s.optional(&CLASSES).map(|classes| classes as usize),
-            owners: match s.is_text("clients") {
-                true => Owners::File(folder::read_path(s, &OWNERS)),
-                false => Owners::AssignedRows(Partition::read(s, "stripe")),
+            owners: if s.is_text("clients") {
+                Owners::File(folder::read_path(s, &OWNERS))
+            } else {
+                Owners::AssignedRows(Partition::read(s, "stripe"))
             },
             common,
         }

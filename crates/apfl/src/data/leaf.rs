@@ -102,12 +102,11 @@ struct UserData {
 /// Reads one file, plain or gzipped, and checks that it agrees with itself.
 pub fn parse(bytes: &[u8]) -> std::result::Result<Vec<User>, String> {
     let unpacked;
-    let bytes = match folder::is_gzip(bytes) {
-        true => {
-            unpacked = folder::inflate(bytes, MOST_UNPACKED)?;
-            &unpacked[..]
-        }
-        false => bytes,
+    let bytes = if folder::is_gzip(bytes) {
+        unpacked = folder::inflate(bytes, MOST_UNPACKED)?;
+        &unpacked[..]
+    } else {
+        bytes
     };
     let mut file: File = serde_json::from_slice(bytes).map_err(|e| {
         format!("is not a LEAF file with rows of numbers and whole numbers as labels: {e}")

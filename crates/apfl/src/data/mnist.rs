@@ -65,13 +65,14 @@ const DIGITS: [usize; CLASSES] = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265
 fn require_mnist(labels: &[u32], dir: &Path) -> Result<()> {
     let mut counts = [0; CLASSES];
     labels.iter().for_each(|label| counts[*label as usize] += 1);
-    match labels.len() == DIGITS.iter().sum::<usize>() && counts != DIGITS {
-        true => Err(folder::wrong(
+    if labels.len() == DIGITS.iter().sum::<usize>() && counts != DIGITS {
+        Err(folder::wrong(
             dir,
             "is not MNIST: the digits are not as often in it; for other data of its shape use \
              kind = \"idx\" with images and labels",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

@@ -59,9 +59,10 @@ enum Values {
 
 fn said(error: ParquetError) -> String {
     let error = error.to_string();
-    let way_out = match error.contains("Disabled feature") {
-        true => "; its compression is not known here: save it with snappy, gzip, lz4 or zstd",
-        false => "",
+    let way_out = if error.contains("Disabled feature") {
+        "; its compression is not known here: save it with snappy, gzip, lz4 or zstd"
+    } else {
+        ""
     };
     format!("is not a Parquet file that can be read: {error}{way_out}")
 }
@@ -229,9 +230,12 @@ impl Column {
         self.values = match reader {
             ColumnReader::BoolColumnReader(r) => Values::Truths(read(r, rows, level, levels)?),
             ColumnReader::Int32ColumnReader(r) => {
-                let wide = |x: i32| match self.unsigned {
-                    true => i64::from(x as u32),
-                    false => i64::from(x),
+                let wide = |x: i32| {
+                    if self.unsigned {
+                        i64::from(x as u32)
+                    } else {
+                        i64::from(x)
+                    }
                 };
                 let values = read(r, rows, level, levels)?;
                 Values::Wholes(values.into_iter().map(wide).collect())
@@ -281,9 +285,10 @@ impl Column {
             Values::Texts(v) => v.len(),
             Values::None => return Ok(()),
         };
-        match found == next as usize {
-            true => Ok(()),
-            false => Err(format!("has {found} values where {next} are not null")),
+        if found == next as usize {
+            Ok(())
+        } else {
+            Err(format!("has {found} values where {next} are not null"))
         }
     }
 
@@ -326,8 +331,9 @@ fn read<T: DataType>(
         }
         read += records;
     }
-    match level > 0 && levels.len() != rows {
-        true => Err(format!("has {} levels for {rows} rows", levels.len())),
-        false => Ok(values),
+    if level > 0 && levels.len() != rows {
+        Err(format!("has {} levels for {rows} rows", levels.len()))
+    } else {
+        Ok(values)
     }
 }

@@ -79,9 +79,10 @@ impl<'a> Cell<'a> {
             Some(x) if (x as f32).is_finite() => Ok(x),
             Some(x) if x.is_finite() => Err(format!("{} too large (3.4e38 at most)", found()?)),
             Some(_) => Err(format!("{} not finite; {FILL_IN}", found()?)),
-            None if self.is_missing() => Err(match self.text()?.is_empty() {
-                true => format!("is empty; {FILL_IN}"),
-                false => format!("{} no number; {FILL_IN}", found()?),
+            None if self.is_missing() => Err(if self.text()?.is_empty() {
+                format!("is empty; {FILL_IN}")
+            } else {
+                format!("{} no number; {FILL_IN}", found()?)
             }),
             None => Err(format!("{} not a number", found()?)),
         }
@@ -171,12 +172,11 @@ pub fn open_csv<'r>(
         .map_err(|e| e.to_string())?;
     let gzipped = super::folder::is_gzip(&magic);
     let whole = std::io::Cursor::new(magic).chain(from);
-    Ok(match gzipped {
-        true => {
-            let inflated = std::io::BufReader::new(flate2::read::MultiGzDecoder::new(whole));
-            Box::new(CsvRows::with_header(inflated, header)?)
-        }
-        false => Box::new(CsvRows::with_header(whole, header)?),
+    Ok(if gzipped {
+        let inflated = std::io::BufReader::new(flate2::read::MultiGzDecoder::new(whole));
+        Box::new(CsvRows::with_header(inflated, header)?)
+    } else {
+        Box::new(CsvRows::with_header(whole, header)?)
     })
 }
 

@@ -221,9 +221,10 @@ impl Dataset for Generated {
     }
 
     fn test_size(&self, client: usize) -> usize {
-        match self.settings.test == 0.0 {
-            true => 0, // nobody's size need be drawn
-            false => self.counts(client).2,
+        if self.settings.test == 0.0 {
+            0 // without sampling the client's size
+        } else {
+            self.counts(client).2
         }
     }
 

@@ -206,9 +206,10 @@ impl Node {
         let (table, surveyed) = self.surveyed(&plan, place)?;
         surveyed.require_unmixed()?;
         let PlannedSites { send_rare, .. } = over_sites(&plan)?.1;
-        let rare = match send_rare {
-            true => Vec::new(),
-            false => table.rare_columns(&table.files(), &surveyed)?,
+        let rare = if *send_rare {
+            Vec::new()
+        } else {
+            table.rare_columns(&table.files(), &surveyed)?
         };
         if !rare.is_empty() {
             let why = format!(

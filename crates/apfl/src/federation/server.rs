@@ -61,18 +61,18 @@ impl Server {
     /// Trains to the end and delivers, watched by a caller that may end it.
     pub fn run(&self, watch: &mut Watch<'_>) -> Result<Ended> {
         let file = self.directory.join("agreement.json");
-        let kept = match self.resumes && file.exists() {
-            true => {
-                let text = fs::read_to_string(&file).map_err(at(&file, "read"))?;
-                Some(Agreement::from_json(&text)?)
-            }
-            false => None,
+        let kept = if self.resumes && file.exists() {
+            let text = fs::read_to_string(&file).map_err(at(&file, "read"))?;
+            Some(Agreement::from_json(&text)?)
+        } else {
+            None
         };
         let (agreement, setup) = self.convene(kept)?;
         let run = Run::new(&self.plan, setup).program(self.program.clone());
-        let run = match self.resumes {
-            true => run.resume(&self.directory),
-            false => run.directory(&self.directory),
+        let run = if self.resumes {
+            run.resume(&self.directory)
+        } else {
+            run.directory(&self.directory)
         };
         let mut failed = None;
         let mut written = false;
@@ -127,9 +127,10 @@ impl Server {
         };
         let request = SiteRequest::Agree(agreement.to_json().into_bytes());
         // Who agreed before may be away for a while.
-        let wanted = match resumed {
-            true => sites.min_sites,
-            false => sites.names.len(),
+        let wanted = if resumed {
+            sites.min_sites
+        } else {
+            sites.names.len()
         };
         self.ask_all(sites, &request, wanted)?;
         self.note(&format!("all agreed on {}", agreement.hash()));
@@ -204,8 +205,9 @@ impl Server {
 }
 
 fn keep(file: &Path, agreement: &Agreement) -> Result<()> {
-    match file.exists() {
-        true => Ok(()),
-        false => write_atomically(file, agreement.to_json()),
+    if file.exists() {
+        Ok(())
+    } else {
+        write_atomically(file, agreement.to_json())
     }
 }

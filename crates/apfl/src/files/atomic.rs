@@ -79,9 +79,10 @@ impl Drop for AtomicFile {
 /// Makes renames in a directory durable, where the system has a way to.
 #[cfg(unix)]
 pub fn sync_directory(directory: &Path) -> Result<()> {
-    let directory = match directory.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => directory,
+    let directory = if directory.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        directory
     };
     let synced = File::open(directory).and_then(|opened| match opened.sync_all() {
         Err(e) if cannot_sync(&e) => Ok(()),

@@ -25,13 +25,12 @@ impl Sgd {
     /// Before a round's first step.
     pub fn new(client: &mut LocalClient<'_>) -> Self {
         let beta = client.momentum();
-        let m = match beta > 0.0 {
-            true => {
-                let mut m = client.borrow();
-                m.fill(0.0);
-                m
-            }
-            false => Params::new(),
+        let m = if beta > 0.0 {
+            let mut m = client.borrow();
+            m.fill(0.0);
+            m
+        } else {
+            Params::new()
         };
         Self {
             beta,

@@ -107,10 +107,7 @@ impl Assessment {
                 scores[k].push((*score, is));
                 if let Some(bins) = all.ranks.get_mut(k) {
                     let counts = bins.entry(bin_of(*logit)).or_default();
-                    match is {
-                        true => counts.0 += 1,
-                        false => counts.1 += 1,
-                    }
+                    if is { counts.0 += 1 } else { counts.1 += 1 }
                 }
             }
         }

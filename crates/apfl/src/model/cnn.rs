@@ -176,9 +176,10 @@ fn layer(layout: &mut Layout, k: usize, inputs: usize, outputs: usize, biased: b
     };
     layout.push(format!("dense{k}.weight"), &[inputs, outputs], inputs);
     let bias = format!("dense{k}.bias");
-    match biased {
-        true => layout.push(bias, &[outputs], inputs),
-        false => layout.push_constant(bias, &[outputs], 0.0),
+    if biased {
+        layout.push(bias, &[outputs], inputs)
+    } else {
+        layout.push_constant(bias, &[outputs], 0.0)
     }
     dense
 }

@@ -108,9 +108,10 @@ impl Mlp {
             });
             layout.push(format!("layer{}.weight", k + 1), pair, pair[0]);
             let bias = format!("layer{}.bias", k + 1);
-            match biased {
-                true => layout.push(bias, &pair[1..], pair[0]),
-                false => layout.push_constant(bias, &pair[1..], 0.0),
+            if biased {
+                layout.push(bias, &pair[1..], pair[0])
+            } else {
+                layout.push_constant(bias, &pair[1..], 0.0)
             }
             if let (Some(over), false) = (extras.norm, head) {
                 norms.push(norm(&mut layout, &format!("layer{}", k + 1), over, pair[1]));

@@ -244,9 +244,10 @@ pub(crate) fn last_that_fits(first: u64, last: u64, fits: impl Fn(u64) -> bool) 
     let (mut low, mut high) = (first, last + 1);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        match fits(middle) {
-            true => low = middle,
-            false => high = middle,
+        if fits(middle) {
+            low = middle
+        } else {
+            high = middle
         }
     }
     low

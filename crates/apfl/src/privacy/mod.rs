@@ -193,12 +193,11 @@ pub(crate) fn least_noise(
         let middle = (a + (b - a) * share).exp();
         let found = f(middle);
         // Illinois: the end that stays counts for half.
-        match found > 0.0 {
-            true => (low, of_low, of_high) = (middle, found, of_high / 2.0),
-            false => {
-                (high, at_high, of_high) = (middle, found, found);
-                of_low /= 2.0;
-            }
+        if found > 0.0 {
+            (low, of_low, of_high) = (middle, found, of_high / 2.0)
+        } else {
+            (high, at_high, of_high) = (middle, found, found);
+            of_low /= 2.0;
         }
     }
     Some(high)

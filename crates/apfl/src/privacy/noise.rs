@@ -50,9 +50,10 @@ impl PrivateSum {
     pub fn release(self, w: &[f32], noise: f64, denominator: f64, rng: &mut Stream) -> Params {
         let deviation = noise * self.clip;
         let moved = |(w, sum): (&f32, f64)| {
-            let noisy = match deviation > 0.0 {
-                true => sum + deviation * rng.sample::<f64, _>(StandardNormal),
-                false => sum,
+            let noisy = if deviation > 0.0 {
+                sum + deviation * rng.sample::<f64, _>(StandardNormal)
+            } else {
+                sum
             };
             (f64::from(*w) + noisy / denominator) as f32
         };

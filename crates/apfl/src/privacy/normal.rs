@@ -50,9 +50,10 @@ pub(super) fn gaussian_epsilon(noise: f64, delta: f64) -> f64 {
     }
     while high - low > 1e-13 * high {
         let middle = 0.5 * (low + high);
-        match gaussian_delta(noise, middle) > delta {
-            true => low = middle,
-            false => high = middle,
+        if gaussian_delta(noise, middle) > delta {
+            low = middle
+        } else {
+            high = middle
         }
         if middle == low && middle == high {
             break;

@@ -103,9 +103,10 @@ impl OneStep {
         // ln(1 − q + q·e^y)
         let of = |z: f64| {
             let y = (2.0 * z - 1.0) / (2.0 * noise * noise);
-            match y > 1.0 {
-                true => y + (q + (1.0 - q) * (-y).exp()).ln(),
-                false => (q * y.exp_m1()).ln_1p(),
+            if y > 1.0 {
+                y + (q + (1.0 - q) * (-y).exp()).ln()
+            } else {
+                (q * y.exp_m1()).ln_1p()
             }
         };
         match self.direction {
@@ -121,9 +122,10 @@ impl OneStep {
         } = *self;
         // z with ln(1 − q + q·e^y) = l
         let of = |l: f64| {
-            let y = match l > 1.0 {
-                true => l - q.ln() + (-(1.0 - q) * (-l).exp()).ln_1p(),
-                false => (l.exp_m1() / q).ln_1p(),
+            let y = if l > 1.0 {
+                l - q.ln() + (-(1.0 - q) * (-l).exp()).ln_1p()
+            } else {
+                (l.exp_m1() / q).ln_1p()
             };
             noise * noise * y + 0.5
         };
@@ -197,16 +199,14 @@ impl OneStep {
         let mut cell = 0;
         while u < to {
             let low = (first + cell as f64) * interval;
-            let end = match cell + 2 < masses.len() {
-                true => self.point(low + interval).clamp(u, to),
-                false => to,
+            let end = if cell + 2 < masses.len() {
+                self.point(low + interval).clamp(u, to)
+            } else {
+                to
             };
             while u < end {
                 let width = (end - u).min(widest);
-                let next = match width < widest {
-                    true => end,
-                    false => u + width,
-                };
+                let next = if width < widest { end } else { u + width };
                 for (place, weight) in GAUSS {
                     let at = u + width * place;
                     let t = (self.loss(at) - low).clamp(0.0, interval);
@@ -330,9 +330,10 @@ impl Grid {
             .filter(|(other, _)| *other > tilt)
             .map(|(other, of)| (t * of - other * landing - allowed) / (other - tilt))
             .fold(f64::INFINITY, f64::min);
-        let end = match width.is_finite() {
-            true => top.max(start + width),
-            false => top,
+        let end = if width.is_finite() {
+            top.max(start + width)
+        } else {
+            top
         };
         Window {
             tilt,
@@ -402,9 +403,10 @@ impl Grid {
             if mass - shrunk > allowed {
                 // From this point to the one above, δ(ε + x) = mass − e^x·shrunk.
                 let further = ((mass - allowed) / shrunk).ln();
-                let further = match further.is_nan() {
-                    true => h,
-                    false => further.clamp(0.0, h),
+                let further = if further.is_nan() {
+                    h
+                } else {
+                    further.clamp(0.0, h)
                 };
                 return epsilon + further + t * self.blur;
             }

@@ -47,9 +47,10 @@ fn divergence(noise: f64, sampling: f64, alpha: f64) -> f64 {
     if sampling == 1.0 {
         return alpha / (2.0 * noise * noise);
     }
-    let ln_moment = match alpha.fract() == 0.0 {
-        true => whole(noise, sampling, alpha),
-        false => between(noise, sampling, alpha),
+    let ln_moment = if alpha.fract() == 0.0 {
+        whole(noise, sampling, alpha)
+    } else {
+        between(noise, sampling, alpha)
     };
     (ln_moment / (alpha - 1.0)).max(0.0)
 }
@@ -101,9 +102,10 @@ fn between(noise: f64, q: f64, alpha: f64) -> f64 {
             plus = ln_add(plus, term);
             break;
         }
-        match positive {
-            true => plus = ln_add(plus, term),
-            false => minus = ln_add(minus, term),
+        if positive {
+            plus = ln_add(plus, term)
+        } else {
+            minus = ln_add(minus, term)
         }
         let factor = j / (i + 1.0);
         ln_binomial += factor.abs().ln();
@@ -116,9 +118,10 @@ fn between(noise: f64, q: f64, alpha: f64) -> f64 {
 /// ln(e^a + e^b)
 fn ln_add(a: f64, b: f64) -> f64 {
     let (low, high) = (a.min(b), a.max(b));
-    match high == f64::NEG_INFINITY {
-        true => high,
-        false => high + (low - high).exp().ln_1p(),
+    if high == f64::NEG_INFINITY {
+        high
+    } else {
+        high + (low - high).exp().ln_1p()
     }
 }
 

@@ -67,9 +67,12 @@ pub(super) fn finalize(
     let setup = training.setup().clone();
     let dataset = &setup.context.dataset;
     let receivers = training.receivers();
-    let mut go_on = |event: Event<'_>| match watch(event).is_continue() {
-        true => Ok(()),
-        false => Err(Error::Interrupted("stopped during delivery".into())),
+    let mut go_on = |event: Event<'_>| {
+        if watch(event).is_continue() {
+            Ok(())
+        } else {
+            Err(Error::Interrupted("stopped during delivery".into()))
+        }
     };
     if !receivers.is_empty() {
         go_on(Event::Finalizing(receivers.len() as u64))?;
@@ -123,9 +126,10 @@ pub(super) fn finalize(
             Finished::in_directory(summary, directory.path(), &setup, personal_form)
         }
         Output::Memory(rounds) => {
-            let keep = match setup.keep_models {
-                true => Keep::HandOver,
-                false => Keep::Nothing,
+            let keep = if setup.keep_models {
+                Keep::HandOver
+            } else {
+                Keep::Nothing
             };
             let keep = kept(training, keep);
             let mut reached = BTreeSet::new();
@@ -310,9 +314,10 @@ impl Sums {
             mixing: Spread::of(&self.mixing),
             alone: over(&self.alone),
             gain: (!self.gains.is_empty()).then(|| TotalGain {
-                part: match self.scoring.tested {
-                    true => Part::Test,
-                    false => Part::Valid,
+                part: if self.scoring.tested {
+                    Part::Test
+                } else {
+                    Part::Valid
                 },
                 gain: Gain::pooled(self.gains.iter()),
             }),

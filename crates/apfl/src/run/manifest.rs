@@ -56,16 +56,20 @@ impl Identity {
                 differs.join("\n  ")
             )));
         }
-        let program = |of: &Identity| match self.lanes == now.lanes {
-            true => of.program.clone(),
-            false => format!("{} on vectors of {} numbers", of.program, of.lanes),
+        let program = |of: &Identity| {
+            if self.lanes == now.lanes {
+                of.program.clone()
+            } else {
+                format!("{} on vectors of {} numbers", of.program, of.lanes)
+            }
         };
-        match force || (self.program == now.program && self.lanes == now.lanes) {
-            true => Ok(()),
-            false => Err(Error::OtherProgram {
+        if force || (self.program == now.program && self.lanes == now.lanes) {
+            Ok(())
+        } else {
+            Err(Error::OtherProgram {
                 then: program(self),
                 now: program(now),
-            }),
+            })
         }
     }
 }

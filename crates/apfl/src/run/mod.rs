@@ -209,9 +209,10 @@ impl Run {
         // Until it ends, in whatever way, nobody else writes here.
         private::create_directory(&path)?;
         let _lock = DirectoryLock::take(&path)?;
-        let begun = match self.resumes {
-            true => InterruptedRun::open(&path)?,
-            false => None,
+        let begun = if self.resumes {
+            InterruptedRun::open(&path)?
+        } else {
+            None
         };
         let environment = environment::of(&self.setup, &self.program);
         let schema = self.setup.context.dataset.schema();
@@ -325,13 +326,14 @@ fn same_run(begun: &InterruptedRun, spec: &toml::Table) -> Result<Option<u64>> {
     };
     let longer = prolonged(&there, spec)?;
     let differences = differences(&there, spec);
-    match differences.is_empty() || longer.is_some() {
-        true => Ok(longer),
-        false => Err(Error::Request(format!(
+    if differences.is_empty() || longer.is_some() {
+        Ok(longer)
+    } else {
+        Err(Error::Request(format!(
             "{}: the run that was begun there is another one; it differs in\n  {}",
             begun.path.display(),
             differences.join("\n  ")
-        ))),
+        )))
     }
 }
 

@@ -90,9 +90,10 @@ impl<A: Algorithm> Aggregator<A> {
             }
             return;
         }
-        match mean {
-            true => algorithm.fold(server, &mut self.fold, from, update.joined()),
-            false => self.collected.push((from, update)),
+        if mean {
+            algorithm.fold(server, &mut self.fold, from, update.joined())
+        } else {
+            self.collected.push((from, update))
         }
     }
 

@@ -188,9 +188,10 @@ impl Training {
         clients: &[usize],
         each: &mut (dyn FnMut(Finalized) -> Result<()> + Send),
     ) -> Result<()> {
-        let keep = match self.setup.keep_models {
-            true => Keep::HandOver,
-            false => Keep::Nothing,
+        let keep = if self.setup.keep_models {
+            Keep::HandOver
+        } else {
+            Keep::Nothing
         };
         self.finalized_clients(clients, keep, each)
     }

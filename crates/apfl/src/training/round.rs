@@ -65,13 +65,15 @@ impl Training {
         let started = Instant::now();
         let mut trained = self.train_cohort(round)?;
         let traffic = self.server.finish_round()?;
-        let scorers = match self.evaluates(round) {
-            true => trained.honest.clone(),
-            false => Vec::new(),
+        let scorers = if self.evaluates(round) {
+            trained.honest.clone()
+        } else {
+            Vec::new()
         };
-        let shared = match scorers.is_empty() {
-            true => None,
-            false => Some(self.score(round, &scorers)?),
+        let shared = if scorers.is_empty() {
+            None
+        } else {
+            Some(self.score(round, &scorers)?)
         };
         let pools = shared.map(|shared| ByModel {
             shared,

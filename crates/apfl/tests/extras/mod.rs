@@ -221,9 +221,10 @@ fn gradients_of_the_cnn_are_central_differences() {
             }
             let norm = [tensor("dense1.scale"), tensor("dense1.shift")];
             slow_hidden(&mut rows, &extras, norm, (MASK, 0), &mut near);
-            let bias: Vec<f64> = match extras.head_bias {
-                true => tensor("dense2.bias").to_vec(),
-                false => vec![0.0; 4],
+            let bias: Vec<f64> = if extras.head_bias {
+                tensor("dense2.bias").to_vec()
+            } else {
+                vec![0.0; 4]
             };
             (slow_softmax(&rows, tensor("dense2.weight"), &bias, y), near)
         };

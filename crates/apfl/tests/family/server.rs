@@ -124,9 +124,10 @@ fn adam_follows_its_float64_evaluation() {
     };
     for yogi in [false, true] {
         let mut setup = small.setup(full(tau, eta), rounds, 0.6, false);
-        setup.server = match yogi {
-            true => ServerOptimizer::Yogi(of),
-            false => ServerOptimizer::Adam(of),
+        setup.server = if yogi {
+            ServerOptimizer::Yogi(of)
+        } else {
+            ServerOptimizer::Adam(of)
         };
         let cohorts: Vec<_> = (1..=rounds).map(|round| setup.cohort(round)).collect();
         let mut training = Training::with_algorithm(setup, FedAvg).unwrap();
@@ -145,10 +146,12 @@ fn adam_follows_its_float64_evaluation() {
                 let delta = together[j] - w[j];
                 let square = delta * delta;
                 m[j] = 0.9 * m[j] + 0.1 * delta;
-                u[j] = match yogi {
-                    false => 0.99 * u[j] + 0.01 * square,
-                    true if u[j] > square => u[j] - 0.01 * square,
-                    true => u[j] + 0.01 * square,
+                u[j] = if !yogi {
+                    0.99 * u[j] + 0.01 * square
+                } else if u[j] > square {
+                    u[j] - 0.01 * square
+                } else {
+                    u[j] + 0.01 * square
                 };
                 w[j] += 0.1 * m[j] / (f64::sqrt(u[j]) + 1e-3);
             }

@@ -32,9 +32,10 @@ pub fn tables(directory: &Path) {
             let pressure: f64 = rng.random_range(90.0..180.0) + 5.0 * k as f64;
             let colour = ["red", "green", "blue"][(row + k) % (2 + k % 2)];
             let ill = age + 0.3 * pressure > 95.0 + 4.0 * k as f64;
-            let age = match row % 17 == k {
-                true => String::new(),
-                false => format!("{age:.3}"),
+            let age = if row % 17 == k {
+                String::new()
+            } else {
+                format!("{age:.3}")
             };
             let label = if ill { "ill" } else { "well" };
             text += &format!("{age},{pressure:.2},{colour},{},{label}\n", row % 3 == 0);

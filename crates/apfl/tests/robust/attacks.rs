@@ -60,9 +60,10 @@ fn labels_are_flipped_at_attackers_in_training_alone() {
             panic!("classes");
         };
         let flipped: Vec<u32> = before.iter().map(|y| 2 - y).collect();
-        match setup.attackers.has(client) {
-            true => assert_eq!(*after, flipped),
-            false => assert_eq!(after, before),
+        if setup.attackers.has(client) {
+            assert_eq!(*after, flipped)
+        } else {
+            assert_eq!(after, before)
         }
         assert_eq!(was.train.features(), is.train.features());
         assert_eq!(was.valid, is.valid);

@@ -93,12 +93,12 @@ impl Small {
         participation: f64,
         uniform: bool,
     ) -> Setup {
-        let w0 = match uniform {
-            true => self
-                .model
+        let w0 = if uniform {
+            self.model
                 .layout()
-                .uniform(&mut stream(3, Purpose::Init, 0, 0)),
-            false => self.model.layout().zeros(),
+                .uniform(&mut stream(3, Purpose::Init, 0, 0))
+        } else {
+            self.model.layout().zeros()
         };
         Setup {
             context: RunContext {

@@ -78,9 +78,10 @@ impl Pack for ClientState {
             name: "grid".into(),
             problem: "is empty".into(),
         })?;
-        let own = match *own == 1.0 {
-            true => Some(arrays.f32("v")?),
-            false => None,
+        let own = if *own == 1.0 {
+            Some(arrays.f32("v")?)
+        } else {
+            None
         };
         let of = |alpha: &f32| Ok((*alpha, arrays.f32(&format!("v{alpha}"))?));
         Ok(Self {
@@ -241,9 +242,10 @@ impl OneModel for Chosen {
 
     fn properties(&self) -> Properties {
         let above = self.choosing.candidates.iter().filter(|a| **a > 0.0);
-        let models = match self.last {
-            true => 1 + u64::from(self.choosing.has_alone()),
-            false => above.count() as u64,
+        let models = if self.last {
+            1 + u64::from(self.choosing.has_alone())
+        } else {
+            above.count() as u64
         };
         Properties {
             details: self.details(),

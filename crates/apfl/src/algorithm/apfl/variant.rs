@@ -163,12 +163,11 @@ impl Options {
                     model.forward(v, &batch.dropped_if(self.drops_v(round)), ws);
                     dot_difference(&ws.outputs, &of_w, delta)
                 });
-                match self.l2_on_v {
-                    true => along_outputs,
-                    false => {
-                        let lambda = f64::from(client.model().l2());
-                        along_outputs + lambda * dot_difference(v, w, v_bar)
-                    }
+                if self.l2_on_v {
+                    along_outputs
+                } else {
+                    let lambda = f64::from(client.model().l2());
+                    along_outputs + lambda * dot_difference(v, w, v_bar)
                 }
             }
         }
@@ -224,10 +223,7 @@ pub(super) fn round(
     let options = &apfl.options;
     let sequential = options.order == Order::Sequential;
     let aside = apfl.learns() && options.alpha_on == AlphaOn::HeldOut;
-    let part = match aside {
-        true => Part::Rest,
-        false => Part::Whole,
-    };
+    let part = if aside { Part::Rest } else { Part::Whole };
     if aside {
         client.hold_out(client.examples().div_ceil(5));
     }

@@ -64,9 +64,10 @@ pub(super) fn assign(
         let (mut start, mut sum) = (0, 0.0);
         for (client, share) in shares.iter().enumerate() {
             sum += share;
-            let end = match client + 1 == clients {
-                true => rows.len(),
-                false => ((rows.len() as f64 * sum) as usize).clamp(start, rows.len()),
+            let end = if client + 1 == clients {
+                rows.len()
+            } else {
+                ((rows.len() as f64 * sum) as usize).clamp(start, rows.len())
             };
             parts[client].extend_from_slice(&rows[start..end]);
             start = end;

@@ -213,9 +213,10 @@ impl Table {
         };
         // Where rows are wrong already, what follows from their absence is not told too.
         let mut untold = Diagnostics::default();
-        let parts = match diagnostics.none() {
-            true => self.parts(&mut records, &mut diagnostics),
-            false => self.parts(&mut records, &mut untold),
+        let parts = if diagnostics.none() {
+            self.parts(&mut records, &mut diagnostics)
+        } else {
+            self.parts(&mut records, &mut untold)
         };
         let mut surveyed = Surveyed {
             surveys: vec![Survey::new(layout.features.len()); parts.kept.len()],
@@ -473,9 +474,10 @@ impl Table {
             }
             row += 1;
         }
-        match row == count {
-            true => Ok(()),
-            false => Err(self.changed(&*rows)),
+        if row == count {
+            Ok(())
+        } else {
+            Err(self.changed(&*rows))
         }
     }
 
@@ -501,9 +503,10 @@ impl Made {
     }
 
     fn examples(self, width: usize, regression: bool) -> Examples {
-        let targets = match regression {
-            true => Targets::Values(self.values),
-            false => Targets::Classes(self.classes),
+        let targets = if regression {
+            Targets::Values(self.values)
+        } else {
+            Targets::Classes(self.classes)
         };
         Examples::new(width, Features::Floats(self.x), targets)
     }
@@ -533,9 +536,10 @@ impl Samples {
         let more: Vec<String> = (more.iter().filter(|(_, other)| other != text))
             .map(|(place, text)| format!("{place}: {text}"))
             .collect();
-        let more = match more.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", more.join("; ")),
+        let more = if more.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", more.join("; "))
         };
         format!("{place}, column '{name}': {text}{more}; the column {why}")
     }
@@ -551,9 +555,10 @@ fn unseen(label: &str, client: &str, part: Part, split: bool) -> String {
         } else {
             "validation"
         },
-        match split {
-            true => "move such a row to training",
-            false => "another data.seed may hold out other rows, a split column says which",
+        if split {
+            "move such a row to training"
+        } else {
+            "another data.seed may hold out other rows, a split column says which"
         }
     )
 }

@@ -153,15 +153,16 @@ impl Preparation {
                 Err(why) => refused.push((k, why)),
             }
         }
-        match refused.is_empty() {
-            true => Ok(Self {
+        if refused.is_empty() {
+            Ok(Self {
                 columns,
                 ignored: Vec::new(),
                 missing: Vec::new(),
                 label: None,
                 clients: BTreeMap::new(),
-            }),
-            false => Err(refused),
+            })
+        } else {
+            Err(refused)
         }
     }
 
@@ -216,9 +217,10 @@ impl Preparation {
             match &column.encoding {
                 Encoding::Number { fill, .. } | Encoding::Truth { fill, .. } if *missing > 0 => {
                     let cells = if *missing == 1 { "cell" } else { "cells" };
-                    let whose = match self.clients.is_empty() {
-                        true => short(*fill),
-                        false => "the client's mean".into(),
+                    let whose = if self.clients.is_empty() {
+                        short(*fill)
+                    } else {
+                        "the client's mean".into()
                     };
                     said.push(format!(
                         "{name}: {missing} missing {cells} filled with {whose}"

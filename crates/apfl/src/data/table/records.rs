@@ -126,10 +126,12 @@ impl Table {
                 self.label
             )));
         }
-        let split = match self.split_required {
-            true if self.split.is_empty() => None,
-            true => Some(need("split", &self.split, "")?),
-            false => seen.get(self.split.as_str()).copied(),
+        let split = if !self.split_required {
+            seen.get(self.split.as_str()).copied()
+        } else if self.split.is_empty() {
+            None
+        } else {
+            Some(need("split", &self.split, "")?)
         };
         let special = [client, Some(label), split];
         for (key, names) in [("ignore", &self.ignore), ("categorical", &self.categorical)] {
@@ -204,12 +206,13 @@ impl Table {
             clients: Vec::new(),
             client: Vec::new(),
             split: Vec::new(),
-            answers: match self.regression {
-                true => Answers::Values(Vec::new()),
-                false => Answers::Labels {
+            answers: if self.regression {
+                Answers::Values(Vec::new())
+            } else {
+                Answers::Labels {
                     names: Vec::new(),
                     of: Vec::new(),
-                },
+                }
             },
         };
         while rows.advance().map_err(|e| self.broken(rows, e))? {
@@ -269,12 +272,13 @@ impl Table {
             let text = match value_of(&cell, missing) {
                 Value::Missing => {
                     let text = cell.text().map_err(at)?;
-                    return Err(match text.is_empty() {
-                        true => format!(": the {what} is empty; fill it in, or remove the row"),
-                        false => at(format!(
+                    return Err(if text.is_empty() {
+                        format!(": the {what} is empty; fill it in, or remove the row")
+                    } else {
+                        at(format!(
                             "found '{text}' as {what}, which means \"not known\"; if it is a name, \
                              take it out of data.missing, else fill it in or remove the row"
-                        )),
+                        ))
                     });
                 }
                 // A label is called as a category is; a client and a split by their text.
@@ -324,15 +328,14 @@ impl Table {
             }
         };
         let at = |e: String| format!(", column '{}': {e}", self.label);
-        let answer = match self.regression {
-            true => {
-                let cell = rows.cell(layout.label);
-                match value_of(&cell, missing) {
-                    Value::Missing => return Err(": the label is empty".into()),
-                    _ => Answer::Value(cell.number().map_err(at)?),
-                }
+        let answer = if self.regression {
+            let cell = rows.cell(layout.label);
+            match value_of(&cell, missing) {
+                Value::Missing => return Err(": the label is empty".into()),
+                _ => Answer::Value(cell.number().map_err(at)?),
             }
-            false => Answer::Label(self.named(name(layout.label, "label")?).map_err(at)?),
+        } else {
+            Answer::Label(self.named(name(layout.label, "label")?).map_err(at)?)
         };
         Ok((Some(client), part, answer))
     }

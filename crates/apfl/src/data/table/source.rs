@@ -157,9 +157,10 @@ pub struct Stream {
 
 impl TableSource for Stream {
     fn open(&self) -> Result<Box<dyn RowReader + '_>> {
-        let rows = match self.bytes.starts_with(b"PAR1") {
-            true => Err("is a Parquet file; save it to a file first".into()),
-            false => open_csv(Box::new(&self.bytes[..]), self.header.as_deref()),
+        let rows = if self.bytes.starts_with(b"PAR1") {
+            Err("is a Parquet file; save it to a file first".into())
+        } else {
+            open_csv(Box::new(&self.bytes[..]), self.header.as_deref())
         };
         rows.map_err(|e: String| Error::in_file(&self.name, e))
     }

@@ -46,9 +46,10 @@ impl Table {
         let mut parts = Parts {
             kept: Vec::new(),
             owner: std::mem::take(&mut records.client),
-            part: match split_given {
-                true => std::mem::take(&mut records.split),
-                false => Vec::new(),
+            part: if split_given {
+                std::mem::take(&mut records.split)
+            } else {
+                Vec::new()
             },
             left_out: 0,
         };

@@ -107,10 +107,8 @@ fn number_in(text: &str) -> Option<f64> {
 
 /// A number as the name of a class or category: `1` for 1.0, 1 and 1e0.
 pub(super) fn name_of(x: f64) -> String {
-    match x == 0.0 {
-        true => "0".into(), // −0 too
-        false => x.to_string(),
-    }
+    // −0 is 0 too.
+    if x == 0.0 { "0".into() } else { x.to_string() }
 }
 
 /// What a cell is called as a category, or as a label.

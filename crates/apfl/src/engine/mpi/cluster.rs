@@ -129,9 +129,10 @@ impl Cluster {
         loop {
             let message = patiently(|| from.immediate_matched_probe());
             let (mut piece, status): (Vec<u8>, _) = message.matched_receive_vec();
-            match bytes.is_empty() {
-                true => bytes = piece,
-                false => bytes.append(&mut piece),
+            if bytes.is_empty() {
+                bytes = piece
+            } else {
+                bytes.append(&mut piece)
             }
             if status.tag() == LAST {
                 return bytes;

@@ -151,9 +151,10 @@ struct Parcel {
 impl Parcel {
     fn add(&mut self, item: Vec<u8>) {
         self.tail.items.push(item.len());
-        match self.body.is_empty() {
-            true => self.body = item,
-            false => self.body.extend_from_slice(&item),
+        if self.body.is_empty() {
+            self.body = item
+        } else {
+            self.body.extend_from_slice(&item)
         }
     }
 }

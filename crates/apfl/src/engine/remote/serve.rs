@@ -137,13 +137,16 @@ fn restored<A: Algorithm>(
 impl Disclose {
     /// Returns what a site discloses of what delivery left there: sums, and what it may.
     fn disclosed(&self, own: &Finalized) -> Finalized {
-        let sums = |finals: &Finals| match self.scores {
-            true => finals.clone(),
-            false => Finals {
-                tallies: finals.tallies,
-                tested: finals.tested,
-                ..Finals::default()
-            },
+        let sums = |finals: &Finals| {
+            if self.scores {
+                finals.clone()
+            } else {
+                Finals {
+                    tallies: finals.tallies,
+                    tested: finals.tested,
+                    ..Finals::default()
+                }
+            }
         };
         let scores = self.scores;
         Finalized {
@@ -151,9 +154,10 @@ impl Disclose {
             name: String::new(), // the server knows
             examples: own.examples,
             test_examples: own.test_examples,
-            classes: match self.classes {
-                true => own.classes.clone(),
-                false => Vec::new(),
+            classes: if self.classes {
+                own.classes.clone()
+            } else {
+                Vec::new()
             },
             mixing: own.mixing.filter(|_| self.mixing),
             majority: own.majority.filter(|_| scores),

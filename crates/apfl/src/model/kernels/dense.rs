@@ -73,9 +73,10 @@ impl Dense {
             return;
         }
         y.clear();
-        match self.biased {
-            true => y.extend(self.bias().map(|k| at.get(k))),
-            false => y.resize(self.outputs, 0.0),
+        if self.biased {
+            y.extend(self.bias().map(|k| at.get(k)))
+        } else {
+            y.resize(self.outputs, 0.0)
         }
         let add = |x: &[f32], columns: &[u32], y: &mut [f32]| {
             if self.outputs < NARROW {

@@ -231,9 +231,10 @@ fn dots<S: Simd, const V: usize>(
         // ≤ outputs behind W, where b lies.
         let w = unsafe { weight.load(simd, j * outputs + v * lanes) };
         // What lies behind a row may be no number, and zero times that is none.
-        match (v + 1) * lanes == padded {
-            true => simd.select_f32s(tail, w, simd.splat_f32s(0.0)),
-            false => w,
+        if (v + 1) * lanes == padded {
+            simd.select_f32s(tail, w, simd.splat_f32s(0.0))
+        } else {
+            w
         }
     };
     for j in 0..inputs {

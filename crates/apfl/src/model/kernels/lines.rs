@@ -22,9 +22,10 @@ const LARGE: std::ops::Range<usize> = 1 << 10..64 << 20;
 
 /// The layout that the system is asked for: a question of the size alone.
 fn on_a_line(layout: Layout) -> Layout {
-    match LARGE.contains(&layout.size()) {
-        true => layout.align_to(LINE).unwrap_or(layout),
-        false => layout,
+    if LARGE.contains(&layout.size()) {
+        layout.align_to(LINE).unwrap_or(layout)
+    } else {
+        layout
     }
 }
 

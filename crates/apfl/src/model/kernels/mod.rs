@@ -77,14 +77,12 @@ fn product(
     // The kernel writes along columns: rows that lie together are the columns of the
     // transposed product, dstᵀ = bᵀ·aᵀ. (One column alone is both.)
     type Matrix = (*const f32, usize, usize);
-    let (a, b): (Matrix, Matrix) = match n > 1 {
-        false => ((a.as_ptr(), a_column, a_row), (b.as_ptr(), b_column, b_row)),
-        true => ((b.as_ptr(), b_row, b_column), (a.as_ptr(), a_row, a_column)),
+    let (a, b): (Matrix, Matrix) = if n > 1 {
+        ((b.as_ptr(), b_row, b_column), (a.as_ptr(), a_row, a_column))
+    } else {
+        ((a.as_ptr(), a_column, a_row), (b.as_ptr(), b_column, b_row))
     };
-    let (m, n, dst_column, dst_row) = match n > 1 {
-        false => (m, n, 1, n),
-        true => (n, m, n, 1),
-    };
+    let (m, n, dst_column, dst_row) = if n > 1 { (n, m, n, 1) } else { (m, n, 1, n) };
     let multiply = gemm_f32::gemm::f32::get_gemm_fn();
     // SAFETY: the assertions above keep every index (i·row + j·column) of the three
     // matrices inside its slice; dst is borrowed mutably and so overlaps neither.

@@ -434,12 +434,13 @@ impl<S: Simd> Decay<S> {
     /// The same from `count` numbers on.
     #[inline(always)]
     pub(super) fn skip(self, count: usize) -> Self {
-        match self.at.is_null() {
-            true => self,
-            false => Self {
+        if self.at.is_null() {
+            self
+        } else {
+            Self {
                 at: self.at.wrapping_add(count),
                 ..self
-            },
+            }
         }
     }
 }
@@ -465,13 +466,12 @@ pub(super) unsafe fn move_row<S: Simd, const V: usize>(
             let old = (row.add(at) as *const S::f32s).read_unaligned();
             let mut new = old;
             if let Some(factor) = decay.factor {
-                let point = match decay.at.is_null() {
-                    true => old,
-                    false => {
-                        let at = (decay.at.add(at) as *const S::f32s).read_unaligned();
-                        let own = simd.mul_f32s(decay.share, old);
-                        simd.add_f32s(own, simd.mul_f32s(decay.rest, at))
-                    }
+                let point = if decay.at.is_null() {
+                    old
+                } else {
+                    let at = (decay.at.add(at) as *const S::f32s).read_unaligned();
+                    let own = simd.mul_f32s(decay.share, old);
+                    simd.add_f32s(own, simd.mul_f32s(decay.rest, at))
                 };
                 new = simd.negate_mul_add_e_f32s(factor, point, old);
             }

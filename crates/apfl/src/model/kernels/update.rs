@@ -201,13 +201,12 @@ unsafe fn update<S: Simd, const I: usize, const V: usize>(
                 let old = (into.add(place) as *const S::f32s).read_unaligned();
                 let mut new = old;
                 if decay.any {
-                    let at = match at.is_null() {
-                        true => old,
-                        false => {
-                            let at = (at.add(place) as *const S::f32s).read_unaligned();
-                            let own = simd.mul_f32s(decay.share, old);
-                            simd.add_f32s(own, simd.mul_f32s(decay.rest, at))
-                        }
+                    let at = if at.is_null() {
+                        old
+                    } else {
+                        let at = (at.add(place) as *const S::f32s).read_unaligned();
+                        let own = simd.mul_f32s(decay.share, old);
+                        simd.add_f32s(own, simd.mul_f32s(decay.rest, at))
                     };
                     let factor = if v + 1 < V { decay.full } else { decay.last };
                     new = simd.negate_mul_add_e_f32s(factor, at, old);
@@ -223,9 +222,10 @@ unsafe fn update<S: Simd, const I: usize, const V: usize>(
             // which covers it in part is slow.
             // SAFETY: as the caller promises.
             unsafe {
-                match i + 1 == I && v + 1 == V {
-                    true => simd.mask_store_ptr_f32s(decay.within, into.add(place), sums[i][v]),
-                    false => (into.add(place) as *mut S::f32s).write_unaligned(sums[i][v]),
+                if i + 1 == I && v + 1 == V {
+                    simd.mask_store_ptr_f32s(decay.within, into.add(place), sums[i][v])
+                } else {
+                    (into.add(place) as *mut S::f32s).write_unaligned(sums[i][v])
                 }
             }
         }

@@ -37,13 +37,14 @@ impl RunDir {
     /// An error where a directory exists and is not empty. What a run leaves that is killed
     /// before its spec is written does not count.
     pub fn require_empty(path: &Path) -> Result<()> {
-        match leftovers_only(path, true) {
-            true => Ok(()),
-            false => Err(Error::Request(format!(
+        if leftovers_only(path, true) {
+            Ok(())
+        } else {
+            Err(Error::Request(format!(
                 "{}: the directory is there already and not empty; give another one, or continue \
                  the run that is there",
                 path.display()
-            ))),
+            )))
         }
     }
 
@@ -160,12 +161,13 @@ impl RunDir {
             Ok(ours) => same_file(&ours, &there),
             Err(e) => return Err(at(path, "write")(e)),
         };
-        match same {
-            true => Ok(()),
-            false => Err(Error::Checkpoint(format!(
+        if same {
+            Ok(())
+        } else {
+            Err(Error::Checkpoint(format!(
                 "{}: the file was replaced while the run was writing it",
                 path.display()
-            ))),
+            )))
         }
     }
 

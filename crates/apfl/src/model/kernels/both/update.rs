@@ -151,12 +151,13 @@ unsafe fn update<const I: usize, const D: bool>(
             let w = _mm512_loadu_ps(both.w.add(places[i]));
             (w, _mm512_loadu_ps(both.v.add(places[i])))
         };
-        let moved = match D {
-            true => [
+        let moved = if D {
+            [
                 _mm512_fnmadd_ps(decay[0], w, w),
                 _mm512_fnmadd_ps(decay[1], mixed(both.alpha, v, w), v),
-            ],
-            false => [w, v],
+            ]
+        } else {
+            [w, v]
         };
         for p in 0..2 {
             sums[i][p] = _mm512_add_ps(moved[p], sums[i][p]);

@@ -195,9 +195,10 @@ impl WithSimd for Propagate<'_> {
             packed[at..at + run].copy_from_slice(filter_row);
         }
         let packed = S::as_simd_f32s(packed).0;
-        let most = match outputs * wide > NEAR {
-            true => CHUNK / 2,
-            false => CHUNK,
+        let most = if outputs * wide > NEAR {
+            CHUNK / 2
+        } else {
+            CHUNK
         };
         // The living winners of an image, place by place: (filter, δ).
         let places = conv.height * conv.width;
