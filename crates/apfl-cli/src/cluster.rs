@@ -41,11 +41,8 @@ pub use ranks::{agreed, joined, serve};
 #[cfg(feature = "mpi")]
 mod ranks {
     use apfl::algorithm::AlgorithmSpec;
-    use apfl::data::partition;
-    use apfl::digest::sha256_of;
     use apfl::engine::mpi::{Cluster, Facts, Membership};
-    use apfl::model::kernels::vectors;
-    use apfl::params::bytes_of;
+    use apfl::run::ranks::facts_of;
     use apfl::training::{self, Setup};
 
     use super::{Error, Result};
@@ -83,35 +80,12 @@ mod ranks {
     ) -> Result<Option<Setup>> {
         let (facts, setup) = match setup {
             Ok(setup) => {
-                facts.append(&mut facts_of(spec, &setup));
+                facts.append(&mut facts_of(&crate::program(), spec, &setup));
                 (Ok(facts), Some(setup))
             }
             Err(error) => (Err(error), None),
         };
         let go = cluster.agree(facts)?;
         Ok(setup.filter(|_| go))
-    }
-
-    /// What must be the same on all ranks: the program, the spec, the start, the data.
-    fn facts_of(spec: &str, setup: &Setup) -> Facts {
-        let digest = |bytes: &[u8]| format!("SHA-256 {}", sha256_of(bytes));
-        let program = format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("APFL_COMMIT"));
-        let start = bytes_of(&setup.context.w0);
-        let mut facts = vec![
-            ("the program".to_string(), program),
-            (
-                "the CPU's vectors, and with them the bits".into(),
-                vectors().into(),
-            ),
-            ("the spec".into(), digest(spec.as_bytes())),
-            ("the initial model".into(), digest(&start)),
-        ];
-        let dataset = &setup.context.dataset;
-        for file in dataset.files() {
-            facts.push((file.path, format!("SHA-256 {}", file.sha256)));
-        }
-        let assignment = dataset.assignment().map(partition::checksum);
-        facts.extend(assignment.map(|sum| ("the partition".to_string(), sum)));
-        facts
     }
 }

@@ -1,9 +1,8 @@
 //! How long a run should take on this machine: a few of its clients are tried.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use apfl::choice::{Candidate, Choice, Choices, HeldOut, Pass};
+use apfl::choice::{Candidate, Pass};
 use apfl::engine::threads;
 use apfl::error::Result;
 use apfl::local_client::LocalWork;
@@ -46,19 +45,8 @@ pub fn costs(plan: &Plan, setup: &Setup, examples: usize) -> Result<Costs> {
         let (before, last) = (None, first);
         return Ok(Costs { before, last });
     };
-    // The last pass as it costs most: with a model of its own at everybody.
-    let half = |_| Choice {
-        candidate: Candidate::Mixing(0.5),
-        held_out: HeldOut::default(),
-    };
     let mut last = setup.clone();
     last.context.pass = Some(Pass::Last);
-    last.choices = Arc::new(Choices {
-        of: (0..setup.context.dataset.clients())
-            .map(|k| (k, half(k)))
-            .collect(),
-        ..Choices::default()
-    });
     let last = tried(&last)?;
     let before = Some((choosing.folds, first));
     Ok(Costs { before, last })
@@ -77,9 +65,15 @@ impl<'a> Probe<'a> {
     /// Clients of about that many examples. Nothing is tried yet.
     pub fn new(plan: &Plan, setup: &'a Setup, examples: usize) -> Result<Self> {
         let (small, slower) = sample(setup, examples);
+        let mut training = Training::new(small, &plan.algorithm)?;
+        if setup.context.pass == Some(Pass::Last) {
+            // The most that it may cost: every client has a model of its own.
+            let all = 0..setup.context.dataset.clients();
+            training.choose(all.map(|k| (k, Candidate::Mixing(0.5))).collect())?;
+        }
         Ok(Self {
             setup,
-            training: Training::new(small, &plan.algorithm)?,
+            training,
             slower,
             examples,
         })

@@ -113,18 +113,15 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
         })?;
         return new_client::synthetic(settings, k);
     }
-    let data = run.plan.resolved.get("data");
-    let text = |key: &str| data.and_then(|d| d.get(key)?.as_str()).map(str::to_owned);
-    let validation = data.and_then(|d| d.get("validation")?.as_float());
-    let columns = new_client::Columns {
-        label: text("label").unwrap_or_else(|| "label".into()),
-        split: text("split").unwrap_or_else(|| "split".into()),
-        validation: validation.unwrap_or(0.2),
-        seed: run.plan.seed,
-    };
     let table = match &run.plan.data {
         Source::Table(table) => Some(table),
         _ => None,
+    };
+    let columns = new_client::Columns {
+        label: table.map_or("label".into(), |table| table.label.clone()),
+        split: table.map_or("split".into(), |table| table.split.clone()),
+        validation: run.plan.data.validation(),
+        seed: run.plan.seed,
     };
     let (shard, notes) = new_client::read_table(Path::new(from), &run.schema, table, &columns)?;
     notes.iter().for_each(tell);

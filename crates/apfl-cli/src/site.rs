@@ -17,6 +17,7 @@ struct Document {
     agreement: Option<String>,
     sites: Vec<String>,
     memories: Vec<u64>,
+    #[serde(rename = "delivered")]
     finalized: bool,
     log: Vec<String>,
 }

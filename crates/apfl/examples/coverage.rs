@@ -11,7 +11,6 @@
 //! ```
 
 use std::path::Path;
-use std::sync::Arc;
 
 use apfl::advise::{Advice, Verdict};
 use apfl::rng::{Purpose, Stream, stream};
@@ -119,7 +118,7 @@ fn federation(
         truths.push((name, friend, rows(&own, TRUTH_ROWS, &mut rng)?));
     }
     let model = Mlp::logistic(DIMENSIONS, 2, 1e-3);
-    let run = Run::builder(Arc::new(data), Arc::new(model))
+    let run = Run::builder(data, model)
         .algorithm(Apfl::chosen([0.0, 0.25, 0.5, 0.75, 1.0]))
         .seed(seed)
         .rounds(30)

@@ -4,8 +4,6 @@
 //! cargo run --release -p apfl --example own_data
 //! ```
 
-use std::sync::Arc;
-
 use apfl::{Apfl, Examples, InMemory, Loss, Mlp, Result, Run};
 
 /// What a shop sells at a temperature and a price (both in ±1), in units: each shop weighs
@@ -28,7 +26,7 @@ pub fn main() -> Result<()> {
         data.add(name, rows(shop)?, 0.2)?; // a fifth is held out to score on
     }
     let model = Mlp::new(2, &[], 1, Loss::SquaredError, 0.0);
-    let run = Run::builder(Arc::new(data), Arc::new(model))
+    let run = Run::builder(data, model)
         .algorithm(Apfl::adaptive(0.1))
         .rounds(40)
         .learning_rate(0.05)

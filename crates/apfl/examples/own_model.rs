@@ -9,8 +9,6 @@
 //! follow. What a backward pass needs of the forward pass (hidden activations, say) goes into
 //! `Workspace::kept`.
 
-use std::sync::Arc;
-
 use apfl::data::Batch;
 use apfl::model::{Layout, Step, Workspace};
 use apfl::rng::Stream;
@@ -106,7 +104,7 @@ pub fn main() -> Result<()> {
         let y = x.iter().map(|x| height + 0.5 * x - 2.0 * x * x).collect();
         data.add(client, Examples::values(1, x, y)?, 0.2)?;
     }
-    let run = Run::builder(Arc::new(data), Arc::new(Parabola::new()))
+    let run = Run::builder(data, Parabola::new())
         .algorithm(Apfl::fixed(0.5))
         .rounds(60)
         .full_batch()

@@ -5,7 +5,6 @@
 //! ```
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use apfl::{Apfl, Ended, Event, Examples, InMemory, Loss, Mlp, Result, Run, WhichModel};
 
@@ -25,7 +24,7 @@ pub fn main() -> Result<()> {
     let directory = std::env::temp_dir().join(format!("personal-models-{}", std::process::id()));
     let build = |resume| {
         let model = Mlp::new(1, &[], 2, Loss::Softmax, 1e-4);
-        Run::builder(Arc::new(data()?), Arc::new(model))
+        Run::builder(data()?, model)
             .algorithm(Apfl::adaptive(0.5))
             .rounds(30)
             .directory(&directory)

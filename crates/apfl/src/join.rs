@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::algorithm::apfl::Mixing;
-use crate::choice::{Candidate, Choice, Choosing, HeldOut, choose};
+use crate::choice::{Candidate, Choosing, HeldOut};
 use crate::data::Shard;
 use crate::data::held_out::HeldOutRows;
 use crate::error::{Error, Result};
@@ -16,6 +16,7 @@ use crate::metrics::{Scores, Tallies};
 use crate::model::Model;
 use crate::params::{Params, axpy, dot_difference, mix};
 use crate::rng::{Purpose, stream};
+use crate::run::choice::{Choice, choose};
 
 /// How a newcomer trains.
 #[derive(Clone, Copy, Debug, PartialEq)]

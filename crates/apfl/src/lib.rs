@@ -8,8 +8,7 @@
 //! # Own data, own model
 //!
 //! ```
-//! use std::sync::Arc;
-//! use apfl::{Apfl, Examples, InMemory, Loss, Mlp, Run};
+//! use apfl::{Apfl, Examples, InMemory, Mlp, Run};
 //!
 //! // Clients with rows of their own; a fifth of each is held out to score on.
 //! let mut data = InMemory::classes(["age", "pressure"], ["healthy", "ill"]);
@@ -18,7 +17,7 @@
 //!     let labels = rows.chunks(2).map(|row| u32::from(row[0] + row[1] > limit)).collect();
 //!     data.add(clinic, Examples::classes(2, rows, labels)?, 0.2)?;
 //! }
-//! let run = Run::builder(Arc::new(data), Arc::new(Mlp::logistic(2, 2, 1e-4)))
+//! let run = Run::builder(data, Mlp::logistic(2, 2, 1e-4))
 //!     .algorithm(Apfl::adaptive(0.01))
 //!     .rounds(20)
 //!     .build()?                       // all of it checked: an error names client and row

@@ -14,6 +14,7 @@ mod engine;
 mod evaluation;
 mod federation;
 mod fits;
+mod initial;
 mod plan;
 mod privacy;
 mod robust;
@@ -25,6 +26,7 @@ mod training;
 
 pub use differences::{decisive, differences, prolonged};
 pub use engine::PlannedEngine;
+pub use initial::Initial;
 pub use plan::{BATCH_STATISTICS, Plan, Resources};
 pub use schedule::PlannedSchedule;
 pub use sites::PlannedSites;

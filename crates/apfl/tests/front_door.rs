@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use apfl::data::{Schema, Task};
 use apfl::run::{Ended, Event, Run, RunBuilder};
+use apfl::spec::Initial;
 use apfl::training::FinalizedClients;
-use apfl::{Apfl, Dataset, Error, Examples, FedAvg, InMemory, Loss, Mlp, Spec, Training};
+use apfl::{Apfl, Dataset, Error, Examples, FedAvg, InMemory, Loss, Mlp, Model, Spec, Training};
 use apfl::{WhichModel, error};
 
 /// Two sites of four rows of two features.
@@ -21,12 +22,12 @@ fn sites() -> InMemory {
     data
 }
 
-fn linear(width: usize) -> Arc<Mlp> {
-    Arc::new(Mlp::new(width, &[], 2, Loss::Softmax, 0.0))
+fn linear(width: usize) -> Mlp {
+    Mlp::new(width, &[], 2, Loss::Softmax, 0.0)
 }
 
 fn run_of(data: InMemory) -> RunBuilder {
-    Run::builder(Arc::new(data), linear(2)).rounds(2)
+    Run::builder(data, linear(2)).rounds(2)
 }
 
 fn refused(builder: RunBuilder) -> String {
@@ -85,10 +86,7 @@ fn data_that_cannot_be_trained_on_is_refused_with_client_and_row() {
 
     let mut numbers = sites();
     numbers.schema.task = Task::Regression;
-    let builder = Run::builder(
-        Arc::new(numbers),
-        Arc::new(Mlp::new(2, &[], 1, Loss::SquaredError, 0.0)),
-    );
+    let builder = Run::builder(numbers, Mlp::new(2, &[], 1, Loss::SquaredError, 0.0));
     let told = refused(builder);
     assert!(told.contains("its label is a class"), "{told}");
 }
@@ -106,10 +104,10 @@ fn rows_that_are_no_rows_are_refused() {
 
 #[test]
 fn a_model_that_does_not_fit_and_settings_out_of_range_are_refused() {
-    let told = refused(Run::builder(Arc::new(sites()), linear(3)));
+    let told = refused(Run::builder(sites(), linear(3)));
     assert_eq!(told, "the model takes 3 features, the data has 2");
-    let three = Arc::new(Mlp::new(2, &[], 3, Loss::Softmax, 0.0));
-    let told = refused(Run::builder(Arc::new(sites()), three));
+    let three = Mlp::new(2, &[], 3, Loss::Softmax, 0.0);
+    let told = refused(Run::builder(sites(), three));
     assert!(told.starts_with("the model has 3 outputs"), "{told}");
     // All that is wrong with the settings, at once and by the key of a spec.
     let told = refused(run_of(sites()).rounds(0).participation(1.5));
@@ -134,7 +132,7 @@ fn the_front_door_and_a_spec_give_one_fingerprint() {
     while training.next_round().unwrap().is_some() {}
 
     let model = Mlp::new(60, &[5], 10, Loss::Softmax, 0.0);
-    let finished = Run::builder(plan.data.load().unwrap(), Arc::new(model))
+    let finished = Run::builder_shared(plan.data.load().unwrap(), Arc::new(model))
         .algorithm(Apfl::fixed(0.5))
         .participation(0.5)
         .rounds(3)
@@ -262,7 +260,7 @@ fn nobody_is_delivered_to_where_that_is_asked() {
 #[test]
 fn a_trained_model_answers_by_hand() {
     let schema: Schema = sites().schema().clone();
-    let model = linear(2);
+    let model = Arc::new(linear(2));
     // W = [[1, 0], [0, 2]], b = [0, −1].
     let params = vec![1.0, 0.0, 0.0, 2.0, 0.0, -1.0];
     let trained = apfl::TrainedModel::new(model.clone(), params, schema.clone()).unwrap();
@@ -308,8 +306,7 @@ fn settings_that_do_not_go_together_are_refused() {
     );
     assert!(refused(run_of(sites()).memories_on_disk(1)).contains("run directory"));
     // Two losses that are for another task than the data's.
-    let two_classes =
-        |loss| Run::builder(Arc::new(sites()), Arc::new(Mlp::new(2, &[], 1, loss, 0.0)));
+    let two_classes = |loss| Run::builder(sites(), Mlp::new(2, &[], 1, loss, 0.0));
     assert!(two_classes(Loss::Logistic).build().is_ok());
     let mut three = sites();
     let Task::Classification { classes } = &mut three.schema.task else {
@@ -317,7 +314,7 @@ fn settings_that_do_not_go_together_are_refused() {
     };
     classes.push("maybe".into());
     let one = Mlp::new(2, &[], 1, Loss::Logistic, 0.0);
-    assert!(refused(Run::builder(Arc::new(three), Arc::new(one))).contains("two classes"));
+    assert!(refused(Run::builder(three, one)).contains("two classes"));
     // The later of two that say the same in other words holds.
     assert!(
         run_of(sites())
@@ -384,4 +381,29 @@ fn a_killed_run_goes_on_to_the_same_bits() {
     );
     let whole = run_of(sites()).rounds(40).build().unwrap().train().unwrap();
     assert_eq!(finished.summary.fingerprint, whole.summary.fingerprint);
+}
+
+/// w⁰ by word, by file and by numbers is the same w⁰.
+#[test]
+fn the_initial_model_may_be_a_word_a_file_or_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("w0.safetensors");
+    let model = linear(2);
+    let w0 = vec![0.5, -0.5, 0.25, 0.0, 1.0, -1.0];
+    apfl::files::tensors::write_one(&file, model.network().layout(), &w0).unwrap();
+    let start = |initial: Initial| {
+        let builder = run_of(sites()).initial(initial);
+        builder.build().unwrap().setup().context.w0.to_vec()
+    };
+    assert_eq!(start(Initial::Zeros), [0.0; 6]);
+    assert_ne!(start(Initial::Uniform), [0.0; 6]);
+    assert_eq!(
+        start(Initial::Model),
+        [0.0; 6],
+        "a linear model starts at 0"
+    );
+    assert_eq!(start(Initial::File(file)), w0);
+    assert_eq!(start(w0.clone().into()), w0);
+    let absent = Initial::File(dir.path().join("none.safetensors"));
+    assert!(refused(run_of(sites()).initial(absent)).contains("none.safetensors"));
 }

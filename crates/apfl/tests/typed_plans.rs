@@ -29,7 +29,7 @@ const DATA: &str =
 fn builder_of(plan: &Plan) -> RunBuilder {
     let dataset = plan.data.load().unwrap();
     let model: Arc<dyn Model> = Arc::from(plan.architecture.build(dataset.schema()).unwrap());
-    Run::builder(dataset, model)
+    Run::builder_shared(dataset, model)
 }
 
 fn planned(text: &str) -> Plan {
@@ -465,7 +465,7 @@ fn a_weighted_model_is_not_private_by_example() {
     let model: Arc<dyn Model> = Arc::from(plan.architecture.build(dataset.schema()).unwrap());
     let weights = vec![1.0, 2.0, 3.0];
     let weighted = Arc::new(apfl::model::weighted::Weighted { model, weights });
-    let builder = Run::builder(dataset, weighted).algorithm(FedAvg);
+    let builder = Run::builder_shared(dataset, weighted).algorithm(FedAvg);
     let error = builder
         .privacy(private(Level::Example))
         .build()

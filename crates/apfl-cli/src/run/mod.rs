@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use apfl::aggregation::Aggregation;
+use apfl::data::partition::Partition;
 use apfl::error::{Error, Result};
 use apfl::run::RunDir;
 use apfl::run::checkpoint::Found;
@@ -311,14 +312,20 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
         format!(", {k} a round")
     };
     // Whose examples are whose decides everything, so it is said where nothing names them.
-    let table = |key: &str| plan.resolved.get("data")?.get("partition")?.get(key);
-    let partition = match table("kind").and_then(|kind| kind.as_str()) {
+    let partition = match plan.data.partition() {
         None => String::new(),
-        Some(kind) => match (table("classes"), table("concentration")) {
-            (Some(classes), _) => format!(" by {kind} of {classes} classes"),
-            (_, Some(c)) => format!(" by {kind} of {c}"),
-            _ => format!(" by {kind}"),
-        },
+        Some(partition) => {
+            let kind = partition.kind();
+            match partition {
+                Partition::Stripe { classes, .. } | Partition::Shards { classes, .. } => {
+                    format!(" by {kind} of {classes} classes")
+                }
+                Partition::Dirichlet { concentration, .. } => {
+                    format!(" by {kind} of {concentration}")
+                }
+                Partition::Iid { .. } | Partition::File(_) => format!(" by {kind}"),
+            }
+        }
     };
     let rule = match plan.aggregation {
         Aggregation::Mean => String::new(),

@@ -6,11 +6,9 @@
 //! an ℓ2 term); for others they are not defined, and absent.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use apfl::algorithm::Apfl;
-use apfl::choice::{Candidate, Choice, Choices, Choosing, HeldOut, Pass};
-use apfl::data::Dataset;
+use apfl::choice::{Candidate, Pass};
 use apfl::error::{Error, Result};
 use apfl::spec::Plan;
 use apfl::training::{FinalizedClients, Setup, Training};
@@ -122,7 +120,7 @@ pub fn measure_chosen(
     inputs.check()?;
     let mut setup = plan.setup()?;
     let choosing = plan.algorithm.choosing().filter(|c| c.single().is_none());
-    if let Some(choosing) = choosing {
+    if choosing.is_some() {
         if chosen.is_empty() {
             return Err(Error::Request(
                 "algorithm.mixing: found { chosen = … }, whose α is known when the run is done; \
@@ -131,7 +129,6 @@ pub fn measure_chosen(
             ));
         }
         setup.context.pass = Some(Pass::Last);
-        setup.choices = Arc::new(choices_of(choosing, chosen, &*setup.context.dataset));
     }
     setup.finalized_clients = FinalizedClients::All;
     setup.keep_models = true;
@@ -142,6 +139,10 @@ pub fn measure_chosen(
     let looked_at = visited(setup.rounds, inputs.points);
     let mut points = vec![widened(&context.w0)];
     let mut training = Training::new(setup.clone(), &plan.algorithm)?;
+    let name = |client: usize| context.dataset.name(client);
+    let choices = (0..context.dataset.clients())
+        .filter_map(|client| Some((client, *chosen.get(&name(client))?)));
+    training.choose(choices.collect())?;
     while let Some(record) = training.next_round()? {
         if looked_at.contains(&record.round) {
             points.push(widened(&training.shared()));
@@ -237,33 +238,13 @@ pub fn measure_chosen(
     ))
 }
 
-/// Choices as a training needs them, without what they were made by.
-fn choices_of(
-    choosing: &Choosing,
-    chosen: &BTreeMap<String, Candidate>,
-    dataset: &dyn Dataset,
-) -> Choices {
-    let of = (0..dataset.clients()).filter_map(|client| {
-        let choice = Choice {
-            candidate: *chosen.get(&dataset.name(client))?,
-            held_out: HeldOut::default(),
-        };
-        Some((client, choice))
-    });
-    Choices {
-        list: choosing.list(),
-        of: of.collect(),
-        ..Choices::default()
-    }
-}
-
 /// The α that the paper's rule learns from 0.01 on the same run: w's path is the same.
 fn learned(
     setup: &Setup,
     progress: &mut (dyn FnMut(&str, u64, u64) + Send),
 ) -> Result<Vec<Option<f64>>> {
     let mut setup = setup.clone();
-    (setup.context.pass, setup.choices) = (None, Default::default());
+    setup.context.pass = None;
     setup.keep_models = false;
     let mut training = Training::with_algorithm(setup.clone(), Apfl::adaptive(0.01))?;
     while let Some(record) = training.next_round()? {

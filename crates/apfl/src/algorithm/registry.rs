@@ -101,6 +101,9 @@ impl OwnAlgorithm {
 impl Settings for OwnAlgorithm {
     fn settings(&mut self, s: &mut Section<'_>) {
         s.resolve("settings", self.words.as_str());
+        if let Some(pass) = self.choosing.as_ref().and_then(|choosing| choosing.pass) {
+            s.resolve("pass", pass as i64);
+        }
         if let Some(problem) = &self.properties.problem {
             s.problem("settings", format!("found {}, but {problem}", self.words));
         }
@@ -153,6 +156,16 @@ impl AlgorithmSpec {
             AlgorithmSpec::Chosen(chosen) => Some(&chosen.choosing),
             AlgorithmSpec::AgnosticChosen(agnostic) => Some(&agnostic.inner.choosing),
             AlgorithmSpec::Own(own) => own.choosing.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the settings of a choice for a change.
+    pub(crate) fn choosing_mut(&mut self) -> Option<&mut Choosing> {
+        match self {
+            AlgorithmSpec::Chosen(chosen) => Some(&mut chosen.choosing),
+            AlgorithmSpec::AgnosticChosen(agnostic) => Some(&mut agnostic.inner.choosing),
+            AlgorithmSpec::Own(own) => own.choosing.as_mut(),
             _ => None,
         }
     }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::Dataset;
+use super::idx::Owners;
+use super::partition::Partition;
 use crate::error::{Error, Result};
 use crate::settings::{Declaration, Kind, Number, Section, Setting, Whole, above_zero, at_least};
 
@@ -77,8 +79,10 @@ const SEED: Setting<Whole> = Setting::optional("seed", at_least(0).to(i64::MAX a
     .example("1")
     .seldom();
 
-const VALIDATION: Setting<Number> = Setting::number("validation", 0.2, above_zero(1e-9).below(1.0))
-    .help("the share of its examples that each client holds out");
+const VALIDATION_SHARE: f64 = 0.2;
+const VALIDATION: Setting<Number> =
+    Setting::number("validation", VALIDATION_SHARE, above_zero(1e-9).below(1.0))
+        .help("the share of its examples that each client holds out");
 
 const TEST: Setting<Number> = Setting::number("test", 0.0, at_least(0.0).below(1.0))
     .help("another share, which nothing is chosen by");
@@ -112,6 +116,34 @@ impl Source {
             );
         }
         (kind.value)(s, common)
+    }
+
+    /// Returns the share of examples that every client validates with.
+    pub fn validation(&self) -> f64 {
+        match self {
+            Source::Synthetic(own) => own.validation,
+            Source::Mnist(own) => own.common.validation,
+            Source::Qmnist(own) => own.common.validation,
+            Source::Femnist(own) => own.common.validation,
+            Source::Cifar10(own) => own.common.validation,
+            Source::Leaf(own) => own.common.validation,
+            Source::Idx(own) => own.common.validation,
+            Source::Table(own) => own.common.validation,
+            Source::Own => VALIDATION_SHARE,
+        }
+    }
+
+    /// Returns how examples are assigned to clients, if the data does not name its clients.
+    pub fn partition(&self) -> Option<&Partition> {
+        match self {
+            Source::Mnist(own) => Some(&own.partition),
+            Source::Cifar10(own) => Some(&own.partition),
+            Source::Idx(own) => match &own.owners {
+                Owners::File(_) => None,
+                Owners::AssignedRows(partition) => Some(partition),
+            },
+            _ => None,
+        }
     }
 
     /// Whether a number is predicted, and not a class.

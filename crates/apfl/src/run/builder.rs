@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Program, Run, Start, start_of};
+use super::start::{Start, start_of};
+use super::{Program, Run};
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::{Algorithm, AlgorithmSpec, Apfl};
 use crate::attack::Attack;
 use crate::data::Dataset;
+use crate::engine::EngineKind;
 use crate::error::{Error, Result};
 use crate::local_client::LocalWork;
 use crate::model::Model;
-use crate::params::Params;
 use crate::privacy::PrivacySettings;
-use crate::rng::{Purpose, stream};
 use crate::run::run_dir::RunDir;
-use crate::spec::{Plan, PlannedSchedule, Resources};
-use crate::training::{FinalizedClients, Setup, Training, Weights};
+use crate::spec::{Initial, Plan, PlannedSchedule, Resources};
+use crate::training::{FinalizedClients, Setup, Weights};
 
 /// A run in the making. What is not said has the default of a spec; [`RunBuilder::build`]
 /// checks all of it as a spec is checked, and the data, before anything is done.
@@ -27,7 +27,8 @@ pub struct RunBuilder {
     /// Where it is not the algorithm's usual one.
     schedule: Option<PlannedSchedule>,
     start: Starter,
-    initial: Option<Params>,
+    initial: Initial,
+    engine: EngineKind,
     directory: Option<PathBuf>,
     resume: bool,
     force: bool,
@@ -35,18 +36,24 @@ pub struct RunBuilder {
 }
 
 /// Makes what begins training, once the setup is known.
-type Starter = Box<dyn FnOnce(&Setup) -> Result<Start> + Send>;
+type Starter = Box<dyn FnOnce(&Setup) -> Result<Arc<dyn Start>> + Send>;
 
 impl Run {
-    /// A run of that model on that data: by default adaptive APFL from α⁰ = 0.01.
-    pub fn builder(dataset: Arc<dyn Dataset>, model: Arc<dyn Model>) -> RunBuilder {
+    /// Starts a run of a model on data; by default of adaptive APFL from α⁰ = 0.01.
+    pub fn builder(data: impl Dataset + 'static, model: impl Model + 'static) -> RunBuilder {
+        Self::builder_shared(Arc::new(data), Arc::new(model))
+    }
+
+    /// Starts a run like [`Run::builder`], of data and a model that others use too.
+    pub fn builder_shared(dataset: Arc<dyn Dataset>, model: Arc<dyn Model>) -> RunBuilder {
         RunBuilder {
             plan: Plan::of_own(&*dataset, &*model),
             dataset,
             model,
             schedule: None,
             start: Box::new(|setup| start_of(Apfl::adaptive(0.01), setup)),
-            initial: None,
+            initial: Initial::Model,
+            engine: EngineKind::default(),
             directory: None,
             resume: false,
             force: false,
@@ -66,7 +73,7 @@ impl RunBuilder {
     /// Sets the algorithm of a spec.
     pub fn algorithm_of(mut self, spec: AlgorithmSpec) -> Self {
         self.plan.algorithm = spec.clone();
-        self.start = Box::new(move |_| Ok(Arc::new(move |setup| Training::new(setup, &spec))));
+        self.start = Box::new(move |_| Ok(Arc::new(spec)));
         self
     }
 
@@ -198,10 +205,17 @@ impl RunBuilder {
         self
     }
 
-    /// Sets w⁰. Default: the model's own
-    /// ([`Network::initial`](crate::model::Network::initial)).
-    pub fn initial(mut self, params: Params) -> Self {
-        self.initial = Some(params);
+    /// Sets w⁰: parameters, or an [`Initial`]. Default: the model's own.
+    pub fn initial(mut self, initial: impl Into<Initial>) -> Self {
+        self.initial = initial.into();
+        self
+    }
+
+    /// Sets the engine. Default: threads of this process. On MPI every rank builds the same run
+    /// and calls [`Run::train_on_ranks`]. Data at sites are described by a spec: see
+    /// [`federation::Server`](crate::federation::Server).
+    pub fn engine(mut self, engine: EngineKind) -> Self {
+        self.engine = engine;
         self
     }
 
@@ -294,11 +308,9 @@ impl RunBuilder {
                 ))
             })?,
         };
-        let mut rng = stream(plan.seed, Purpose::Init, 0, 0);
-        let w0 = self
-            .initial
-            .unwrap_or_else(|| model.network().initial(&mut rng));
+        let w0 = self.initial.params(&*model, plan.seed)?;
         let on = Resources {
+            engine: self.engine,
             directory: self.directory.as_deref(),
             ..Resources::default()
         };
@@ -308,7 +320,7 @@ impl RunBuilder {
             resumes: self.resume,
             program: self.program,
             force: self.force,
-            ..Run::started_by((self.start)(&setup)?, &plan, setup)
+            ..Run::started_by((self.start)(&setup)?, plan, setup)
         })
     }
 }

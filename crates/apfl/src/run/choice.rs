@@ -1,132 +1,184 @@
-//! A run that chooses: passes with rows held out, each an ordinary run of its own in
-//! `choice/1` …, then everybody's choice, then the last pass with it.
+//! The rule of a choice: which of several models a client serves, by their losses on held-out
+//! rows.
+//!
+//! ```text
+//! αᵢ = argmin_a [Σ_{x∈Hᵢ} ℓ(v̄ᵢᵃ; x) + κ·ℓ̄(a)] / (|Hᵢ| + κ)      ℓ̄(a) = Σᵢ Σ_{x∈Hᵢ} ℓ(v̄ᵢᵃ; x) / Σᵢ|Hᵢ|
+//! ```
+//!
+//! with κ = `prior`: a client with few rows follows the federation, one with many its own.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use toml::{Table, Value};
+use crate::choice::{Candidate, Choosing, HeldOut};
 
-use super::{Ended, Event, Run, Watch};
-use crate::choice::{Choices, HeldOut, Pass};
-use crate::error::Result;
-use crate::files::private;
-use crate::training::{FinalizedClients, Setup, StateHome};
-
-/// What becomes of the passes before the last one.
-pub(super) enum Before {
-    /// The setup of the training that is left: the last pass, or the only one.
-    Ready(Box<Setup>),
-    /// The caller ended it, in that round of a pass.
-    Stopped(u64),
+/// Returns the index of argmin_a [Σ_{Hᵢ} ℓ(a) + κ·ℓ̄(a)] / (|Hᵢ| + κ) among the candidates, the
+/// first of equal ones; ℓ̄ decides if |Hᵢ| = 0.
+pub fn choose(own: &HeldOut, curve: &[f64], prior: f64) -> usize {
+    let weight = own.rows as f64 + prior;
+    if own.rows == 0 || weight == 0.0 {
+        return first_least(curve.iter().copied());
+    }
+    let mixed = own.sums.iter().zip(curve);
+    first_least(mixed.map(|(sum, mean)| (sum + prior * mean) / weight))
 }
 
-impl Run {
-    /// Carries out the passes of a choice, where there are any before the last one, in the
-    /// directory of the run.
-    pub(super) fn before(&self, directory: Option<&Path>, watch: &mut Watch<'_>) -> Result<Before> {
-        let whole = self.setup.context.pass.is_none();
-        let choosing = self.choosing.as_ref().filter(|_| whole);
-        let Some(choosing) = choosing else {
-            return Ok(Before::Ready(Box::new(self.setup.clone())));
-        };
-        let of = choosing.folds + 1;
-        let mut held_out: BTreeMap<usize, HeldOut> = BTreeMap::new();
-        let mut seconds = 0.0;
-        for pass in 1..=choosing.folds {
-            if watch(Event::Pass { pass, of }).is_break() {
-                return Ok(Before::Stopped(0));
-            }
-            let run = self.pass(pass, directory)?;
-            match run.watch(watch)? {
-                Ended::Stopped(round) => return Ok(Before::Stopped(round)),
-                Ended::Finished(finished) => {
-                    seconds += finished.summary.seconds;
-                    let own = finished.held_out(&self.setup)?;
-                    own.iter()
-                        .for_each(|(k, own)| held_out.entry(*k).or_default().add(own));
-                }
-            }
-        }
-        // Whoever lost its loss in every pass follows the others.
-        for client in self.choosers() {
-            held_out.entry(client).or_default();
-        }
-        let attackers = &self.setup.attackers;
-        // With privacy nobody's losses are added up: who held nothing out takes the first candidate.
-        let counts = |client| self.setup.privacy.is_none() && !attackers.has(client);
-        let mut choices = Choices::make(choosing, held_out, counts);
-        choices.seconds = seconds;
-        if watch(Event::Pass { pass: of, of }).is_break() {
-            return Ok(Before::Stopped(0));
-        }
-        let mut setup = self.setup.clone();
-        setup.context.pass = Some(Pass::Last);
-        setup.choices = Arc::new(choices);
-        Ok(Before::Ready(Box::new(setup)))
-    }
-
-    /// Everybody who needs a choice.
-    fn choosers(&self) -> BTreeSet<usize> {
-        let everybody = 0..self.setup.context.dataset.clients();
-        match self.setup.finalized_clients {
-            // Who will be drawn is not known before, where nothing follows from the seed.
-            _ if self.setup.ledger().is_some() => everybody.collect(),
-            FinalizedClients::All => everybody.collect(),
-            FinalizedClients::Sampled | FinalizedClients::None => (1..=self.setup.rounds)
-                .flat_map(|round| self.setup.cohort(round))
-                .collect(),
+fn first_least(values: impl Iterator<Item = f64>) -> usize {
+    let mut best = (0, f64::INFINITY);
+    for (k, value) in values.enumerate() {
+        if value < best.1 {
+            best = (k, value);
         }
     }
+    best.0
+}
 
-    /// One pass as a run of its own: the same but for the rows it holds out, and no models
-    /// are kept.
-    fn pass(&self, pass: u64, run: Option<&Path>) -> Result<Run> {
-        let directory: Option<PathBuf> = match run {
-            None => None,
-            Some(run) => {
-                let choice = run.join("choice");
-                private::create_directory(&choice)?;
-                Some(choice.join(pass.to_string()))
-            }
+/// A client's choice, with the losses that it follows from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// The model that the client serves.
+    pub candidate: Candidate,
+    /// The losses of all candidates.
+    pub held_out: HeldOut,
+}
+
+/// The choices of all clients.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Choices {
+    /// All candidates.
+    pub list: Vec<Candidate>,
+    /// By the client's index.
+    pub of: BTreeMap<usize, Choice>,
+    /// The losses of all clients together: ℓ̄ and its rows.
+    pub all: HeldOut,
+    /// Wall time of the passes before the last one.
+    pub seconds: f64,
+}
+
+impl Choices {
+    /// Lets every client choose. `counts` decides whose losses are part of ℓ̄, which is summed in
+    /// the order of the clients.
+    pub fn make(
+        choosing: &Choosing,
+        held_out: BTreeMap<usize, HeldOut>,
+        counts: impl Fn(usize) -> bool,
+    ) -> Self {
+        let list = choosing.list();
+        let mut all = HeldOut {
+            rows: 0,
+            sums: vec![0.0; list.len()],
         };
-        let mut setup = self.setup.clone();
-        setup.context.pass = Some(Pass::HeldOut(pass));
-        setup.keep_models = false;
-        setup.notes.clear();
-        if let (StateHome::Disk { file, .. }, Some(directory)) = (&mut setup.home, &directory) {
-            *file = directory.join("memories.scratch");
+        let counted = held_out.iter().filter(|(client, _)| counts(**client));
+        counted.for_each(|(_, own)| all.add(own));
+        let curve = all.means();
+        let of = held_out.into_iter().map(|(client, held_out)| {
+            let candidate = list[choose(&held_out, &curve, choosing.prior)];
+            let choice = Choice {
+                candidate,
+                held_out,
+            };
+            (client, choice)
+        });
+        Self {
+            of: of.collect(),
+            list,
+            all,
+            seconds: 0.0,
         }
-        Ok(Run {
-            setup,
-            start: self.start.clone(),
-            choosing: self.choosing.clone(),
-            personal_form: self.personal_form,
-            spec: spec_of(&self.spec, pass),
-            checkpoint_every: self.checkpoint_every,
-            directory,
-            resumes: run.is_some(),
-            program: self.program.clone(),
-            force: self.force,
-        })
+    }
+
+    /// Returns every client with its candidate, as requests carry them.
+    pub fn candidates(&self) -> Vec<(usize, Candidate)> {
+        let each = self.of.iter();
+        each.map(|(client, choice)| (*client, choice.candidate))
+            .collect()
     }
 }
 
-/// The spec of a pass: it runs by itself to the same result.
-fn spec_of(whole: &Table, pass: u64) -> Table {
-    let mut spec = whole.clone();
-    let table = |value: &mut Value| value.as_table_mut().map(std::mem::take);
-    let mut algorithm = spec
-        .get_mut("algorithm")
-        .and_then(table)
-        .unwrap_or_default();
-    match algorithm.get_mut("mixing").and_then(Value::as_table_mut) {
-        Some(mixing) => mixing.insert("pass".into(), (pass as i64).into()),
-        None => algorithm.insert("pass".into(), (pass as i64).into()),
-    };
-    spec.insert("algorithm".into(), algorithm.into());
-    let mut finalization = spec.get_mut("delivery").and_then(table).unwrap_or_default();
-    finalization.insert("keep".into(), false.into());
-    spec.insert("delivery".into(), finalization.into());
-    spec
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choice::Pass;
+
+    fn held_out(rows: u64, sums: &[f64]) -> HeldOut {
+        HeldOut {
+            rows,
+            sums: sums.to_vec(),
+        }
+    }
+
+    /// Two clients, candidates shared, 0.5 and 1. Client 0: 10 rows, sums 9, 6, 3. Client 1:
+    /// 30 rows, sums 15, 18, 33. ℓ̄ = (24, 24, 36)/40 = (0.6, 0.6, 0.9).
+    #[test]
+    fn the_rule_by_hand() {
+        let both = || {
+            BTreeMap::from([
+                (0, held_out(10, &[9.0, 6.0, 3.0])),
+                (1, held_out(30, &[15.0, 18.0, 33.0])),
+            ])
+        };
+        let chosen = |prior: f64| {
+            let mut choosing = Choosing::from([1.0, 0.5]);
+            choosing.prior = prior;
+            let choices = Choices::make(&choosing, both(), |_| true);
+            assert_eq!(choices.all, held_out(40, &[24.0, 24.0, 36.0]));
+            [0, 1].map(|client| choices.of[&client].candidate)
+        };
+        let (shared, half, one) = (
+            Candidate::Shared,
+            Candidate::Mixing(0.5),
+            Candidate::Mixing(1.0),
+        );
+        // Own rows alone.
+        assert_eq!(chosen(0.0), [one, shared]);
+        // κ = 8: client 0 has (9 + 4.8, 6 + 4.8, 3 + 7.2)/18 = (.77, .6, .57).
+        assert_eq!(chosen(8.0), [one, shared]);
+        // κ = 20: (9 + 12, 6 + 12, 3 + 18)/30 = (.7, .6, .7); client 1 (27, 30, 51)/50.
+        assert_eq!(chosen(20.0), [half, shared]);
+        // Without rows of its own: ℓ̄, whose least two tie.
+        assert_eq!(choose(&HeldOut::default(), &[0.6, 0.6, 0.9], 50.0), 0);
+    }
+
+    #[test]
+    fn ties_go_to_shared_then_to_the_smaller_alpha() {
+        let list = Choosing::from([1.0, 0.0, 0.5]).list();
+        let names: Vec<String> = list.iter().map(|c| c.name()).collect();
+        assert_eq!(names, ["shared", "0", "0.5", "1"]);
+        assert!(
+            names
+                .iter()
+                .zip(list)
+                .all(|(n, c)| Candidate::named(n) == Some(c))
+        );
+        assert_eq!(
+            choose(&held_out(2, &[1.0, 1.0, 1.0, 1.0]), &[0.5; 4], 3.0),
+            0
+        );
+        assert_eq!(
+            choose(&held_out(2, &[2.0, 1.0, 1.0, 1.0]), &[0.5; 4], 3.0),
+            1
+        );
+        // With one α there is no choice, and no shared model to choose.
+        assert_eq!(Choosing::from([0.5]).list(), [Candidate::Mixing(0.5)]);
+        // Nothing held out, no prior: ℓ̄ decides.
+        assert_eq!(choose(&HeldOut::default(), &[0.6, 0.5, 0.9, 0.5], 0.0), 1);
+    }
+
+    #[test]
+    fn attackers_are_not_part_of_the_curve() {
+        let all = BTreeMap::from([
+            (0, held_out(1, &[1.0, 2.0, 3.0])),
+            (1, held_out(9, &[90.0, 0.0, 0.0])),
+        ]);
+        let choices = Choices::make(&Choosing::from([0.0, 1.0]), all, |client| client != 1);
+        assert_eq!(choices.all, held_out(1, &[1.0, 2.0, 3.0]));
+        assert_eq!(choices.of.len(), 2);
+    }
+
+    #[test]
+    fn without_a_last_pass_there_is_one() {
+        let mut choosing = Choosing::from([0.0, 1.0]);
+        assert_eq!(choosing.single(), None);
+        (choosing.folds, choosing.refit) = (1, false);
+        assert_eq!(choosing.single(), Some(Pass::HeldOut(1)));
+    }
 }

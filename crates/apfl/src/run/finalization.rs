@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::choice::{Choice, Choices};
+use super::passes::choose;
 use super::{Event, Finished, Program, Watch, environment};
-use crate::choice::{Choice, Choices, Choosing, HeldOut, Pass};
+use crate::choice::Choosing;
 use crate::clients::{ClientModels, Finalized, Keep, ModelFiles};
 use crate::engine::remote::Kept;
 use crate::error::{Error, Result};
 use crate::local_client::ModelForm;
 use crate::metrics::{Assessment, ByModel, Gain, Gathered, Scoring, Spread};
 use crate::run::run_dir::{
-    Baseline, ChosenRecord, ClientRecord, Counts, HeldOutRecord, Part, Prior, RunDir, Summary,
-    TotalGain,
+    Baseline, ChosenRecord, ClientRecord, Counts, Part, Prior, RunDir, Summary, TotalGain,
 };
 use crate::training::{RoundRecord, Setup, Training};
 
@@ -61,9 +62,11 @@ impl Output {
 pub(super) fn finalize(
     training: &mut Training,
     output: Output,
+    choosing: Option<&Choosing>,
+    choices: Choices,
     watch: &mut Watch<'_>,
 ) -> Result<Finished> {
-    choose(training, &output)?;
+    let choices = choose(training, choosing, choices, &output)?;
     let setup = training.setup().clone();
     let dataset = &setup.context.dataset;
     let receivers = training.receivers();
@@ -88,9 +91,9 @@ pub(super) fn finalize(
     let each = training.privacy().and_then(|(_, each)| each);
     let mut record = |finalized: &Finalized| {
         let attacker = setup.attackers.has(finalized.client);
-        let choice = setup.choices.of.get(&finalized.client);
+        let choice = choices.of.get(&finalized.client);
         sums.add(finalized, choice, attacker);
-        let chosen = choice.map(|choice| ChosenRecord::of(choice, &setup.choices.list));
+        let chosen = choice.map(|choice| ChosenRecord::of(choice, &choices.list));
         let rounds = rounds[&finalized.client];
         let epsilon = each.as_ref().map(|each| each[finalized.client]);
         ClientRecord {
@@ -106,7 +109,7 @@ pub(super) fn finalize(
             directory.write_shared(layout, &training.output())?;
             let here = setup.keep_models && setup.engine.shares_models();
             let models = here.then_some((layout, personal_form));
-            let alone = training.choosing().is_some_and(Choosing::has_alone);
+            let alone = choosing.is_some_and(Choosing::has_alone);
             let mut files = directory.finalization(&names, models, alone)?;
             let (mut lines, keep) = files.parts();
             let keep = kept(training, keep);
@@ -121,7 +124,8 @@ pub(super) fn finalize(
             })?;
             skipped.extend(absent(training, &receivers, &reached));
             files.commit()?;
-            let summary = sums.summary(training, &skipped, output.seconds())?;
+            let summary =
+                sums.summary(training, (choosing, &choices), &skipped, output.seconds())?;
             directory.write_summary(&summary)?;
             Finished::in_directory(summary, directory.path(), &setup, personal_form)
         }
@@ -145,7 +149,7 @@ pub(super) fn finalize(
             })?;
             skipped.extend(absent(training, &receivers, &reached));
             let seconds = rounds.iter().map(|r| r.seconds).sum();
-            let summary = sums.summary(training, &skipped, seconds)?;
+            let summary = sums.summary(training, (choosing, &choices), &skipped, seconds)?;
             let shared = training.output();
             Finished::in_memory(
                 summary,
@@ -153,6 +157,7 @@ pub(super) fn finalize(
                 personal_form,
                 shared,
                 rounds,
+                choices,
                 (clients, models),
             )
         }
@@ -178,28 +183,6 @@ fn absent(training: &Training, receivers: &[usize], reached: &BTreeSet<usize>) -
     let shares = training.setup().engine.shares_models();
     assert!(!shares || absent.is_empty(), "everybody was asked");
     absent
-}
-
-/// Lets clients choose what they serve, where this training held rows out for it, and writes
-/// down what they saw.
-fn choose(training: &mut Training, output: &Output) -> Result<()> {
-    let choosing = match (training.setup().context.pass, training.choosing()) {
-        (Some(Pass::HeldOut(_)), Some(choosing)) => choosing.clone(),
-        _ => return Ok(()),
-    };
-    let held_out = training.hold_out(&training.choosers())?;
-    let setup = training.setup();
-    if let Output::Directory(directory) = output {
-        let record = |(client, own): (&usize, &HeldOut)| HeldOutRecord {
-            client: setup.context.dataset.name(*client),
-            held_out: own.clone(),
-        };
-        let records: Vec<HeldOutRecord> = held_out.iter().map(record).collect();
-        directory.write_held_out(&records)?;
-    }
-    let counts = |k| setup.privacy.is_none() && !setup.attackers.has(k);
-    let choices = Choices::make(&choosing, held_out, counts);
-    training.choose(choices)
 }
 
 /// Who is delivered to, and who is left out because its loss is not finite. The files of
@@ -273,20 +256,25 @@ impl Sums {
         }
     }
 
-    fn summary(self, training: &mut Training, skipped: &[usize], seconds: f64) -> Result<Summary> {
+    fn summary(
+        self,
+        training: &mut Training,
+        (choosing, choices): (Option<&Choosing>, &Choices),
+        skipped: &[usize],
+        seconds: f64,
+    ) -> Result<Summary> {
         let setup = training.setup().clone();
         let name = |client: &usize| setup.context.dataset.name(*client);
-        let prior = training
-            .choosing()
-            .filter(|_| !setup.choices.list.is_empty())
-            .map(|choosing| Prior::of(&setup.choices, choosing.prior));
+        let prior = choosing
+            .filter(|_| !choices.list.is_empty())
+            .map(|choosing| Prior::of(choices, choosing.prior));
         Ok(Summary {
             rounds: training.round(),
             skipped: skipped.iter().map(name).collect(),
             fingerprint: training.fingerprint()?,
             prior,
             privacy: training.privacy().map(|(spent, _)| spent),
-            seconds: seconds + setup.choices.seconds,
+            seconds: seconds + choices.seconds,
             ..self.total()
         })
     }

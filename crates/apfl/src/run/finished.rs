@@ -12,6 +12,7 @@ use crate::local_client::ModelForm;
 use crate::model::Model;
 use crate::params::Params;
 use crate::predict::{TrainedModel, WhichModel};
+use crate::run::choice::Choices;
 use crate::run::run_dir::{
     ClientRecord, HeldOutRecord, Summary, read_clients, read_held_out, read_model, read_rounds,
 };
@@ -66,13 +67,12 @@ impl Finished {
         personal_form: ModelForm,
         shared: Params,
         rounds: Vec<RoundRecord>,
+        choices: Choices,
         (clients, models): (Vec<ClientRecord>, BTreeMap<String, ClientModels>),
     ) -> Self {
-        let of = setup.choices.of.iter();
+        let of = choices.of.into_iter();
         let left = Left::Memory {
-            held_out: of
-                .map(|(k, choice)| (*k, choice.held_out.clone()))
-                .collect(),
+            held_out: of.map(|(k, choice)| (k, choice.held_out)).collect(),
             shared,
             rounds,
             clients,

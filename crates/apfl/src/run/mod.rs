@@ -5,7 +5,6 @@
 //! same run resumed ends with the same bits. Without one it lives in memory.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use apfl::{Apfl, Examples, InMemory, Loss, Mlp, Run};
 //!
 //! // Two sites with opposite answers to one question.
@@ -16,7 +15,7 @@
 //!     data.add(site, Examples::classes(1, x, y)?, 0.25)?;
 //! }
 //! let model = Mlp::new(1, &[], 2, Loss::Softmax, 1e-4);
-//! let run = Run::builder(Arc::new(data), Arc::new(model))
+//! let run = Run::builder(data, model)
 //!     .algorithm(Apfl::fixed(0.75))
 //!     .rounds(20)
 //!     .build()?
@@ -32,26 +31,28 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::algorithm::Algorithm;
-use crate::choice::Choosing;
 use crate::error::{Error, Result};
 use crate::files::lock::DirectoryLock;
 use crate::files::private;
-use crate::local_client::ModelForm;
 use crate::run::run_dir::InterruptedRun;
 use crate::spec::{Plan, differences, prolonged};
-use crate::training::{RoundRecord, Setup, Training, fitted};
+use crate::training::{RoundRecord, Setup, Training};
 
 mod builder;
 #[doc(hidden)] // for the program and the tests
 pub mod checkpoint;
-mod choice;
+pub mod choice;
 mod environment;
 mod finalization;
 mod finished;
 pub(crate) mod manifest;
+mod passes;
+#[cfg(feature = "mpi")]
+#[doc(hidden)] // for the program
+pub mod ranks;
 pub(crate) mod releases;
 pub mod run_dir;
+mod start;
 
 pub use builder::RunBuilder;
 #[doc(hidden)]
@@ -63,35 +64,21 @@ pub use finished::Finished;
 pub use manifest::Identity;
 pub use run_dir::RunDir;
 
-use choice::Before;
+use choice::Choices;
 use finalization::Output;
 pub(crate) use finalization::write_site;
+use passes::Before;
+use start::Start;
 
 /// A run that is ready to begin, or to go on.
 pub struct Run {
     setup: Setup,
-    start: Start,
-    /// How it chooses among mixings, where it does.
-    choosing: Option<Choosing>,
-    /// The form of the models that clients serve.
-    personal_form: ModelForm,
-    spec: toml::Table,
-    checkpoint_every: u64,
+    plan: Plan,
+    start: Arc<dyn Start>,
     directory: Option<PathBuf>,
     resumes: bool,
     program: Program,
     force: bool,
-}
-
-/// Begins training: the algorithm's type is known here alone.
-type Start = Arc<dyn Fn(Setup) -> Result<Training> + Send + Sync>;
-
-/// Fits an algorithm to the run of a setup, and returns what begins training with it.
-fn start_of<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<Start> {
-    let algorithm = Arc::new(fitted(algorithm, setup)?);
-    Ok(Arc::new(move |setup| {
-        Training::of(setup, algorithm.clone())
-    }))
 }
 
 /// What a caller sees of a run.
@@ -134,20 +121,15 @@ impl Run {
     /// What a plan does, with its data, in this process; see [`Run::builder`] for data and
     /// models of one's own.
     pub fn new(plan: &Plan, setup: Setup) -> Self {
-        let algorithm = plan.algorithm.clone();
-        let start = Arc::new(move |setup| Training::new(setup, &algorithm));
-        Self::started_by(start, plan, setup)
+        Self::started_by(Arc::new(plan.algorithm.clone()), plan.clone(), setup)
     }
 
-    /// The same with another way to begin training.
-    fn started_by(start: Start, plan: &Plan, setup: Setup) -> Self {
+    /// Returns a run that starts training by `start`.
+    fn started_by(start: Arc<dyn Start>, plan: Plan, setup: Setup) -> Self {
         Self {
             setup,
+            plan,
             start,
-            choosing: plan.algorithm.choosing().cloned(),
-            personal_form: plan.algorithm.properties().personal,
-            spec: plan.resolved.clone(),
-            checkpoint_every: plan.checkpoint_every,
             directory: None,
             resumes: false,
             program: Program::default(),
@@ -200,9 +182,9 @@ impl Run {
         let Some(path) = self.directory.clone() else {
             return match self.before(None, watch)? {
                 Before::Stopped(round) => Ok(Ended::Stopped(round)),
-                Before::Ready(setup) => {
-                    let training = (self.start)(*setup)?;
-                    carry_out(training, Output::in_memory(), None, 0, watch)
+                Before::Ready(setup, choices) => {
+                    let training = self.begin(*setup, &choices)?;
+                    self.carry_out(training, choices, Output::in_memory(), None, watch)
                 }
             };
         };
@@ -217,120 +199,121 @@ impl Run {
         let environment = environment::of(&self.setup, &self.program);
         let schema = self.setup.context.dataset.schema();
         let Some(begun) = begun else {
-            let identity = environment::identity(&self.spec, &self.setup, &environment)?;
-            let spec = toml::to_string(&self.spec).expect("a table of plain values is TOML");
+            let identity = environment::identity(&self.plan, &self.setup, &environment)?;
+            let spec = self.plan.to_toml();
             let notes = &self.setup.notes;
             let directory = RunDir::create(&path, &spec, notes, schema, &environment)?;
             let checkpoints = Checkpoints::new(&path, identity);
             self.keep_releases(&path)?;
-            let setup = match self.before(Some(&path), watch)? {
+            let (setup, choices) = match self.before(Some(&path), watch)? {
                 Before::Stopped(round) => return Ok(Ended::Stopped(round)),
-                Before::Ready(setup) => setup,
+                Before::Ready(setup, choices) => (setup, choices),
             };
-            let training = (self.start)(*setup)?;
+            let training = self.begin(*setup, &choices)?;
             let output = Output::Directory(directory);
-            return carry_out(
-                training,
-                output,
-                Some(checkpoints),
-                self.checkpoint_every,
-                watch,
-            );
+            return self.carry_out(training, choices, output, Some(checkpoints), watch);
         };
-        let longer = same_run(&begun, &self.spec)?;
+        let longer = same_run(&begun, &self.plan)?;
         if let Some(summary) = begun.summary
             && longer.is_none()
         {
-            let finished = Finished::in_directory(summary, &path, &self.setup, self.personal_form);
+            let form = self.plan.algorithm.properties().personal;
+            let finished = Finished::in_directory(summary, &path, &self.setup, form);
             return Ok(Ended::Finished(Box::new(finished)));
         }
         environment::fits(begun.environment.as_ref(), &environment, &path)?;
-        let identity = environment::identity(&self.spec, &self.setup, &environment)?;
+        let identity = environment::identity(&self.plan, &self.setup, &environment)?;
         self.keep_releases(&path)?;
-        let setup = match self.before(Some(&path), watch)? {
+        let (setup, choices) = match self.before(Some(&path), watch)? {
             Before::Stopped(round) => return Ok(Ended::Stopped(round)),
-            Before::Ready(setup) => setup,
+            Before::Ready(setup, choices) => (setup, choices),
         };
-        let mut training = (self.start)(*setup)?;
+        let mut training = self.begin(*setup, &choices)?;
         let (checkpoints, found) = Checkpoints::resume(&path, identity, self.force, &mut training)?;
         RunDir::clean(&path);
         if longer.is_some() {
-            let spec = toml::to_string(&self.spec).expect("a table of plain values is TOML");
-            RunDir::prolong(&path, &spec, &training.setup().notes)?;
+            RunDir::prolong(&path, &self.plan.to_toml(), &training.setup().notes)?;
         }
         RunDir::describe(&path, schema, &environment)?;
         let output = Output::Directory(RunDir::reopen(&path, training.written())?);
         if watch(Event::Found(&found)).is_break() {
             return Ok(Ended::Stopped(training.round()));
         }
-        carry_out(
-            training,
-            output,
-            Some(checkpoints),
-            self.checkpoint_every,
-            watch,
-        )
+        self.carry_out(training, choices, output, Some(checkpoints), watch)
     }
 
-    /// Makes entries of releases durable, where there are any; those of a choice's passes are
-    /// in the directory of the whole run.
+    /// Starts training, and sends clients what they chose in the passes before.
+    fn begin(&self, setup: Setup, choices: &Choices) -> Result<Training> {
+        let mut training = self.start.training(setup)?;
+        training.choose(choices.candidates())?;
+        Ok(training)
+    }
+
+    /// Makes the ledger of releases durable. The passes of a choice share the ledger in the
+    /// directory of the whole run.
     fn keep_releases(&self, path: &Path) -> Result<()> {
         match self.setup.ledger().filter(|ledger| !ledger.is_kept()) {
             Some(ledger) => releases::open(path, ledger),
             None => Ok(()),
         }
     }
+
+    /// Trains the rounds, writes checkpoints and finalizes.
+    fn carry_out(
+        &self,
+        mut training: Training,
+        choices: Choices,
+        mut output: Output,
+        mut durable: Option<Checkpoints>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Ended> {
+        let rounds = training.until();
+        let every = self.plan.checkpoint_every;
+        if watch(Event::Begun(training.round())).is_break() {
+            return Ok(Ended::Stopped(training.round()));
+        }
+        while let Some(record) = training.next_round()? {
+            output.append(&record)?;
+            let last = record.round == rounds;
+            let stopping = watch(Event::Round(&record)).is_break();
+            let due = every > 0 && record.round.is_multiple_of(every);
+            if let Some(checkpoints) = &mut durable
+                && (due || last || stopping)
+            {
+                output.sync()?;
+                checkpoints.write(&mut training)?;
+            }
+            if stopping {
+                return Ok(Ended::Stopped(record.round));
+            }
+        }
+        let choosing = self.plan.algorithm.choosing();
+        match finalization::finalize(&mut training, output, choosing, choices, watch) {
+            Ok(finished) => Ok(Ended::Finished(Box::new(finished))),
+            Err(Error::Interrupted(_)) => Ok(Ended::Stopped(training.round())),
+            Err(error) => Err(error),
+        }
+    }
 }
 
-/// The rounds, their checkpoints, and delivery.
-fn carry_out(
-    mut training: Training,
-    mut output: Output,
-    mut durable: Option<Checkpoints>,
-    checkpoint_every: u64,
-    watch: &mut Watch<'_>,
-) -> Result<Ended> {
-    let rounds = training.until();
-    if watch(Event::Begun(training.round())).is_break() {
-        return Ok(Ended::Stopped(training.round()));
-    }
-    while let Some(record) = training.next_round()? {
-        output.append(&record)?;
-        let last = record.round == rounds;
-        let stopping = watch(Event::Round(&record)).is_break();
-        let due = checkpoint_every > 0 && record.round.is_multiple_of(checkpoint_every);
-        if let Some(checkpoints) = &mut durable
-            && (due || last || stopping)
-        {
-            output.sync()?;
-            checkpoints.write(&mut training)?;
-        }
-        if stopping {
-            return Ok(Ended::Stopped(record.round));
-        }
-    }
-    match finalization::finalize(&mut training, output, watch) {
-        Ok(finished) => Ok(Ended::Finished(Box::new(finished))),
-        Err(Error::Interrupted(_)) => Ok(Ended::Stopped(training.round())),
-        Err(error) => Err(error),
-    }
-}
-
-/// An error where the spec of a run that was begun is not the one that is to go on; how many
-/// rounds it is to have where it shall have more.
-fn same_run(begun: &InterruptedRun, spec: &toml::Table) -> Result<Option<u64>> {
-    // Every default spelled out, where the spec is one that a plan can be made of.
+/// Checks that a run directory has the run of a plan. Returns the rounds of a plan with more
+/// rounds than the directory's.
+///
+/// # Errors
+/// The keys in which the runs differ.
+fn same_run(begun: &InterruptedRun, plan: &Plan) -> Result<Option<u64>> {
+    // A spec that this program can plan is compared with every default spelled out.
     let there = match begun.spec.plan() {
-        Ok(plan) => plan.resolved,
+        Ok(there) => there.resolved,
         Err(_) => begun.spec.table().clone(),
     };
-    let longer = prolonged(&there, spec)?;
-    let differences = differences(&there, spec);
+    let longer = prolonged(&there, &plan.resolved)?;
+    let differences = differences(&there, &plan.resolved);
     if differences.is_empty() || longer.is_some() {
         Ok(longer)
     } else {
         Err(Error::Request(format!(
-            "{}: the run that was begun there is another one; it differs in\n  {}",
+            "{}: the run in this directory is another one; it differs in\n  {}",
             begun.path.display(),
             differences.join("\n  ")
         )))

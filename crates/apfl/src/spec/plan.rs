@@ -6,8 +6,8 @@ use std::sync::Arc;
 use toml::{Table, Value};
 
 use super::{
-    PlannedEngine, PlannedLocalTraining, PlannedSchedule, PlannedSites, Spec, checks, engine,
-    evaluation, federation, fits, theory, training,
+    Initial, PlannedEngine, PlannedLocalTraining, PlannedSchedule, PlannedSites, Spec, checks,
+    engine, evaluation, federation, fits, theory, training,
 };
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::{AlgorithmSpec, LocalOnly, layers};
@@ -17,13 +17,11 @@ use crate::clients::RunContext;
 use crate::data::{Dataset, Source};
 use crate::engine::EngineKind;
 use crate::error::{Error, Result};
-use crate::files::tensors;
 use crate::local_client::LocalWork;
 use crate::model::weighted::{Weighted, balanced};
 use crate::model::{Architecture, Augment, Model, Over};
 use crate::params::Params;
 use crate::privacy::PrivacySettings;
-use crate::rng::{Purpose, stream};
 use crate::schedule::{Schedule, Theory};
 use crate::settings::{Declaration, Problems, Section, Setting, Settings, Whole, at_least};
 use crate::training::{FinalizedClients, Setup, Weights};
@@ -202,6 +200,18 @@ impl Plan {
         problems
     }
 
+    /// Returns the plan of one pass of a choice: it runs by itself to the same result.
+    pub(crate) fn with_pass(&self, pass: u64) -> Self {
+        let mut plan = self.clone();
+        if let Some(choosing) = plan.algorithm.choosing_mut() {
+            choosing.pass = Some(pass);
+        }
+        plan.keep_models = false;
+        let problems = plan.resolve();
+        debug_assert!(problems.0.is_empty(), "a pass fits where the choice does");
+        plan
+    }
+
     /// Loads the data and builds the model, for this process alone.
     pub fn setup(&self) -> Result<Setup> {
         self.setup_with(self.data.load()?, Resources::default())
@@ -270,7 +280,6 @@ impl Plan {
             threads: on.threads.unwrap_or(self.engine.threads),
             home: self.engine.home(on.directory),
             notes,
-            choices: Default::default(),
         };
         let setup = setup.checked()?;
         match self.privacy {
@@ -305,20 +314,9 @@ impl Plan {
         })
     }
 
-    /// w⁰ of a model: as `model.init` says.
+    /// Returns w⁰ of a model, as `model.init` says.
     pub fn initial(&self, model: &dyn Model) -> Result<Params> {
-        Ok(match self.architecture.init.as_str() {
-            "zeros" => model.layout().zeros(),
-            "uniform" => model
-                .layout()
-                .uniform(&mut stream(self.seed, Purpose::Init, 0, 0)),
-            path => {
-                let path = Path::new(path);
-                let params = tensors::read_one(path, model.layout(), "")?;
-                checks::start(&params, params.len()).map_err(|e| Error::in_file(path, e))?;
-                params
-            }
-        })
+        Initial::of_spec(&self.architecture.init).params(model, self.seed)
     }
 
     /// The theorem whose schedule the run has, if any.

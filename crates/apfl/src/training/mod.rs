@@ -1,14 +1,14 @@
 //! The only round loop.
 //!
 //! [`Training`] is a run with its algorithm's type erased once. The caller owns the
-//! `while`: progress, storage and stopping early are statements there.
+//! `while` loop, with progress, storage and early stopping in its body.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
-use crate::choice::{Choices, Choosing, HeldOut};
+use crate::choice::{Candidate, HeldOut};
 use crate::clients::{Clients, Request, Response};
 use crate::digest::{digest_of_pieces, hex};
 use crate::engine::remote::{ClientRequest, Handled, Kept, Place, handle};
@@ -33,17 +33,17 @@ pub use recorded::{Recorded, Waiting};
 use server::{Server, ServerOf};
 pub use setup::{FinalizedClients, Setup, Weights};
 
-/// A run: the rounds of one algorithm on one engine. Nothing of it is durable; a
-/// [`Run`](crate::run::Run) is.
+/// The rounds of one algorithm on one engine, in memory. [`Run`](crate::run::Run) makes them
+/// durable.
 pub struct Training {
     setup: Arc<Setup>,
     server: Box<dyn Server>,
     round: u64,
     step: u64,
-    /// In how many rounds each client took part.
+    /// Rounds that each client took part in.
     rounds_of: Vec<u32>,
-    /// In how many rounds each client was sampled, whether it responded or not.
-    asked_of: Vec<u32>,
+    /// Rounds that each client was sampled in, whether it responded or not.
+    sampled_of: Vec<u32>,
     recorded: Recorded,
     /// The last round.
     until: u64,
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Training {
 }
 
 impl Training {
-    /// A run of one of the algorithms, before its first round.
+    /// Starts training with one of the library's algorithms.
     pub fn new(setup: Setup, algorithm: &AlgorithmSpec) -> Result<Self> {
         struct New(Setup);
         impl AlgorithmVisitor for New {
@@ -72,14 +72,13 @@ impl Training {
         algorithm.clone().accept(New(setup))
     }
 
-    /// A run of any algorithm.
+    /// Starts training with any algorithm.
     pub fn with_algorithm<A: Algorithm>(setup: Setup, algorithm: A) -> Result<Self> {
         let algorithm = fitted(algorithm, &setup)?;
         Self::of(setup, Arc::new(algorithm))
     }
 
-    /// The same with an algorithm that others have too. In a pass of a choice rows are held out,
-    /// or choices that were made are sent to the clients.
+    /// Starts training with a shared algorithm, as it is in the setup's pass of a choice.
     pub(crate) fn of<A: Algorithm>(setup: Setup, algorithm: Arc<A>) -> Result<Self> {
         let (context, algorithm) = setup.context.clone().for_pass(algorithm);
         let (engine, threads, home) = (setup.engine.clone(), setup.threads, &setup.home);
@@ -87,18 +86,16 @@ impl Training {
         let setup = Arc::new(Setup { context, ..setup });
         let server = Box::new(ServerOf::new(setup.clone(), algorithm, engine)?);
         let clients = setup.context.dataset.clients();
-        let mut training = Self {
+        Ok(Self {
             server,
             round: 0,
             step: 0,
             rounds_of: vec![0; clients],
-            asked_of: vec![0; clients],
+            sampled_of: vec![0; clients],
             recorded: Recorded::default(),
             until: setup.last_round(0, &vec![0; clients]),
             setup,
-        };
-        training.tell_choices()?;
-        Ok(training)
+        })
     }
 
     /// Trains one more round and returns its record; `None` when all are done. Where scores are
@@ -121,7 +118,7 @@ impl Training {
         }
     }
 
-    /// The clients that delivery is for, in order.
+    /// Returns the clients to be finalized, ascending.
     pub fn receivers(&self) -> Vec<usize> {
         match self.setup.finalized_clients {
             FinalizedClients::All => (0..self.setup.context.dataset.clients()).collect(),
@@ -130,22 +127,13 @@ impl Training {
         }
     }
 
-    /// The clients that choose, where there is a choice: those that delivery is for; where it
-    /// is for nobody, those that were drawn.
-    pub fn choosers(&self) -> Vec<usize> {
-        match self.setup.finalized_clients {
-            FinalizedClients::None => self.sampled(),
-            _ => self.receivers(),
-        }
-    }
-
-    /// The losses of everything that some clients may choose from, on rows that this training
-    /// held out; clients whose loss is not finite are missing where they may be.
+    /// Returns the losses of all candidates on the rows that this training held out. Clients
+    /// whose loss is not finite are missing if the run skips them.
     pub fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>> {
         self.flush_scores()?;
         let mut held_out = BTreeMap::new();
         let request = Request::HoldOut {
-            round: self.round + 1, // as in delivery
+            round: self.round + 1, // as in finalization
             sent: (),
         };
         (self.server).exchange(&request, clients, &mut |client, response| {
@@ -157,16 +145,8 @@ impl Training {
         Ok(held_out)
     }
 
-    /// Tells clients what they have chosen: delivery then hands it to them.
-    pub fn choose(&mut self, choices: Choices) -> Result<()> {
-        let mut setup = (*self.setup).clone();
-        setup.choices = Arc::new(choices);
-        self.setup = Arc::new(setup);
-        self.tell_choices()
-    }
-
-    fn tell_choices(&mut self) -> Result<()> {
-        let choices = self.setup.choices.candidates();
+    /// Sends clients the candidates that they chose.
+    pub fn choose(&mut self, choices: Vec<(usize, Candidate)>) -> Result<()> {
         if choices.is_empty() {
             return Ok(());
         }
@@ -176,13 +156,7 @@ impl Training {
         Ok(())
     }
 
-    /// How its algorithm chooses among several mixings, where it does.
-    pub fn choosing(&self) -> Option<&Choosing> {
-        self.server.choosing()
-    }
-
-    /// Hands those clients their models; the run itself does not change. `each` sees
-    /// them in their order.
+    /// Finalizes clients: `each` receives their models in order. The training does not change.
     pub fn finalize(
         &mut self,
         clients: &[usize],
@@ -196,7 +170,7 @@ impl Training {
         self.finalized_clients(clients, keep, each)
     }
 
-    /// The same, with a say in what becomes of the models.
+    /// Finalizes clients like [`Training::finalize`]; `keep` decides where models are kept.
     pub fn finalized_clients(
         &mut self,
         clients: &[usize],
@@ -218,21 +192,21 @@ impl Training {
         Ok(())
     }
 
-    /// The clients that took part so far, in order.
+    /// Returns the clients that took part so far, ascending.
     pub fn sampled(&self) -> Vec<usize> {
         let taken = self.rounds_of.iter().enumerate();
         taken.filter(|(_, n)| **n > 0).map(|(k, _)| k).collect()
     }
 
-    /// In how many rounds a client took part so far.
+    /// Returns the number of rounds that a client took part in so far.
     pub fn rounds_of(&self, client: usize) -> u64 {
         u64::from(self.rounds_of[client])
     }
 
-    /// What privacy has cost so far, and every client's own ε where examples are protected.
+    /// Returns the cost of privacy so far, and every client's own ε if examples are protected.
     pub fn privacy(&self) -> Option<(Spent, Option<Vec<f64>>)> {
         let budget = self.setup.privacy.as_ref()?;
-        let exposures = self.setup.exposures(self.round, &self.asked_of);
+        let exposures = self.setup.exposures(self.round, &self.sampled_of);
         let each = (budget.settings.level == Level::Example).then(|| budget.each(&exposures));
         let lost = |ledger: &Ledger| ledger.lost(self.setup.pass_number(), self.round);
         let spent = Spent {
@@ -242,14 +216,14 @@ impl Training {
         Some((spent, each))
     }
 
-    /// ε so far, the largest of all; `None`: infinite, or there is no privacy.
+    /// Returns the largest ε so far; `None` if it is infinite or there is no privacy.
     fn epsilon(&self) -> Option<f64> {
         let budget = self.setup.privacy.as_ref()?;
-        let exposures = self.setup.exposures(self.round, &self.asked_of);
+        let exposures = self.setup.exposures(self.round, &self.sampled_of);
         budget.spent(&exposures).epsilon
     }
 
-    /// The clients drawn in some rounds.
+    /// Returns the clients sampled in some rounds.
     pub fn sampled_in(&self, rounds: RangeInclusive<u64>) -> BTreeSet<usize> {
         let of = |round: u64| {
             let sampled = self.setup.cohort(round).into_iter();
@@ -258,48 +232,49 @@ impl Training {
         rounds.flat_map(of).collect()
     }
 
-    /// What of its course does not follow from the seed.
+    /// Returns the state that cannot be reproduced from the seed.
     pub fn recorded(&self) -> &Recorded {
         &self.recorded
     }
 
-    /// Gives it that back; before [`Training::restore_server`].
+    /// Restores the state that cannot be reproduced from the seed. Call it before
+    /// [`Training::restore_server`].
     pub fn restore_recorded(&mut self, recorded: Recorded) {
         self.recorded = recorded;
     }
 
-    /// Rounds whose records [`Training::next_round`] has returned.
+    /// Returns the number of rounds whose records [`Training::next_round`] has returned.
     pub fn written(&self) -> u64 {
         self.round - self.recorded.waiting.len() as u64
     }
 
-    /// Rounds trained so far.
+    /// Returns the number of rounds trained so far.
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// The last round: fewer than planned where repeated ones have cost privacy.
+    /// Returns the last round: fewer than planned if repeated rounds used up privacy.
     pub fn until(&self) -> u64 {
         self.until
     }
 
-    /// Local steps so far, as in [`RoundRecord::step`].
+    /// Returns the local steps so far, as in [`RoundRecord::step`].
     pub fn step(&self) -> u64 {
         self.step
     }
 
-    /// The arrays of what the server remembers.
+    /// Returns the arrays of the server's state.
     pub fn server_bytes(&self) -> (Vec<Field>, Vec<u8>) {
         self.server.state()
     }
 
-    /// The arrays of what any client remembers.
+    /// Returns the arrays of a client's state.
     pub fn client_fields(&self) -> Vec<Field> {
         self.server.client_fields()
     }
 
-    /// Streams the memories of some clients into an archive, every process those of its own
-    /// clients; says which part of it has whom.
+    /// Saves the states of some clients to an archive; every process writes its own clients.
+    /// Returns the parts of the archive with their clients.
     pub fn save(
         &mut self,
         archive: &ArchiveDirectory,
@@ -320,18 +295,18 @@ impl Training {
         Ok(parts)
     }
 
-    /// Puts the server back to what it was after `round`.
+    /// Restores the server's state after `round`.
     pub fn restore_server(&mut self, round: u64, step: u64, server: Arrays) -> Result<()> {
         self.server.restore(server)?;
         (self.round, self.step) = (round, step);
         self.rounds_of.fill(0);
-        self.asked_of.fill(0);
+        self.sampled_of.fill(0);
         if let Some(ledger) = self.setup.ledger() {
             ledger.require(self.setup.pass_number(), round)?;
         }
         self.count(1..=round);
-        self.until = self.setup.last_round(round, &self.asked_of);
-        // Scores that were deferred are asked for again.
+        self.until = self.setup.last_round(round, &self.sampled_of);
+        // Deferred scores are requested again.
         let missing = self.recorded.waiting.iter().find(|w| w.pools.is_some());
         if let Some(waiting) = missing.cloned() {
             self.score(waiting.record.round, &waiting.scorers)?;
@@ -339,7 +314,7 @@ impl Training {
         Ok(())
     }
 
-    /// Gives some clients back their memories, out of a part of an archive.
+    /// Restores the states of some clients from a part of an archive.
     pub fn restore_clients(
         &mut self,
         archive: &ArchiveDirectory,
@@ -354,12 +329,12 @@ impl Training {
         Ok(())
     }
 
-    /// The shared model.
+    /// Returns the shared model.
     pub fn shared(&self) -> Params {
         self.server.shared()
     }
 
-    /// The shared model that the run ends with: the last one, or the average of all.
+    /// Returns the shared model that the run ends with: the last one, or the average of all.
     pub fn output(&self) -> Params {
         self.server.output()
     }
@@ -369,8 +344,8 @@ impl Training {
         self.server.personal_form()
     }
 
-    /// A hash of the shared model, of what the server remembers and of every client's
-    /// memory. Equal fingerprints mean equal bits.
+    /// Returns a hash of the shared model, the server's state and all client states. Equal
+    /// fingerprints mean equal bits.
     pub fn fingerprint(&mut self) -> Result<String> {
         let sampled = self.sampled();
         let mut pieces = vec![bytes_of(&self.server.shared())];
@@ -386,12 +361,12 @@ impl Training {
         Ok(hex(&digest_of_pieces(pieces)))
     }
 
-    /// Bytes that one client remembers.
+    /// Returns the size of a client's state in bytes.
     pub fn client_bytes(&self) -> usize {
         self.client_fields().iter().map(Field::bytes).sum()
     }
 
-    /// What the run is.
+    /// Returns the setup of the training.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }

@@ -208,7 +208,7 @@ impl Training {
             for client in self.setup.cohort(round) {
                 let took_part = self.recorded.took_part(round, client);
                 self.rounds_of[client] += u32::from(took_part);
-                self.asked_of[client] += 1;
+                self.sampled_of[client] += 1;
             }
         }
     }

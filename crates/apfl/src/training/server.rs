@@ -6,8 +6,7 @@ use super::Setup;
 use super::aggregator::Aggregator;
 use crate::aggregation::optimizer::Moments;
 use crate::algorithm::Algorithm;
-use crate::algorithm::extensions::{self, aggregated, aggregated_mut};
-use crate::choice::Choosing;
+use crate::algorithm::extensions::{aggregated, aggregated_mut};
 use crate::clients::{Request, Response};
 use crate::digest::digest_of;
 use crate::engine::{Each, Engine};
@@ -65,9 +64,6 @@ pub(super) trait Server: Send {
 
     /// Returns the arrays of any client state.
     fn client_fields(&self) -> Vec<Field>;
-
-    /// Returns how the algorithm chooses among several mixings, where it does.
-    fn choosing(&self) -> Option<&Choosing>;
 
     /// Returns the form of the models that clients serve.
     fn personal_form(&self) -> ModelForm;
@@ -230,10 +226,6 @@ impl<A: Algorithm> Server for ServerOf<A> {
 
     fn client_fields(&self) -> Vec<Field> {
         self.algorithm.join(&self.setup.context.w0).fields()
-    }
-
-    fn choosing(&self) -> Option<&Choosing> {
-        extensions::choosing(&*self.algorithm)
     }
 
     fn personal_form(&self) -> ModelForm {

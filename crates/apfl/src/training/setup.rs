@@ -1,10 +1,9 @@
-//! What a run is, apart from its algorithm.
+//! Setup: everything a training needs but the algorithm.
 
 use std::sync::Arc;
 
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::attack::Attackers;
-use crate::choice::Choices;
 use crate::clients::{RunContext, StateHome};
 use crate::engine::EngineKind;
 use crate::error::Result;
@@ -14,69 +13,67 @@ use crate::rng::{Purpose, stream};
 /// How updates are weighted in the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
-    /// All alike: the paper's.
+    /// All clients alike, as in the paper.
     Uniform,
     /// By training examples.
     Examples,
 }
 
-/// Who gets a last local round at the end.
+/// Clients that get a last local round and their models at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizedClients {
     /// Every client.
     All,
-    /// Every client that was ever drawn.
+    /// Every client that was sampled at least once.
     Sampled,
-    /// Nobody.
+    /// No client.
     None,
 }
 
-/// What a run is, apart from its algorithm.
+/// Everything a training needs but the algorithm.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Data, model, pace and seed.
+    /// Data, model, local training and seed.
     pub context: RunContext,
     /// Rounds to train.
     pub rounds: u64,
     /// K/n
     pub participation: f64,
-    /// How updates are weighted.
+    /// Weights of updates.
     pub weights: Weights,
-    /// How updates become one model.
+    /// Aggregator of updates.
     pub aggregation: Aggregation,
-    /// How the server moves its model.
+    /// Optimizer of the server.
     pub server: ServerOptimizer,
-    /// Who attacks.
+    /// Clients that attack.
     pub attackers: Attackers,
-    /// What privacy costs, where there is any.
+    /// Budget of differential privacy.
     pub privacy: Option<Arc<Budget>>,
     /// Rounds between evaluations.
     pub evaluate_every: u64,
-    /// Who gets a model at the end.
+    /// Clients that get a model at the end.
     pub finalized_clients: FinalizedClients,
     /// Whether to keep the clients' models.
     pub keep_models: bool,
-    /// Where clients live.
+    /// Engine that reaches clients.
     pub engine: EngineKind,
     /// Threads; 0: one per core.
     pub threads: usize,
-    /// What a user should be told, such as numbers that were taken from the data.
+    /// Messages for the user, such as numbers that were taken from the data.
     pub notes: Vec<String>,
-    /// Where the clients' memories live.
+    /// Where client states live.
     pub home: StateHome,
-    /// What clients have chosen before it, where they have.
-    pub choices: Arc<Choices>,
 }
 
 impl Setup {
-    /// K: the clients drawn each round, at least one.
+    /// Returns K, the number of clients sampled per round: at least one.
     pub fn cohort_size(&self) -> usize {
         let n = self.context.dataset.clients();
         ((self.participation * n as f64).round() as usize).clamp(1, n)
     }
 
-    /// U_r: K of n clients, uniformly without replacement, ascending. With privacy by client
-    /// each of them with probability K/n, so that there may be none.
+    /// Samples U_r, ascending: K of n clients, uniformly without replacement. With privacy by
+    /// client each client is sampled with probability K/n, so that there may be none.
     pub fn cohort(&self, round: u64) -> Vec<usize> {
         let n = self.context.dataset.clients();
         if self.protects() == Some(Level::Client) {
@@ -92,13 +89,15 @@ impl Setup {
         cohort
     }
 
-    /// Whether a round is evaluated; the last one always is.
+    /// Returns whether a round is evaluated. The last one always is.
     pub fn evaluates(&self, round: u64) -> bool {
         round.is_multiple_of(self.evaluate_every) || round == self.rounds
     }
 
-    /// The same, if what it asks for can be done: an aggregation rule may need more clients
-    /// than a round has.
+    /// Checks that a round has as many clients as the aggregator needs.
+    ///
+    /// # Errors
+    /// Fewer clients than the aggregator needs.
     pub fn checked(mut self) -> Result<Self> {
         let k = self.cohort_size();
         self.aggregation.check(k)?;
@@ -106,7 +105,7 @@ impl Setup {
         Ok(self)
     }
 
-    /// Whether numbers are predicted, not classes.
+    /// Returns whether the task is regression.
     pub(super) fn regression(&self) -> bool {
         self.context.dataset.schema().task.classes() == 0
     }

@@ -1,12 +1,11 @@
 //! Who decides, and that neither names nor units do: invariants 17 to 19.
 
-use std::sync::Arc;
-
 use apfl::Mlp;
 use apfl::algorithm::Apfl;
-use apfl::choice::{HeldOut, choose};
+use apfl::choice::HeldOut;
 use apfl::data::{Examples, InMemory};
 use apfl::run::Run;
+use apfl::run::choice::choose;
 
 use super::{GRID, alphas, finished};
 
@@ -71,7 +70,7 @@ fn opposites(each: usize) -> InMemory {
 fn identical_clients_choose_alike() {
     let run = |data: InMemory| {
         let model = Mlp::logistic(2, 2, 1e-4);
-        Run::builder(Arc::new(data), Arc::new(model))
+        Run::builder(data, model)
             .algorithm(Apfl::chosen(GRID))
             .rounds(20)
             .learning_rate(0.5)

@@ -63,7 +63,7 @@ fn the_choice_is_that_of_a_slow_evaluation() {
     }
     let mut setup = small.setup(full(STEPS as u64, RATE), ROUNDS as u64, 1.0, false);
     setup.threads = 2;
-    let run = Run::builder(setup.context.dataset.clone(), small.model.clone())
+    let run = Run::builder_shared(setup.context.dataset.clone(), small.model.clone())
         .algorithm(Chosen::new(choosing, Options::PAPER))
         .seed(3)
         .rounds(ROUNDS as u64)

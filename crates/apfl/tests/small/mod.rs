@@ -132,7 +132,6 @@ impl Small {
             threads: 1,
             home: StateHome::Ram,
             notes: Vec::new(),
-            choices: Default::default(),
         }
     }
 }

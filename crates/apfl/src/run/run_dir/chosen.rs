@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{Candidate, Choice, Choices, HeldOut};
+use crate::choice::{Candidate, HeldOut};
 use crate::metrics::Gain;
+use crate::run::choice::{Choice, Choices};
 
 /// What a client chose: α, or the word `shared`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
