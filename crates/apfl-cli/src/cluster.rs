@@ -44,7 +44,7 @@ mod ranks {
     use apfl::data::partition;
     use apfl::digest::sha256_of;
     use apfl::engine::mpi::{Cluster, Facts, Membership};
-    use apfl::model::kernels::vectors;
+    use apfl::model::kernels::describe_vectors;
     use apfl::params::bytes_of;
     use apfl::training::{self, Setup};
 
@@ -101,7 +101,7 @@ mod ranks {
             ("the program".to_string(), program),
             (
                 "the CPU's vectors, and with them the bits".into(),
-                vectors().into(),
+                describe_vectors().into(),
             ),
             ("the spec".into(), digest(spec.as_bytes())),
             ("the initial model".into(), digest(&start)),

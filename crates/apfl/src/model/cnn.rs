@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::architecture::{ModelKind, Shape, ShapeReader, whole_numbers, widths};
 use super::extras::{DROPOUT, HEAD_BIAS, NORM};
 use super::kernels::conv::{Conv, images};
-use super::kernels::norm::{Normalize, drop_out, kept};
+use super::kernels::norm::{Normalize, dropout, dropout_scale};
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::{Dense, decay, relu, relu_backward, scale};
@@ -320,7 +320,7 @@ impl Cnn {
             norm.forward(at, hidden, &mut ws.norms[0]);
         }
         relu(hidden);
-        drop_out(hidden, self.extras.dropout, batch.mask, 0);
+        dropout(hidden, self.extras.dropout, batch.mask, 0);
         let hidden = LayerRows::dense(hidden, &ws.columns[..self.last.inputs]);
         self.last
             .forward(at, hidden, n, &mut ws.scratch, &mut ws.outputs);
@@ -355,7 +355,7 @@ impl Cnn {
         self.last
             .propagate(place.point(into), delta, n, scratch, this);
         relu_backward(this, hidden);
-        scale(this, kept(self.extras.dropout, batch.mask));
+        scale(this, dropout_scale(self.extras.dropout, batch.mask));
         if let Some(norm) = &self.norm {
             norm.accumulate(place, into, step, this, &mut norms[0]);
             norm.propagate(this, &mut norms[0]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::architecture::{ModelKind, Shape, ShapeReader, whole_numbers, widths};
 use super::extras::{DROPOUT, HEAD_BIAS, NORM};
 use super::kernels::hidden::{Rectified, mark};
-use super::kernels::norm::{Normalize, Over, drop_out, kept};
+use super::kernels::norm::{Normalize, Over, dropout, dropout_scale};
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::sparse::WIDE;
@@ -259,7 +259,7 @@ impl Network for Mlp {
     /// Available for a single, narrow layer.
     #[cfg(target_arch = "x86_64")]
     fn joint_passes(&self) -> Option<&dyn JointPasses> {
-        let joint = self.layers.len() == 1 && self.layers[0].takes_both();
+        let joint = self.layers.len() == 1 && self.layers[0].has_joint_passes();
         joint.then_some(self as &dyn JointPasses)
     }
 }
@@ -320,7 +320,7 @@ impl ExampleNorms for Mlp {
             norms,
             ..
         } = ws;
-        let kept = kept(self.extras.dropout, batch.mask);
+        let kept_scale = dropout_scale(self.extras.dropout, batch.mask);
         let mut delta: &[f32] = delta;
         for (k, layer) in self.layers.iter().enumerate().rev() {
             let bias = if layer.biased { 1.0 } else { 0.0 };
@@ -335,7 +335,7 @@ impl ExampleNorms for Mlp {
             if k > 0 {
                 layer.propagate(Point::At(at), delta, n, scratch, next);
                 relu_backward(next, &hidden[k - 1]);
-                scale(next, kept);
+                scale(next, kept_scale);
                 if let Some(norm) = self.norms.get(k - 1) {
                     for (row, square) in squares.iter_mut().enumerate() {
                         *square += norm.row_norm_squared(row, next, &norms[k - 1]);
@@ -375,7 +375,7 @@ impl Mlp {
                     norm.forward(at, &mut rest[0], &mut ws.norms[k]);
                 }
                 relu(&mut rest[0]);
-                drop_out(&mut rest[0], self.extras.dropout, batch.mask, k);
+                dropout(&mut rest[0], self.extras.dropout, batch.mask, k);
             }
         }
     }
@@ -400,7 +400,7 @@ impl Mlp {
             norms,
             ..
         } = ws;
-        let kept = kept(self.extras.dropout, batch.mask);
+        let kept_scale = dropout_scale(self.extras.dropout, batch.mask);
         // The forward pass has put the batch into the workspace.
         let input = input.rows(batch);
         let mut delta: &[f32] = delta;
@@ -410,7 +410,7 @@ impl Mlp {
                 break;
             }
             let x = &hidden[k - 1];
-            let rows = layer.takes_rectified().then(|| {
+            let rows = layer.uses_rectified().then(|| {
                 mark(x, layer.inputs, masks);
                 Rectified { x, masks }
             });
@@ -423,7 +423,7 @@ impl Mlp {
                     relu_backward(next, x);
                 }
             }
-            scale(next, kept);
+            scale(next, kept_scale);
             if let Some(norm) = self.norms.get(k - 1) {
                 norm.accumulate(place, into, step, next, &mut norms[k - 1]);
                 norm.propagate(next, &mut norms[k - 1]);

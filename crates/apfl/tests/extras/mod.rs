@@ -290,7 +290,7 @@ fn dropout_keeps_the_mean_and_evaluation_drops_nothing() {
     let mut sum = 0.0;
     for mask in 1..=200u64 {
         let mut x = vec![2.0f32; 100];
-        apfl::model::kernels::norm::drop_out(&mut x, 0.25, mask, 0);
+        apfl::model::kernels::norm::dropout(&mut x, 0.25, mask, 0);
         zeros += x.iter().filter(|x| **x == 0.0).count();
         sum += x.iter().sum::<f32>();
         assert!(x.iter().all(|x| *x == 0.0 || *x == 2.0 / 0.75));
@@ -299,7 +299,7 @@ fn dropout_keeps_the_mean_and_evaluation_drops_nothing() {
     assert!((zeros as f64 / 20_000.0 - 0.25).abs() < 0.0125, "{zeros}");
     assert!((sum / 20_000.0 - 2.0).abs() < 0.04, "{sum}");
     let mut x = vec![2.0f32; 100];
-    apfl::model::kernels::norm::drop_out(&mut x, 0.25, 0, 0);
+    apfl::model::kernels::norm::dropout(&mut x, 0.25, 0, 0);
     assert!(x.iter().all(|x| *x == 2.0));
 }
 
