@@ -47,7 +47,7 @@ registry! {
 /// No attack, the default.
 const NONE: AttackOption = Kind {
     name: "none",
-    about: "nobody attacks",
+    about: "no attack",
     settings: &[],
     examples: &["'none'"],
     value: None,
@@ -67,7 +67,7 @@ const DEVIATION: Setting<Number> = Setting::number("deviation", 1.0, above_zero(
 
 const SIGN_FLIP: AttackOption = Kind {
     name: "sign-flip",
-    about: "some send their update reversed",
+    about: "attackers send their update reversed",
     settings: &[&SHARE, &SCALE],
     examples: &["{ kind = 'sign-flip', share = 0.3, scale = 4 }"],
     value: Some(AttackKind::SignFlip { scale: 0.0 }),
@@ -75,7 +75,7 @@ const SIGN_FLIP: AttackOption = Kind {
 
 const GAUSSIAN: AttackOption = Kind {
     name: "gaussian",
-    about: "some send noise",
+    about: "attackers send noise",
     settings: &[&SHARE, &DEVIATION],
     examples: &["{ kind = 'gaussian', share = 0.3, deviation = 4 }"],
     value: Some(AttackKind::Gaussian { deviation: 0.0 }),
@@ -83,7 +83,7 @@ const GAUSSIAN: AttackOption = Kind {
 
 const LABEL_FLIP: AttackOption = Kind {
     name: "label-flip",
-    about: "some train on labels y ↦ C − 1 − y",
+    about: "attackers train on labels y ↦ C − 1 − y",
     settings: &[&SHARE],
     examples: &["{ kind = 'label-flip', share = 0.3 }"],
     value: Some(AttackKind::LabelFlip),

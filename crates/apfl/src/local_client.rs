@@ -338,7 +338,7 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Takes a step x ← x − rate·∇f(x; ξ) of the shared model. Returns the loss at the old x.
-    /// The step is private where the run is.
+    /// In a run with example-level privacy the step is private.
     pub fn descend(&mut self, x: &mut [f32], rate: f32) -> f64 {
         if self.private.is_some() {
             return self.descend_privately(x, rate);

@@ -11,7 +11,7 @@ pub enum ServerOptimizer {
     /// w ← the cohort's model.
     #[default]
     Mean,
-    /// Momentum alone.
+    /// Momentum.
     Momentum {
         /// η_s
         learning_rate: f64,
@@ -67,13 +67,13 @@ const RATE: Setting<Number> =
         );
 const BETA_1: Setting<Number> = Setting::number("momentum", 0.9, at_least(0.0).below(1.0))
     .symbol("β₁")
-    .help("of the moving mean of differences");
+    .help("the decay of the moving mean of differences");
 const BETA_2: Setting<Number> = Setting::number("decay", 0.99, at_least(0.0).below(1.0))
     .symbol("β₂")
-    .help("of the moving mean of squares");
+    .help("the decay of the moving mean of squares");
 const TAU: Setting<Number> = Setting::number("adaptivity", 1e-3, above_zero(1e-30).to(1e6))
     .symbol("τ")
-    .help("what is added to √u");
+    .help("the constant added to √u");
 
 const MEAN: OptimizerKind = Kind {
     name: "mean",

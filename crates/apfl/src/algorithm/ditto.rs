@@ -39,7 +39,7 @@ impl OneModel for Ditto {
         OwnModel { v: w0.to_vec() }
     }
 
-    /// On the same batches, with `sent` for wᵗ:
+    /// Trains w and v on the same batches, with `sent` for wᵗ:
     ///
     /// ```text
     /// wᵢ ← wᵗ;   τ times:

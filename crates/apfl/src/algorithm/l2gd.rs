@@ -172,7 +172,9 @@ impl Algorithm for L2gd {
         Properties {
             details: format!(" (p = {averaging}, λ = {pull})"),
             models: ["x̄, the mean of all", "xᵢ", "the same"],
-            optimizer_problem: Some("algorithm \"l2gd\" shares a mean and no model of its own"),
+            optimizer_problem: Some(
+                "algorithm \"l2gd\" shares the mean of all models, which a server optimizer cannot move",
+            ),
             max_learning_rate: (pull > 0.0).then(|| averaging / pull),
             own_steps: true,
             full_participation: true,

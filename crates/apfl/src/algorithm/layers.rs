@@ -84,10 +84,10 @@ impl<S: Settings> Settings for LayerSharing<S> {
 }
 
 /// State of the server and broadcast. In the broadcast `model` is only the shared layers, or all
-/// layers if there is a in_warmup-up.
+/// layers if there is a warm-up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
-    /// The shared layers; the private ones are those of w⁰ or of the end of the in_warmup-up.
+    /// The shared layers; the private ones are those of w⁰ or of the end of the warm-up.
     pub model: Params,
     /// Rounds so far.
     pub round: u64,
@@ -174,7 +174,7 @@ impl<S: Sharing> Algorithm for LayerSharing<S> {
         }
     }
 
-    /// Sends the shared layers. With a in_warmup-up it update_len all layers, because a client that is first
+    /// Sends the shared layers. With a warm-up it sends all layers, because a client that is first
     /// sampled later starts from its end.
     fn broadcast(&self, server: &Server) -> Server {
         let part = match self.sharing.warmup() {

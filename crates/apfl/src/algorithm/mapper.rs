@@ -93,8 +93,8 @@ impl OneModel for Mapper {
         }
     }
 
-    /// Some examples are held out, the same in every round. For every λ of the grid, starting from
-    /// the stored vᵢ and the received w, on batches of the other examples:
+    /// Holds out some examples, the same in every round. For every λ of the grid, starting from the
+    /// stored vᵢ and the received w, on batches of the other examples:
     ///
     /// ```text
     /// v_λ ← v_λ − ηλ∇fᵢ(λv_λ + (1−λ)w; ξ)                    τ times

@@ -138,7 +138,7 @@ impl OneModel for PerFedAvg {
 
     fn join(&self, _w0: &[f32]) {}
 
-    /// The meta set is max(1, ⌊m/10⌋) of the training examples; B₁ is a batch of the
+    /// Trains one round. The meta set is max(1, ⌊m/10⌋) of the training examples; B₁ is a batch of the
     /// others, B₂ and B₃ of the meta set. τ times:
     ///
     /// ```text

@@ -118,7 +118,7 @@ impl Settings for PFedMe {
 }
 
 impl PFedMe {
-    /// θ ← θ − p(∇f(θ; ξ) + λ(θ − w))
+    /// Takes the step θ ← θ − p(∇f(θ; ξ) + λ(θ − w)).
     fn inner_step(
         &self,
         rate: f32,
@@ -133,7 +133,7 @@ impl PFedMe {
         }
     }
 
-    /// w ← w − η(λ(w − θ) + μw)
+    /// Takes the step w ← w − η(λ(w − θ) + μw).
     fn outer_step(&self, rate: f32, mu: f32, w: &mut [f32], theta: &[f32]) {
         let (share, decay) = (rate * self.lambda, rate * mu);
         for (w, theta) in w.iter_mut().zip(theta) {

@@ -178,7 +178,7 @@ impl Algorithm for Scaffold {
     }
 
     /// x ← x + mean(y − x) = mean y;   c ← c + (1/n) Σ_{i∈U} (cᵢ⁺ − cᵢ), n being **all**
-    /// clients, so that c stays the mean of all controls whoever takes part.
+    /// clients, so that c stays the mean of all controls whichever clients take part.
     fn finish(&self, server: &mut Server, (model, control): (Mean, Sum)) {
         if let Some(x) = model.value() {
             server.sent.model = x;

@@ -15,7 +15,7 @@ pub struct PrivateSteps {
     pub clip: f64,
     /// σ: the standard deviation of the noise in units of C.
     pub noise: f64,
-    /// Where the noise and the samples come from.
+    /// The source of the noise and the samples.
     pub noise_seed: NoiseSeed,
 }
 

@@ -72,7 +72,7 @@ pub fn weight_between(from: u64, to: u64, a: f64) -> f64 {
     k * (k + 1.0) * (2.0 * k + 1.0) / 6.0 + b * k * (k + 1.0) + b * b * k
 }
 
-/// sum ← sum + weight·x
+/// Computes sum ← sum + weight·x.
 fn add(sum: &mut [f64], weight: f64, x: &[f32]) {
     for (sum, x) in sum.iter_mut().zip(x) {
         *sum += weight * f64::from(*x);
@@ -205,7 +205,7 @@ impl Algorithm for Averaged {
 }
 
 impl FinalModels for Averaged {
-    /// ŵ
+    /// Returns ŵ.
     fn shared(&self, server: &Server) -> Params {
         if server.weight == 0.0 {
             return server.shared.model.clone();
@@ -214,7 +214,7 @@ impl FinalModels for Averaged {
         mean.collect()
     }
 
-    /// v̂ᵢ
+    /// Returns v̂ᵢ.
     fn personal(&self, local: &AveragedState, shared: &[f32], client: &LocalClient<'_>) -> Params {
         let a = self.shift(client);
         let AveragedState { state, sum, seen } = local;

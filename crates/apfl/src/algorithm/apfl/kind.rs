@@ -98,7 +98,8 @@ impl Settings for ApflSettings {
         if self.averaged && self.agnostic.is_some() {
             s.problem(
                 "agnostic",
-                "is incompatible with output = \"averaged\", whose theory weights all clients equally; remove one",
+                "is incompatible with output = \"averaged\", whose theory weights all clients \
+                 equally; remove one of them",
             );
         }
         if let Alpha::Chosen(_) = self.alpha {

@@ -20,7 +20,7 @@ const AHEAD: usize = 12;
 pub(super) struct Add<'a> {
     pub(super) x: &'a [f32],
     pub(super) columns: &'a [u32],
-    /// W, and b behind it.
+    /// W, then b.
     pub(super) layer: Point<'a>,
     pub(super) inputs: usize,
     pub(super) y: &'a mut [f32],
@@ -92,8 +92,8 @@ fn add_tiles<S: Simd>(
                 };
                 // SAFETY: rows row..row+rows of x and y exist, and x has a number for
                 // every column; every column is less than inputs, so a full vector at
-                // any strip of W[column] ends at max_rows `outputs` behind W, where b
-                // lies; y is masked to its own strip.
+                // any strip of W[column] ends at most `outputs` past W, where b
+                // is; y is masked to its own strip.
                 unsafe {
                     let x = x.as_ptr().add(row * width + start);
                     let w = layer.skip(first);

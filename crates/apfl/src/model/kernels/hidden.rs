@@ -95,7 +95,7 @@ impl WithSimd for Update<'_> {
         let padded = outputs.next_multiple_of(S::F32_LANES);
         let n = delta.len() / outputs;
         let delta = pad(scratch, delta, (outputs, padded), step.scale);
-        check(rows, n, inputs);
+        check_masks(rows, n, inputs);
         let decay = Decay::new(simd, step.decay, place);
         for (first, vectors) in chunks(padded / S::F32_LANES, max_vectors::<S>()) {
             let first = first * S::F32_LANES;
@@ -109,7 +109,7 @@ impl WithSimd for Update<'_> {
 }
 
 /// Asserts that the masks name rows below n, with one mask per column and group.
-fn check(rows: Rectified<'_>, n: usize, inputs: usize) {
+fn check_masks(rows: Rectified<'_>, n: usize, inputs: usize) {
     assert!(rows.x.len() == n * inputs && n > 0);
     assert!(rows.masks.len() == n.div_ceil(GROUP) * inputs);
     let rest = (n - 1) % GROUP + 1;
@@ -133,8 +133,8 @@ fn update<S: Simd, const V: usize>(
     let last = (first + (V - 1) * lanes).min(outputs - lanes) - first;
     for j in 0..inputs {
         let mut sums = [simd.splat_f32s(0.0); V];
-        // SAFETY: the rows are below n, as `check` has seen, j is below inputs, and no vector
-        // ends behind `outputs` within its row: all lie within x, δ and W; the decay's place is
+        // SAFETY: the rows are below n, as `check_masks` asserts, j is below inputs, and no vector
+        // ends past `outputs` within its row: all lie within x, δ and W; the decay's place is
         // null or as long as W.
         unsafe {
             for r in rows.rows(j, inputs) {
@@ -155,7 +155,7 @@ fn update<S: Simd, const V: usize>(
 /// Computes back[r, j] ← Σₒ δ[r, o]·W[j, o] where x[r, j] is not zero, else 0.
 pub(super) struct Propagate<'a> {
     pub(super) rows: Rectified<'a>,
-    /// W, and b behind it.
+    /// W, then b.
     pub(super) layer: Point<'a>,
     pub(super) inputs: usize,
     pub(super) delta: &'a [f32],
@@ -182,7 +182,7 @@ impl WithSimd for Propagate<'_> {
         let n = delta.len() / outputs;
         assert!(layer.count() == (inputs + 1) * outputs && padded - outputs <= outputs);
         assert!(back.len() == n * inputs && delta.len() == n * outputs);
-        check(rows, n, inputs);
+        check_masks(rows, n, inputs);
         let delta = pad(scratch, delta, (outputs, padded), 1.0);
         back.fill(0.0);
         let shape = (inputs, outputs, padded);
@@ -233,8 +233,8 @@ fn dots<S: Simd, const V: usize>(
         .mask_between_m32s(0, (outputs - (padded - lanes)) as u32)
         .mask();
     let load = |j: usize, v: usize| {
-        // SAFETY: j is below inputs, so a vector at its row of W ends at max_vectors padded − outputs
-        // ≤ outputs behind W, where b lies.
+        // SAFETY: j is below inputs, so a vector at its row of W ends at most padded − outputs
+        // ≤ outputs past W, where b is.
         let w = unsafe { weight.load(simd, j * outputs + v * lanes) };
         // The value after a row may be NaN, and 0·NaN is NaN.
         if (v + 1) * lanes == padded {
@@ -252,7 +252,7 @@ fn dots<S: Simd, const V: usize>(
         }
         for r in rows.rows(j, inputs) {
             let mut sum = simd.splat_f32s(0.0);
-            // SAFETY: r is below n, as `check` has seen.
+            // SAFETY: r is below n, as `check_masks` asserts.
             let delta = |v: usize| unsafe {
                 (delta.as_ptr().add(r * padded + v * lanes) as *const S::f32s).read_unaligned()
             };

@@ -134,7 +134,7 @@ impl Normalize {
         match self.over {
             Over::Batch => {
                 let rows = delta.chunks_exact(self.width);
-                sum(self.width, rows.zip(normal.chunks_exact(self.width)), sums);
+                sum_delta(self.width, rows.zip(normal.chunks_exact(self.width)), sums);
                 let share = 1.0 / (normal.len() / self.width).max(1) as f32;
                 let [deltas, products] = sums;
                 let rows = delta.chunks_exact_mut(self.width);
@@ -176,7 +176,7 @@ impl Normalize {
     ) {
         let rows = delta.chunks_exact(self.width);
         let rows = rows.zip(space.normal.chunks_exact(self.width));
-        sum(self.width, rows, &mut space.sums);
+        sum_delta(self.width, rows, &mut space.sums);
         let [deltas, products] = &space.sums;
         for (range, sums) in [(self.scales(), products), (self.shifts(), deltas)] {
             decay(place, into, range.clone(), step.decay);
@@ -199,7 +199,7 @@ impl Normalize {
 }
 
 /// Σᵣ δ and Σᵣ δ·x̂ of every output.
-fn sum<'a>(
+fn sum_delta<'a>(
     width: usize,
     rows: impl Iterator<Item = (&'a [f32], &'a [f32])>,
     [deltas, products]: &mut [Vec<f32>; 2],

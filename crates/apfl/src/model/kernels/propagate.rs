@@ -7,7 +7,7 @@ use super::tile::{At, Mixed, Weight, pad};
 
 /// Computes back[r, j] ← Σₒ δ[r, o]·W[j, o].
 pub(super) struct Propagate<'a> {
-    /// W, and b behind it.
+    /// W, then b.
     pub(super) layer: Point<'a>,
     pub(super) inputs: usize,
     pub(super) delta: &'a [f32],
@@ -71,8 +71,8 @@ fn propagate_tiles<S: Simd>(
                 _ => 1,
             };
             // SAFETY: δ has these rows; j (and j + 1, for two) is less than inputs, so a
-            // vector at any of these rows of W ends at max_rows padded − outputs ≤ outputs
-            // behind W, where b lies; back has n rows of `inputs`.
+            // vector at any of these rows of W ends at most padded − outputs ≤ outputs
+            // past W, where b is; back has n rows of `inputs`.
             unsafe {
                 let delta = delta.as_ptr().add(row * padded);
                 let back = back.as_mut_ptr().add(row * inputs + j);

@@ -151,7 +151,7 @@ pub(super) fn max_vectors<S: Simd>() -> usize {
 /// Computes y[r] ← b + shift·Σⱼ W[j] + Σⱼ byte[r, j]·scale·W[j].
 pub(super) struct Forward<'a> {
     pub(super) sparse: Sparse<'a>,
-    /// W, and b behind it.
+    /// W, then b.
     pub(super) layer: Point<'a>,
     pub(super) y: &'a mut Vec<f32>,
     pub(super) scratch: &'a mut Vec<f32>,
@@ -245,7 +245,7 @@ fn forward<S: Simd, const V: usize>(
             let two = j + 1 < start + plane;
             let next = if two { j + 1 } else { j };
             // SAFETY: the columns are less than width, so a vector at any of W's rows ends
-            // at most padded − outputs ≤ outputs behind W, where b lies; rows of bytes and
+            // at most padded − outputs ≤ outputs past W, where b is; rows of bytes and
             // sums are below n, as the masks are cut to n bits.
             unsafe {
                 let mut one = [simd.splat_f32s(0.0); V];
@@ -392,7 +392,7 @@ fn update<S: Simd, const V: usize>(
             let last = starts[V - 1] - first;
             prefetch::<S, V>(into.as_ptr().wrapping_add((j + AHEAD) * outputs + first));
             // SAFETY: rows of bytes and δ are below n, as the masks are cut to n bits;
-            // j is below width and no vector ends behind `outputs` within its row, so
+            // j is below width and no vector ends past `outputs` within its row, so
             // all lie within W and δ; `at` is null or as long as W.
             unsafe {
                 while mask != 0 {

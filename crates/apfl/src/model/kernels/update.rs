@@ -105,8 +105,8 @@ fn update_columns<S: Simd>(
                 end
             };
             // SAFETY: x has a number for every column in n rows; every column is less
-            // than inputs, so a full vector at any strip of W[column] ends at max_rows
-            // `outputs` behind W, where b lies; δ has n padded rows.
+            // than inputs, so a full vector at any strip of W[column] ends at most
+            // `outputs` past W, where b is; δ has n padded rows.
             unsafe {
                 let x = x.as_ptr().add(k);
                 let delta = (delta.as_ptr().add(first), padded, n);

@@ -42,7 +42,7 @@ pub(in super::super) fn add_both(at: Points<'_>, x: &[f32], columns: &[u32], y: 
             };
             // SAFETY: the CPU has AVX-512; rows row..row+rows of x and both y exist, and x
             // has a number for every column; every column is less than inputs, so a
-            // vector at W[column] ends row_lanes b at the latest, as LANES ≤ 2·outputs.
+            // vector at W[column] ends within b at the latest, as LANES ≤ 2·outputs.
             unsafe {
                 let x = x.as_ptr().add(row * width + start);
                 let y = y.map(|y| y.add(row * outputs));

@@ -11,7 +11,7 @@ use crate::model::Step;
 /// scale and δ, where αv + (1−α)w with the old w decays.
 pub(in super::super) struct UpdateBoth<'a> {
     pub(in super::super) alpha: f32,
-    /// W, and b behind it.
+    /// W, then b.
     pub(in super::super) v: &'a mut [f32],
     pub(in super::super) w: &'a mut [f32],
     pub(in super::super) inputs: usize,
@@ -90,7 +90,7 @@ unsafe fn update_columns(both: Targets, x: &[f32], columns: &[u32], delta: &[f32
     while k < width {
         let columns = &columns[k..];
         // SAFETY: as the caller promises; x has a number for every column in n rows; every
-        // column is less than inputs, so a vector of 16 at W[column] ends row_lanes b at the
+        // column is less than inputs, so a vector of 16 at W[column] ends within b at the
         // latest; δ has n rows of two vectors.
         unsafe {
             let x = x.as_ptr().add(k);

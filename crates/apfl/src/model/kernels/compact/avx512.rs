@@ -74,8 +74,8 @@ pub(super) unsafe fn split(bytes: &[u8], width: usize, scaling: &Scaling, to: &m
         for (&end, &(scale, shift)) in to.ends.iter().zip(&scaling.channels) {
             for k in (row * varies + start..row * varies + end).step_by(16) {
                 // SAFETY: k is below rows·varies: 16 bytes may be read there, and 16 numbers be
-                // written: the next channel or row mends what is too far, and behind
-                // the last one is room for a vector.
+                // written: the next channel or row overwrites the excess, and there is room for a
+                // vector after the last one.
                 unsafe {
                     let bytes = _mm_loadu_si128(to.varied_bytes.as_ptr().add(k).cast());
                     _mm512_storeu_ps(to.x.as_mut_ptr().add(k), scaled(bytes, scale, shift));

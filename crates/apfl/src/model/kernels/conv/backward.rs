@@ -218,7 +218,7 @@ impl WithSimd for Propagate<'_> {
             let back = &mut back[n * conv.input_len()..];
             let chunks = (0..vectors).step_by(max_vectors);
             for (row, first) in (0..kernel).flat_map(|row| chunks.clone().map(move |k| (row, k))) {
-                // One filter row at a time, at max_vectors as much as the registers hold.
+                // One filter row at a time, at most as much as the registers hold.
                 let count = max_vectors.min(vectors - first);
                 let filters = &packed[row * outputs * vectors + first..];
                 for (place, &count_here) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
