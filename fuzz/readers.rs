@@ -188,7 +188,7 @@ pub fn pack(bytes: &[u8]) -> Result<(), String> {
         same::<scaffold::ClientState>,
         same::<mixture::ClientState>,
         same::<mixture::averaged::Server>,
-        same::<mixture::averaged::Sums>,
+        same::<mixture::averaged::AveragedState>,
         same::<mixture::averaged::Update>,
         same::<pfedme::ClientState>,
         same::<agnostic::Server>,

@@ -1,9 +1,10 @@
-//! How often the answers of `apfl advise` are right, on federations whose truth is known.
+//! Measures how often `apfl advise` is right, on simulated federations with known gains.
 //!
-//! Each simulated federation has 20 dimensions and two classes. `friends` have few rows (30)
-//! of one model to train on; `strangers` have 320 of a model each. All have as many rows more that
-//! measure as the second argument says. The truth of a client's gain is measured on
-//! rows by the thousand that nobody trained or chose on. Printed are the coverage of the 95%
+//! Each federation has 20 dimensions and two classes. `friends` share one model and have 30
+//! training rows each; `strangers` have a model each and 320 training rows. All get as many
+//! further rows to measure on as the second argument says. The true gain of a client is measured
+//! on thousands of fresh rows. The output is the coverage of the 95% intervals and the
+//! number of wrong verdicts.
 //! intervals, and how often a verdict is wrong.
 //!
 //! ```text
@@ -22,7 +23,7 @@ const DIMENSIONS: usize = 20;
 const TRUTH_ROWS: usize = 4000;
 const FRIENDS: usize = 12;
 
-/// Rows of a client and their classes: x ~ N(0, I), P(y = 1) = 1/(1 + exp(−⟨θ, x⟩)).
+/// Samples rows of a client and their classes: x ~ N(0, I), P(y = 1) = 1/(1 + exp(−⟨θ, x⟩)).
 fn rows(theta: &[f32], count: usize, rng: &mut Stream) -> Result<Examples> {
     let mut x = Vec::with_capacity(count * DIMENSIONS);
     let mut y = Vec::with_capacity(count);
@@ -42,7 +43,7 @@ fn theta(rng: &mut Stream) -> Vec<f32> {
     (0..DIMENSIONS).map(normal).collect()
 }
 
-/// The mean loss of a model on some rows.
+/// Returns the mean loss of a model on some rows.
 fn loss(model: &TrainedModel, examples: &Examples) -> Result<f64> {
     let apfl::data::Features::Floats(x) = examples.features() else {
         unreachable!("made above");
@@ -59,7 +60,7 @@ fn loss(model: &TrainedModel, examples: &Examples) -> Result<f64> {
     Ok(sum / y.len() as f64)
 }
 
-/// What is counted over federations.
+/// Counts over federations.
 #[derive(Default)]
 struct Counts {
     intervals: usize,
@@ -68,20 +69,20 @@ struct Counts {
     totals_covered: usize,
     helped: usize,
     harmed: usize,
-    wrongly: usize,
+    wrong: usize,
     clients: usize,
 }
 
 impl Counts {
-    fn say(&self, what: &str) {
+    fn print(&self, group: &str) {
         let share = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;
         println!(
-            "{what:<10} {:>7} {:>12.1}% {:>10} {:>7} {:>8} {:>14}",
+            "{group:<10} {:>7} {:>12.1}% {:>10} {:>7} {:>8} {:>14}",
             self.clients,
             share(self.covered, self.intervals),
             self.helped,
             self.harmed,
-            self.wrongly,
+            self.wrong,
             match self.totals {
                 0 => "–".to_string(),
                 n => format!("{:.1}%", share(self.totals_covered, n)),
@@ -90,8 +91,8 @@ impl Counts {
     }
 }
 
-/// Simulates one; returns the share of wrong verdicts among those given, which Benjamini and
-/// Hochberg's rule keeps below 5% on average.
+/// Simulates one federation. Returns the share of wrong verdicts among those given, which the
+/// Benjamini–Hochberg procedure keeps below 5% on average.
 fn federation(
     (seed, measuring): (u64, usize),
     friends: &mut Counts,
@@ -127,7 +128,7 @@ fn federation(
         .train()?;
     let advice = Advice::of(Path::new("."), &run.summary, run.clients()?)?;
     let (mut weighted, mut all) = (0.0, 0.0);
-    let (mut told, mut wrongly) = (0.0, 0.0);
+    let (mut given, mut given_wrong) = (0.0, 0.0);
     for (client, (name, friend, fresh)) in advice.clients.iter().zip(&truths) {
         assert_eq!(&client.client, name);
         let of = |which| run.model(which, name).and_then(|model| loss(&model, fresh));
@@ -147,20 +148,20 @@ fn federation(
         }
         counts.helped += usize::from(client.verdict == Verdict::Helps);
         counts.harmed += usize::from(client.verdict == Verdict::Harms);
-        let wrong = match client.verdict {
+        let is_wrong = match client.verdict {
             Verdict::Helps => truth <= 0.0,
             Verdict::Harms => truth >= 0.0,
             Verdict::Undecided => false,
         };
-        counts.wrongly += usize::from(wrong);
-        told += f64::from(u8::from(client.verdict != Verdict::Undecided));
-        wrongly += f64::from(u8::from(wrong));
+        counts.wrong += usize::from(is_wrong);
+        given += f64::from(u8::from(client.verdict != Verdict::Undecided));
+        given_wrong += f64::from(u8::from(is_wrong));
     }
     if let Some([low, high]) = advice.total.interval {
         friends.totals += 1;
         friends.totals_covered += usize::from((low..=high).contains(&(weighted / all)));
     }
-    Ok(wrongly / told.max(1.0))
+    Ok(given_wrong / given.max(1.0))
 }
 
 /// Simulates as many federations as the first argument says.
@@ -187,12 +188,14 @@ pub fn main() -> Result<()> {
     }
     println!(
         "{federations} federations; {:<10} {:>7} {:>13} {:>10} {:>7} {:>8} {:>14}",
-        "", "clients", "intervals", "told: helps", "harms", "wrongly", "total covered"
+        "", "clients", "intervals", "helps", "harms", "wrong", "total covered"
     );
-    friends.say("friends");
-    strangers.say("strangers");
-    iid.say("iid");
+    friends.print("friends");
+    strangers.print("strangers");
+    iid.print("iid");
     let [mixed, alike] = wrong.map(|sum| 100.0 * sum / federations as f64);
-    println!("wrong among those told, mean over federations: {mixed:.1}%, iid {alike:.1}%");
+    println!(
+        "share of wrong verdicts among those given, mean over federations: {mixed:.1}%, iid {alike:.1}%"
+    );
     Ok(())
 }

@@ -1,17 +1,17 @@
-//! Two algorithms of your own, in one file, compared with FedAvg.
+//! Two custom algorithms in one file, compared with FedAvg.
 //!
 //! ```text
 //! cargo run --release -p apfl --example own_algorithm
 //! ```
 //!
-//! Where the server is one model and takes the mean of its clients', an algorithm is a
-//! [`OneModel`]: it says what a client keeps and what it does in a round. An algorithm whose
-//! server keeps more implements [`Algorithm`]: it also says what the server keeps and what
-//! travels. The library does the rest: threads, random numbers, scores, fingerprints. To make an
-//! algorithm a `kind` of the spec, move its file to `src/algorithm/`, give it a `KIND` such as
-//! those there have (name, help, settings, examples, reader) and the list in
-//! `src/algorithm/mod.rs` a line: it is then in `apfl init`, in the help, in `apfl bench`, and in
-//! every test over `every_algorithm()`.
+//! An algorithm whose server is one model, the mean of its clients' models, implements
+//! [`OneModel`]: what a client keeps and what it does in a round. An algorithm whose server
+//! keeps more implements [`Algorithm`]: also what the server keeps and what travels. The library
+//! does the rest: threads, random numbers, scores, fingerprints.
+//!
+//! To make an algorithm a `kind` of the spec, move its file to `src/algorithm/`, give it a `KIND`
+//! like the others there, and add a line to the list in `src/algorithm/mod.rs`. It is then in
+//! `apfl init`, the help, `apfl bench`, and every test over `every_algorithm()`.
 
 use apfl::algorithm::{AfterRound, Algorithm, FedAvg, Models, OneModel, Sender};
 use apfl::error::Result;
@@ -21,7 +21,7 @@ use apfl::params::{Mean, Params, axpy, mix};
 use apfl::spec::Spec;
 use apfl::training::{Setup, Training};
 
-/// FedAvg whose clients serve a moving mean of their models. With β = 1 this is FedAvg.
+/// FedAvg whose clients serve a moving mean of their models. With β = 1 it is FedAvg.
 #[derive(Clone, Copy, Debug)]
 pub struct MovingMean {
     /// β, the share of the latest model.
@@ -31,7 +31,7 @@ pub struct MovingMean {
 impl OneModel for MovingMean {
     type ClientState = OwnModel; // kept by a client: vᵢ
 
-    /// The state of a client before its first round.
+    /// Returns the state of a client before its first round.
     fn join(&self, w0: &[f32]) -> OwnModel {
         OwnModel { v: w0.to_vec() }
     }
@@ -57,7 +57,7 @@ impl OneModel for MovingMean {
 }
 
 /// Federated averaging whose server keeps momentum (FedAvgM: Hsu, Qi and Brown 2019,
-/// arXiv:1909.06335). With β = 0 this is FedAvg.
+/// arXiv:1909.06335). With β = 0 it is FedAvg.
 #[derive(Clone, Copy, Debug)]
 pub struct Momentum {
     /// β, how much of the last move is repeated.
@@ -78,7 +78,7 @@ apfl::pack!(Server { w, d like w });
 
 impl Algorithm for Momentum {
     type Server = Server; // kept by the server
-    type Broadcast = ModelOnly; // travels down: w alone, d is the server's business
+    type Broadcast = ModelOnly; // travels down: w alone
     type ClientState = (); // kept by a client: nothing
     type Update = ModelOnly; // travels back: wᵢ
     type Fold = Mean; // the sum of the updates so far, in f64
@@ -100,7 +100,7 @@ impl Algorithm for Momentum {
 
     /// wᵢ ← w;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times
     ///
-    /// The site has the client's batches and rates, and nothing about who it is.
+    /// `client` provides batches and rates, but not the client's identity.
     fn local_round(&self, sent: &ModelOnly, _: &mut (), client: &mut LocalClient<'_>) -> ModelOnly {
         let mut w = sent.model.clone();
         for s in 0..client.steps() {
@@ -136,7 +136,7 @@ impl Algorithm for Momentum {
     }
 }
 
-/// Data, model and pace, from a spec; its algorithm plays no part here.
+/// Returns data, model and training settings of a spec, whose algorithm is not used.
 pub fn setup() -> Result<Setup> {
     let spec = Spec::parse(
         "data = { kind = 'synthetic', iid = true, clients = 30, examples = 60 }
@@ -146,7 +146,7 @@ pub fn setup() -> Result<Setup> {
     spec.plan()?.setup()
 }
 
-/// Trains to the end: validation accuracy of (shared, personal), and the fingerprint.
+/// Trains to the end. Returns the validation accuracy of (shared, personal) and the fingerprint.
 pub fn finish(mut training: Training) -> Result<(f64, f64, String)> {
     let mut last = (f64::NAN, f64::NAN);
     while let Some(round) = training.next_round()? {
@@ -158,7 +158,7 @@ pub fn finish(mut training: Training) -> Result<(f64, f64, String)> {
     Ok((last.0, last.1, training.fingerprint()?))
 }
 
-/// On identically distributed clients and few rounds, momentum gets further.
+/// Compares the algorithms on identically distributed clients and few rounds.
 pub fn main() -> Result<()> {
     let runs = [
         ("FedAvg", Training::with_algorithm(setup()?, FedAvg)?),

@@ -1,4 +1,4 @@
-//! Rows of one's own: three shops that sell by different rules, in memory, without a spec.
+//! Custom data: three shops with different demand, in memory, without a spec.
 //!
 //! ```text
 //! cargo run --release -p apfl --example own_data
@@ -6,8 +6,8 @@
 
 use apfl::{Apfl, Examples, InMemory, Loss, Mlp, Result, Run};
 
-/// What a shop sells at a temperature and a price (both in ±1), in units: each shop weighs
-/// the two in its own way.
+/// Returns the sales of a shop at temperatures and prices (both in ±1). Each shop weighs the two
+/// in its own way.
 fn rows(shop: usize) -> Result<Examples> {
     let (warm, cheap) = [(3.0, -1.0), (1.0, -3.0), (-2.0, -1.0)][shop];
     let (mut x, mut y) = (Vec::new(), Vec::new());
@@ -19,7 +19,7 @@ fn rows(shop: usize) -> Result<Examples> {
     Examples::values(2, x, y)
 }
 
-/// Trains, and prints how far each model is off.
+/// Trains and prints the error of each model.
 pub fn main() -> Result<()> {
     let mut data = InMemory::values(["temperature", "price"]);
     for (shop, name) in ["harbour", "market", "station"].into_iter().enumerate() {

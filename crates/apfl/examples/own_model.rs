@@ -1,12 +1,12 @@
-//! A model of one's own: least squares on a parabola, y = a + bx + cx², in one file.
+//! A custom model: least squares on a parabola, y = a + bx + cx², in one file.
 //!
 //! ```text
 //! cargo run --release -p apfl --example own_model
 //! ```
 //!
-//! A network says how its parameters are laid out and how to go forward and backward through a
-//! batch; a model is a network with a loss. Gradients, descents, mixtures, scores and files
-//! follow. What a backward pass needs of the forward pass (hidden activations, say) goes into
+//! A network defines the layout of its parameters and the forward and backward pass of a batch.
+//! A model is a network with a loss. Gradients, descents, mixtures, scores and files follow.
+//! Values of the forward pass that the backward pass needs, such as hidden activations, go into
 //! `Workspace::kept`.
 
 use apfl::data::Batch;
@@ -52,7 +52,7 @@ impl Network for Parabola {
     /// z = a + bx + cx², row by row.
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
         let value = |x: &f32| at[0] + at[1] * x + at[2] * x * x;
-        let mut buffer = Vec::new(); // filled where the features are bytes
+        let mut buffer = Vec::new(); // used if the features are bytes
         ws.outputs.clear();
         ws.outputs
             .extend(batch.numbers(&mut buffer).iter().map(value));
@@ -96,7 +96,7 @@ impl Model for Parabola {
     }
 }
 
-/// Three clients on parabolas that differ in their height alone.
+/// Trains three clients whose parabolas differ only in height.
 pub fn main() -> Result<()> {
     let mut data = InMemory::values(["x"]);
     for (client, height) in [("low", -1.0), ("middle", 0.0), ("high", 1.0)] {
@@ -112,14 +112,17 @@ pub fn main() -> Result<()> {
         .build()?
         .train()?;
     println!("          a      b      c");
-    println!("shared  {}", words(run.shared()?.params()));
+    println!("shared  {}", format_params(run.shared()?.params()));
     for client in ["low", "middle", "high"] {
-        println!("{client:<7} {}", words(run.personal(client)?.params()));
+        println!(
+            "{client:<7} {}",
+            format_params(run.personal(client)?.params())
+        );
     }
     Ok(())
 }
 
-fn words(params: &[f32]) -> String {
-    let words: Vec<String> = params.iter().map(|p| format!("{p:>6.2}")).collect();
-    words.join(" ")
+fn format_params(params: &[f32]) -> String {
+    let numbers: Vec<String> = params.iter().map(|p| format!("{p:>6.2}")).collect();
+    numbers.join(" ")
 }

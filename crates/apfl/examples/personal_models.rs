@@ -1,4 +1,4 @@
-//! A durable run, and its personal models taken out and asked.
+//! A run in a directory that is stopped and resumed, and predictions of its personal models.
 //!
 //! ```text
 //! cargo run --release -p apfl --example personal_models
@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use apfl::{Apfl, Ended, Event, Examples, InMemory, Loss, Mlp, Result, Run, WhichModel};
 
-/// Two clinics that call the same measurement by opposite names.
+/// Returns two clinics that label the same measurement in opposite ways.
 fn data() -> Result<InMemory> {
     let mut data = InMemory::classes(["measurement"], ["healthy", "ill"]);
     for (clinic, flipped) in [("east", 0), ("west", 1)] {
@@ -19,7 +19,7 @@ fn data() -> Result<InMemory> {
     Ok(data)
 }
 
-/// Begins a run in a directory, stops it, goes on, and asks the models.
+/// Starts a run in a directory, stops it, resumes it, and predicts with its models.
 pub fn main() -> Result<()> {
     let directory = std::env::temp_dir().join(format!("personal-models-{}", std::process::id()));
     let build = |resume| {
@@ -31,7 +31,7 @@ pub fn main() -> Result<()> {
             .resume(resume)
             .build()
     };
-    // A caller watches a run and may end it after any round: it can be resumed.
+    // A caller may stop a run after any round; it can be resumed.
     let ended = build(false)?.watch(&mut |event| match event {
         Event::Round(round) if round.round == 12 => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
@@ -45,10 +45,10 @@ pub fn main() -> Result<()> {
     for clinic in ["east", "west"] {
         for which in [WhichModel::Shared, WhichModel::Personal] {
             let model = run.model(which, clinic)?;
-            let answers = model.predict(&[-0.8, 0.9])?;
-            let names = answers
+            let predictions = model.predict(&[-0.8, 0.9])?;
+            let names = predictions
                 .iter()
-                .filter_map(|a| model.class_name(a.class()?))
+                .filter_map(|p| model.class_name(p.class()?))
                 .collect::<Vec<_>>();
             println!(
                 "{clinic}, {which:?} model: −0.8 and 0.9 are {}",

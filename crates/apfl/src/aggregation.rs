@@ -1,11 +1,10 @@
-//! How the server makes one model of the cohort's: the mean, or a rule that a few bad
-//! clients cannot drag away.
+//! Aggregators: the mean of the cohort's models, or a robust alternative.
 //!
-//! A rule acts on the `model` array of an update, whatever the algorithm. It needs all K
-//! models at once, so a round with a rule keeps the cohort's updates in memory; the mean
-//! goes on folding them one by one. What the rule returns takes the place of every client's
-//! `model` before the algorithm's own fold, whose mean of K equal vectors is that vector to
-//! the bit: pFedMe's β and SCAFFOLD's controls work as ever.
+//! An aggregator acts on the `model` array of an update, whatever the algorithm. The mean folds
+//! updates one by one. A robust aggregator needs all K models at once, so the round's updates
+//! are kept in memory; its result replaces every client's `model` before the algorithm's own
+//! fold. The mean of K equal vectors is that vector to the bit, so pFedMe's β and SCAFFOLD's
+//! controls are unaffected.
 
 use std::fmt;
 
@@ -18,7 +17,7 @@ use crate::pack::{Array, Arrays, Pack};
 use crate::params::{Params, distance_squared};
 use crate::settings::{Kind, Number, Section, Setting, Settings, at_least, registry};
 
-/// A rule, as `federation.aggregation` has it.
+/// Aggregator, the value of `federation.aggregation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Aggregation {
@@ -29,7 +28,7 @@ pub enum Aggregation {
     Median,
     /// The mean of every coordinate without its extremes (Yin et al., 2018).
     TrimmedMean {
-        /// The share cut off at each end.
+        /// The share removed at each end.
         trim: f64,
     },
     /// The update with the nearest neighbours (Blanchard et al., 2017).
@@ -41,7 +40,7 @@ pub enum Aggregation {
     GeometricMedian,
 }
 
-/// One rule: with blank settings, and what is shown.
+/// Registry entry of an aggregator.
 pub type AggregatorKind = Kind<Aggregation>;
 
 registry! {
@@ -112,20 +111,23 @@ impl Settings for Aggregation {
     }
 }
 
-/// ⌊share·count⌋, where a product such as 0.29·100 is meant to be whole.
+/// Returns ⌊share·count⌋. Products such as 0.29·100 count as whole despite rounding errors.
 pub fn share_of(share: f64, count: usize) -> usize {
     (share * count as f64 + 1e-9).floor() as usize
 }
 
 impl Aggregation {
-    /// An error where a share is none, or a cohort of `k` clients is too small for the rule.
+    /// Checks the settings for a cohort of `k` clients.
+    ///
+    /// # Errors
+    /// If a share is out of range or the cohort is too small.
     pub fn check(&self, k: usize) -> Result<()> {
         if let Aggregation::TrimmedMean { trim: share } | Aggregation::Krum { byzantine: share } =
             *self
             && !(0.0..0.5).contains(&share)
         {
             return Err(Error::Request(format!(
-                "federation.aggregation: found {self} with a share of {share}, allowed is 0 to \
+                "federation.aggregation: found {self} with a share of {share}, allowed is from 0 to \
                  below 0.5"
             )));
         }
@@ -139,12 +141,12 @@ impl Aggregation {
         Err(Error::Request(format!(
             "federation.aggregation: found \"krum\", which needs K ≥ 2f + 3 clients a round; here \
              K = {k} and f = {f} (federation.byzantine = {byzantine}), so at least {} are needed: \
-             raise federation.participation, lower federation.byzantine or use another rule",
+             raise federation.participation, lower federation.byzantine or use another aggregator",
             2 * f + 3
         )))
     }
 
-    /// What a user should be told where a share of a cohort of `k` clients is nobody.
+    /// Returns a warning if the share is less than one client of a cohort of `k`.
     pub fn note(&self, k: usize) -> Option<String> {
         let (key, share) = match *self {
             Aggregation::TrimmedMean { trim } => ("trim", trim),
@@ -152,11 +154,11 @@ impl Aggregation {
             _ => return None,
         };
         (share_of(share, k) == 0).then(|| {
-            format!("federation.{key} = {share} of {k} clients a round is nobody: {self} guards against none")
+            format!("federation.{key} = {share} is less than one of {k} clients per round, so {self} tolerates no bad client; raise federation.{key}")
         })
     }
 
-    /// One model of all, which are those of the cohort in client order; at least one.
+    /// Combines the cohort's models, given in client order, into one. Needs at least one model.
     pub fn combine(&self, models: &[Params]) -> Params {
         match *self {
             Aggregation::Mean => trimmed_mean(models, 0),
@@ -174,14 +176,14 @@ impl fmt::Display for Aggregation {
     }
 }
 
-/// In every coordinate, of the values sorted x₍₁₎ ≤ … ≤ x₍K₎:
+/// Returns the trimmed mean of every coordinate, over the sorted values x₍₁₎ ≤ … ≤ x₍K₎:
 ///
 /// ```text
 /// (1/(K − 2c)) Σ_{k=c+1}^{K−c} x₍k₎
 /// ```
 ///
-/// With c = ⌊(K−1)/2⌋ the middle one, or the mean of the middle two: the median. Infinite
-/// values and NaN stand at the ends and are the first to be cut.
+/// With c = ⌊(K−1)/2⌋ it is the median. Infinite values and NaN are at the ends and are the
+/// first to be cut.
 fn trimmed_mean(models: &[Params], cut: usize) -> Params {
     let k = models.len();
     let mut values = vec![0.0; k];
@@ -198,13 +200,13 @@ fn trimmed_mean(models: &[Params], cut: usize) -> Params {
         .collect()
 }
 
-/// The update i with the smallest
+/// Returns the update i with the smallest
 ///
 /// ```text
 /// s(i) = Σ_{j→i} ‖xᵢ − xⱼ‖²      over its K − f − 2 nearest others
 /// ```
 ///
-/// the first of equals. A distance that is not a number is infinitely far.
+/// and the first of equals. A NaN distance counts as infinite.
 fn krum(models: &[Params], f: usize) -> Params {
     let k = models.len();
     let mut distances = vec![vec![0.0; k]; k];
@@ -227,22 +229,21 @@ fn krum(models: &[Params], f: usize) -> Params {
     models[best.expect("at least one")].clone()
 }
 
-/// ν: nearer than this all distances count alike, so that no division is by 0.
+/// ν: smaller distances count as ν, which avoids a division by 0.
 const SMOOTHING: f64 = 1e-6;
-/// Iterations end when z moves by less than this share of the harmonic mean K/Σβᵢ of the
-/// distances, on which far updates have no hold.
+/// Iterations end when z moves by less than this share of K/Σβᵢ, the harmonic mean of the
+/// distances, which far updates do not affect.
 const TOLERANCE: f64 = 1e-6;
 const ITERATIONS: usize = 50;
 
-/// The smoothed Weiszfeld iteration, from the mean, at most [`ITERATIONS`] times:
+/// Runs the smoothed Weiszfeld iteration, from the mean, at most [`ITERATIONS`] times:
 ///
 /// ```text
 /// βᵢ = 1/max(ν, ‖z − xᵢ‖)      z ← Σ βᵢxᵢ / Σ βᵢ
 /// ```
 ///
-/// It approaches the z with the smallest Σ‖z − xᵢ‖. An update with a value that is not
-/// finite is left out, as if it were infinitely far; where all are such, the first stands
-/// for them, and the next loss tells.
+/// It approaches the z with the smallest Σ‖z − xᵢ‖. Updates with values that are not finite
+/// are left out. If all are such, the first is returned, and the next loss reports it.
 fn geometric_median(all: &[Params]) -> Params {
     let finite = |model: &&Params| model.iter().all(|x| x.is_finite());
     let models: Vec<&Params> = all.iter().filter(finite).collect();
@@ -252,8 +253,8 @@ fn geometric_median(all: &[Params]) -> Params {
     let len = all[0].len();
     let mut z = weighted(&models, &vec![1.0; models.len()], len);
     for _ in 0..ITERATIONS {
-        let closeness = |x: &&Params| 1.0 / distance(&z, x).max(SMOOTHING);
-        let beta: Vec<f64> = models.iter().map(closeness).collect();
+        let inverse_distance = |x: &&Params| 1.0 / distance(&z, x).max(SMOOTHING);
+        let beta: Vec<f64> = models.iter().map(inverse_distance).collect();
         let next = weighted(&models, &beta, len);
         let moved: f64 = next.iter().zip(&z).map(|(a, b)| (a - b) * (a - b)).sum();
         z = next;
@@ -281,47 +282,51 @@ fn weighted(models: &[&Params], beta: &[f64], len: usize) -> Vec<f64> {
     sum
 }
 
-/// An update with its `model` apart, so that an attack or a rule may change it.
+/// An update split into its `model` and the rest, so that an attack or an aggregator may change
+/// the model.
 #[derive(Debug)]
 pub struct SplitUpdate {
-    /// Its `model`.
+    /// The `model` array.
     pub model: Params,
     rest: Arrays,
 }
 
 impl SplitUpdate {
-    /// Takes an update apart; an error where it has no `model`.
-    pub fn of(update: &impl Pack) -> Result<Self> {
+    /// Splits an update.
+    ///
+    /// # Errors
+    /// If the update has no `model`.
+    pub fn split(update: &impl Pack) -> Result<Self> {
         let mut rest = update.pack();
         let model = rest.f32("model").map_err(|e| {
             Error::Request(format!(
-                "federation.aggregation and federation.attack act on the model that clients send, \
-                 and this algorithm's update has none: {e}"
+                "federation.aggregation and federation.attack need the model that clients send, \
+                 but this algorithm's update has none: {e}"
             ))
         })?;
         Ok(Self { model, rest })
     }
 
-    /// An update that is this model and nothing else.
+    /// Creates an update that consists of a model only.
     pub fn of_model(model: Params) -> Self {
         let rest = Arrays::default();
         Self { model, rest }
     }
 
-    /// Whether it is a model and nothing else.
+    /// Returns whether the update consists of a model only.
     pub fn is_model_only(&self) -> bool {
         self.rest.0.is_empty()
     }
 
-    /// The update with this `model`, which is as long as its own was.
-    pub fn with<U: Pack>(mut self, model: Params) -> U {
+    /// Returns the update with its `model` replaced by one of the same length.
+    pub fn join_with<U: Pack>(mut self, model: Params) -> U {
         self.rest.0.insert("model".into(), Array::F32(model));
         U::unpack(&mut self.rest).expect("the arrays of an update make an update")
     }
 
-    /// The update again.
-    pub fn joined<U: Pack>(mut self) -> U {
+    /// Returns the whole update.
+    pub fn join<U: Pack>(mut self) -> U {
         let model = std::mem::take(&mut self.model);
-        self.with(model)
+        self.join_with(model)
     }
 }

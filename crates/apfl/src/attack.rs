@@ -1,8 +1,8 @@
-//! Clients that attack the shared model, so that aggregation rules can be compared.
+//! Simulated attackers, to compare aggregators.
 //!
-//! The attackers are ⌊share·n⌋ clients, the same in every round. They take part like any
-//! other but send a forged model, or train on forged labels; their scores are not counted
-//! anywhere. What else they send (SCAFFOLD's control, the agnostic loss) is honest.
+//! ⌊share·n⌋ clients attack, the same in every round. They send a forged model or train on
+//! flipped labels. Their scores are not counted. The other arrays of their updates (SCAFFOLD's
+//! control, the agnostic loss) are honest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
 use crate::settings::{Kind, Number, Section, Setting, above_zero, at_least, registry};
 
-/// What attackers do.
+/// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum AttackKind {
     /// Send their update reversed.
     SignFlip {
-        /// How much longer it is.
+        /// The factor by which its length changes.
         scale: f64,
     },
     /// Send noise.
@@ -34,7 +34,7 @@ pub enum AttackKind {
     LabelFlip,
 }
 
-/// One kind of attack: with blank settings, and what is shown.
+/// Registry entry of an attack.
 pub type AttackOption = Kind<Option<AttackKind>>;
 
 registry! {
@@ -44,16 +44,16 @@ registry! {
     LabelFlip = LABEL_FLIP,
 }
 
-/// Nobody attacks: what a spec has where it does not say.
+/// No attack, the default.
 const NONE: AttackOption = Kind {
     name: "none",
-    about: "nobody attacks",
+    about: "no attack",
     settings: &[],
     examples: &["'none'"],
     value: None,
 };
 
-/// What `federation.attack.kind` may be.
+/// The values of `federation.attack.kind`.
 pub const ATTACKS: &[AttackOption] = &[NONE, SIGN_FLIP, GAUSSIAN, LABEL_FLIP];
 
 const SHARE: Setting<Number> =
@@ -67,7 +67,7 @@ const DEVIATION: Setting<Number> = Setting::number("deviation", 1.0, above_zero(
 
 const SIGN_FLIP: AttackOption = Kind {
     name: "sign-flip",
-    about: "some send their update reversed",
+    about: "attackers send their update reversed",
     settings: &[&SHARE, &SCALE],
     examples: &["{ kind = 'sign-flip', share = 0.3, scale = 4 }"],
     value: Some(AttackKind::SignFlip { scale: 0.0 }),
@@ -75,7 +75,7 @@ const SIGN_FLIP: AttackOption = Kind {
 
 const GAUSSIAN: AttackOption = Kind {
     name: "gaussian",
-    about: "some send noise",
+    about: "attackers send noise",
     settings: &[&SHARE, &DEVIATION],
     examples: &["{ kind = 'gaussian', share = 0.3, deviation = 4 }"],
     value: Some(AttackKind::Gaussian { deviation: 0.0 }),
@@ -83,23 +83,23 @@ const GAUSSIAN: AttackOption = Kind {
 
 const LABEL_FLIP: AttackOption = Kind {
     name: "label-flip",
-    about: "some train on labels y ↦ C − 1 − y",
+    about: "attackers train on labels y ↦ C − 1 − y",
     settings: &[&SHARE],
     examples: &["{ kind = 'label-flip', share = 0.3 }"],
     value: Some(AttackKind::LabelFlip),
 };
 
-/// `federation.attack`. A word alone, `attack = "sign-flip"`, takes the defaults.
+/// Settings of `federation.attack`. A plain name, `attack = "sign-flip"`, takes the defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attack {
-    /// What they do.
+    /// The attack.
     pub kind: AttackKind,
-    /// Attackers among all clients.
+    /// The share of attackers among all clients.
     pub share: f64,
 }
 
 impl Attack {
-    /// Binds `[federation.attack]`; `None`: nobody attacks.
+    /// Binds `[federation.attack]`; `None`: no attack.
     pub fn settings(attack: &mut Option<Self>, s: &mut Section<'_>) {
         let mut kind = attack.map(|attack| attack.kind);
         let name = attack.map_or(NONE.name, |attack| attack.kind());
@@ -116,7 +116,7 @@ impl Attack {
         });
     }
 
-    /// Its kind, as a spec writes it.
+    /// Returns the kind as written in a spec.
     pub fn kind(&self) -> &'static str {
         self.kind.kind()
     }
@@ -126,42 +126,42 @@ impl Attack {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attackers {
     attack: Option<Attack>,
-    who: BTreeSet<usize>,
+    clients: BTreeSet<usize>,
     seed: u64,
 }
 
 impl Attackers {
-    /// ⌊share·n⌋ of `clients` clients, uniformly.
-    pub fn draw(attack: Option<Attack>, clients: usize, seed: u64) -> Self {
+    /// Samples ⌊share·n⌋ of `clients` clients uniformly.
+    pub fn sample(attack: Option<Attack>, clients: usize, seed: u64) -> Self {
         let share = attack.map_or(0.0, |attack| attack.share);
         let count = crate::aggregation::share_of(share, clients);
         let mut rng = stream(seed, Purpose::Attack, 0, 0);
         Self {
             attack,
-            who: rand::seq::index::sample(&mut rng, clients, count)
+            clients: rand::seq::index::sample(&mut rng, clients, count)
                 .into_iter()
                 .collect(),
             seed,
         }
     }
 
-    /// Whether a client is one of them.
+    /// Returns whether a client is an attacker.
     pub fn has(&self, client: usize) -> bool {
-        self.who.contains(&client)
+        self.clients.contains(&client)
     }
 
-    /// How many there are.
+    /// Returns the number of attackers.
     pub fn count(&self) -> usize {
-        self.who.len()
+        self.clients.len()
     }
 
-    /// Whether a client sends another model than it trained.
+    /// Returns whether a client sends a forged model.
     pub fn forges(&self, client: usize) -> bool {
         let forged = |attack: Attack| attack.kind != AttackKind::LabelFlip;
         self.has(client) && self.attack.is_some_and(forged)
     }
 
-    /// What an attacker sends in a round in which it received w and trained wᵢ:
+    /// Replaces the model wᵢ that an attacker trained from w by the one that it sends:
     ///
     /// ```text
     /// sign-flip   w − scale·(wᵢ − w)
@@ -186,13 +186,15 @@ impl Attackers {
         }
     }
 
-    /// The data as the clients have it: with labels flipped at the attackers, where that
-    /// is the attack.
-    pub fn poison(&self, honest: Arc<dyn Dataset>) -> Result<Arc<dyn Dataset>> {
+    /// Wraps the data so that the attackers' training labels are flipped, if that is the attack.
+    ///
+    /// # Errors
+    /// If labels are to be flipped and the data has no classes.
+    pub fn poison(&self, dataset: Arc<dyn Dataset>) -> Result<Arc<dyn Dataset>> {
         if !matches!(self.attack, Some(attack) if attack.kind == AttackKind::LabelFlip) {
-            return Ok(honest);
+            return Ok(dataset);
         }
-        if honest.schema().task.classes() == 0 {
+        if dataset.schema().task.classes() == 0 {
             return Err(Error::Request(
                 "federation.attack: found \"label-flip\", but the data is for regression and has \
                  no classes to flip; use sign-flip or gaussian"
@@ -200,50 +202,51 @@ impl Attackers {
             ));
         }
         Ok(Arc::new(Poisoned {
-            honest,
+            dataset,
             attackers: self.clone(),
         }))
     }
 
-    /// A sentence for the user; `None` where there is nothing to tell.
+    /// Returns a message about the attackers; `None` without an attack.
     pub fn note(&self, clients: usize) -> Option<String> {
         let attack = self.attack?;
         let (kind, count) = (attack.kind(), self.count());
         if count == 0 {
             let share = attack.share;
-            let said = format!("attack: {share} of {clients} clients is nobody, so nobody attacks");
-            return (share > 0.0).then_some(said);
+            let message =
+                format!("attack: {share} of {clients} clients is less than one, so nobody attacks");
+            return (share > 0.0).then_some(message);
         }
         Some(format!(
-            "attack: {kind} by {count} of {clients} clients; all scores are over the others"
+            "attack: {kind} by {count} of {clients} clients; scores exclude them"
         ))
     }
 }
 
-/// Data with the attackers' training labels flipped.
+/// A data set with the attackers' training labels flipped.
 struct Poisoned {
-    honest: Arc<dyn Dataset>,
+    dataset: Arc<dyn Dataset>,
     attackers: Attackers,
 }
 
 impl Dataset for Poisoned {
     fn schema(&self) -> &Schema {
-        self.honest.schema()
+        self.dataset.schema()
     }
     fn clients(&self) -> usize {
-        self.honest.clients()
+        self.dataset.clients()
     }
     fn name(&self, client: usize) -> String {
-        self.honest.name(client)
+        self.dataset.name(client)
     }
     fn sizes(&self, client: usize) -> (usize, usize) {
-        self.honest.sizes(client)
+        self.dataset.sizes(client)
     }
     fn test_size(&self, client: usize) -> usize {
-        self.honest.test_size(client)
+        self.dataset.test_size(client)
     }
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
-        let shard = self.honest.shard(client)?;
+        let shard = self.dataset.shard(client)?;
         if !self.attackers.has(client) {
             return Ok(shard);
         }
@@ -252,15 +255,15 @@ impl Dataset for Poisoned {
         Ok(Arc::new(flipped))
     }
     fn is_generated(&self) -> bool {
-        self.honest.is_generated()
+        self.dataset.is_generated()
     }
     fn files(&self) -> Vec<SourceFile> {
-        self.honest.files()
+        self.dataset.files()
     }
     fn assignment(&self) -> Option<&Assignment> {
-        self.honest.assignment()
+        self.dataset.assignment()
     }
     fn notes(&self) -> Vec<String> {
-        self.honest.notes()
+        self.dataset.notes()
     }
 }

@@ -170,10 +170,10 @@ impl<A: Algorithm> Clients<A> {
         let masks = stream(*seed, Purpose::Dropout, round, client as u64);
         let noise = from.stream(*seed, Purpose::Noise, round, client as u64);
         LocalClient::new(&**model, train, *local_training, round, rng, scratch)
-            .augmenting(changes)
-            .dropping(masks)
-            .choosing(self.choice(client))
-            .privately(*private, noise)
+            .with_augmentation(changes)
+            .with_dropout(masks)
+            .with_choice(self.choice(client))
+            .with_privacy(*private, noise)
     }
 
     fn checked(&self, local_client: &LocalClient<'_>, name: &str, when: String) -> Result<()> {

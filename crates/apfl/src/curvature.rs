@@ -1,4 +1,4 @@
-//! L, the smoothness of the clients' objectives: what the theory's step sizes need.
+//! L, the smoothness of the clients' objectives, which the theory's step sizes need.
 
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -12,11 +12,11 @@ use crate::params::Params;
 use crate::rng::{Purpose, Stream, stream};
 use crate::schedule::Schedule;
 
-/// The largest second derivative of a loss over the outputs: ∇²ℓ ≤ bend·I.
+/// Returns the smallest known c with ∇²ℓ ≤ c·I, for a loss ℓ over the outputs.
 ///
 /// Softmax: the eigenvalues of diag(p) − ppᵀ are at most its largest sum of a row's
 /// magnitudes, 2p(1−p) ≤ ½; logistic: p(1−p) ≤ ¼; squared hinge: 2 or 0; squared error: 1.
-pub fn bend(loss: Loss) -> f64 {
+pub fn loss_curvature(loss: Loss) -> f64 {
     match loss {
         Loss::Softmax => 0.5,
         Loss::Logistic => 0.25,
@@ -25,46 +25,48 @@ pub fn bend(loss: Loss) -> f64 {
     }
 }
 
-/// L of a linear model over all clients:
+/// Returns L of a linear model over all clients:
 ///
 /// ```text
-/// ∇²fᵢ = mean ∇²ℓ ⊗ x̃x̃ᵀ + λI ≤ (bend·λ_max(mean x̃x̃ᵀ) + λ)·I        x̃ = (x, 1)
+/// ∇²fᵢ = mean ∇²ℓ ⊗ x̃x̃ᵀ + λI ≤ (c·λ_max(mean x̃x̃ᵀ) + λ)·I        x̃ = (x, 1)
 /// ```
 ///
-/// A bound from the data's second moments, valid at every point.
-pub fn of_linear(dataset: &dyn Dataset, model: &dyn Model, seed: u64) -> Result<f64> {
-    let largest = over_clients(0..dataset.clients(), |client| {
+/// The bound follows from the data's second moments and is valid at every point. c is the
+/// [`loss_curvature`].
+pub fn smoothness_of_linear(dataset: &dyn Dataset, model: &dyn Model, seed: u64) -> Result<f64> {
+    let largest = max_over_clients(0..dataset.clients(), |client| {
         let shard = dataset.shard(client)?;
         let rng = stream(seed, Purpose::Theory, 0, client as u64);
         Ok(second_moment(&shard.train, rng))
     })?;
-    Ok(bend(model.loss()) * largest + f64::from(model.l2()))
+    Ok(loss_curvature(model.loss()) * largest + f64::from(model.l2()))
 }
 
-/// How many clients an estimate looks at.
+/// The number of clients that an estimate uses.
 const ESTIMATED_CLIENTS: usize = 20;
 
-/// An estimate of L for any model: the largest |eigenvalue| of ∇²fᵢ(w) over at most 20
-/// evenly spaced clients, by power iteration on differences of gradients.
-pub fn estimated(
+/// Estimates L for any model: the largest |eigenvalue| of ∇²fᵢ(w) over at most 20 evenly
+/// spaced clients, by power iteration on differences of gradients. Also returns the number of
+/// clients.
+pub fn estimate_smoothness(
     dataset: &dyn Dataset,
     model: &dyn Model,
     w: &Params,
     seed: u64,
 ) -> Result<(f64, usize)> {
     let n = dataset.clients();
-    let looked = n.min(ESTIMATED_CLIENTS);
-    let clients = (0..looked).map(|k| (2 * k + 1) * n / (2 * looked));
-    let largest = over_clients(clients, |client| {
+    let used = n.min(ESTIMATED_CLIENTS);
+    let clients = (0..used).map(|k| (2 * k + 1) * n / (2 * used));
+    let largest = max_over_clients(clients, |client| {
         let shard = dataset.shard(client)?;
         let rng = stream(seed, Purpose::Theory, 0, client as u64);
-        Ok(sharpest(&shard.train, model, w, rng))
+        Ok(largest_eigenvalue(&shard.train, model, w, rng))
     })?;
-    Ok((largest, looked))
+    Ok((largest, used))
 }
 
-/// The maximum over clients; which thread looks at whom changes nothing.
-fn over_clients(
+/// Returns the maximum over clients. It does not depend on the threads.
+fn max_over_clients(
     clients: impl Iterator<Item = usize>,
     of: impl Fn(usize) -> Result<f64> + Sync + Send,
 ) -> Result<f64> {
@@ -75,14 +77,14 @@ fn over_clients(
         .try_reduce(|| 0.0, |a, b| Ok(a.max(b)))
 }
 
-/// u of length 1, in a random direction.
+/// Returns a unit vector u in a random direction.
 pub fn direction(len: usize, rng: &mut Stream) -> Vec<f64> {
     let mut u: Vec<f64> = (0..len).map(|_| rng.sample(StandardNormal)).collect();
     normalize(&mut u);
     u
 }
 
-/// u ← u/‖u‖; returns ‖u‖.
+/// Computes u ← u/‖u‖ and returns ‖u‖.
 fn normalize(u: &mut [f64]) -> f64 {
     let norm = u.iter().map(|x| x * x).sum::<f64>().sqrt();
     if norm > 0.0 {
@@ -91,8 +93,8 @@ fn normalize(u: &mut [f64]) -> f64 {
     norm
 }
 
-/// Power iteration on a symmetric matrix A, without end: u ← Au/‖Au‖, and every ‖Au‖ → |λ|,
-/// the largest |eigenvalue|. None of them is above it.
+/// Returns the endless power iteration on a symmetric matrix A: u ← Au/‖Au‖, with ‖Au‖ → |λ|,
+/// the largest |eigenvalue|. No ‖Au‖ is above it.
 pub fn power_iteration(
     mut u: Vec<f64>,
     mut apply: impl FnMut(&[f64]) -> Vec<f64>,
@@ -103,8 +105,9 @@ pub fn power_iteration(
     })
 }
 
-/// The first number that is close to the one before it, or else the last of `most`.
-fn settled(numbers: impl Iterator<Item = f64>, most: usize, close: f64) -> f64 {
+/// Returns the first number within a relative distance `close` of its predecessor, or else the
+/// last of `most`.
+fn first_converged(numbers: impl Iterator<Item = f64>, most: usize, close: f64) -> f64 {
     let mut last = 0.0;
     for number in numbers.take(most) {
         if (number - last).abs() <= close * number {
@@ -115,7 +118,7 @@ fn settled(numbers: impl Iterator<Item = f64>, most: usize, close: f64) -> f64 {
     last
 }
 
-/// ∇²f(x)·u ≈ (∇f(x+hu) − ∇f(x−hu))/2h, where `gradient(u, h)` is ∇f(x+hu).
+/// Returns ∇²f(x)·u ≈ (∇f(x+hu) − ∇f(x−hu))/2h, where `gradient(u, h)` is ∇f(x+hu).
 pub fn hessian_times(
     u: &[f64],
     h: f64,
@@ -126,7 +129,7 @@ pub fn hessian_times(
     pairs.map(|(a, b)| (a - b) / (2.0 * h)).collect()
 }
 
-/// λ_max(mean x̃x̃ᵀ), x̃ = (x, 1), over some examples.
+/// Returns λ_max(mean x̃x̃ᵀ), x̃ = (x, 1), over some examples.
 pub fn second_moment(examples: &Examples, mut rng: Stream) -> f64 {
     let d = examples.width();
     let mut buffer = Vec::new();
@@ -146,12 +149,12 @@ pub fn second_moment(examples: &Examples, mut rng: Stream) -> f64 {
         }
         sum
     });
-    settled(norms, 2000, 1e-10)
+    first_converged(norms, 2000, 1e-10)
 }
 
-/// The largest |eigenvalue| of ∇²f(w).
-fn sharpest(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream) -> f64 {
-    // Long against the rounding of f32 gradients, short against the change of ∇²f.
+/// Returns the largest |eigenvalue| of ∇²f(w).
+fn largest_eigenvalue(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream) -> f64 {
+    // Large against the rounding of f32 gradients, small against the change of ∇²f.
     const EPSILON: f64 = 1e-2;
     let local_training = LocalTraining {
         work: LocalWork::Steps(1),
@@ -174,5 +177,5 @@ fn sharpest(examples: &Examples, model: &dyn Model, w: &Params, mut rng: Stream)
         g.into_iter().map(f64::from).collect()
     };
     let norms = power_iteration(start, |u| hessian_times(u, EPSILON, &mut gradient));
-    settled(norms, 50, 1e-3)
+    first_converged(norms, 50, 1e-3)
 }

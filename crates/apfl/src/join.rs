@@ -167,7 +167,7 @@ fn train(
             rng,
             &mut scratch,
         );
-        let mut local_client = local_client.dropping(masks);
+        let mut local_client = local_client.with_dropout(masks);
         let NewClient {
             alpha,
             personal: v_bar,

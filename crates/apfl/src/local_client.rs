@@ -1,7 +1,6 @@
-//! Everything an algorithm may see at a client.
+//! What an algorithm sees of a client: batches, gradients and rates.
 //!
-//! A [`LocalClient`] gives batches, gradients and rates. It knows no names, no files, no clock
-//! and no other client.
+//! A [`LocalClient`] has no access to names, files, the clock or other clients.
 
 use rand::Rng;
 
@@ -30,27 +29,27 @@ use scoring::EVALUATION_ROWS;
 pub use scratch::Scratch;
 pub use sgd::Sgd;
 
-/// A loss that is not a finite number.
+/// Reports a loss that is not finite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NonFiniteLoss {
     /// The local step, from 1.
     pub step: u64,
-    /// inf or NaN.
+    /// The loss: infinite or NaN.
     pub loss: f64,
 }
 
-/// Which of a client's training examples a batch is drawn from.
+/// Says which of a client's training examples a batch is sampled from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// All of them.
+pub enum BatchSource {
+    /// All training examples.
     Whole,
-    /// Those that [`LocalClient::hold_out`] put aside.
+    /// The examples held out by [`LocalClient::hold_out`].
     HeldOut,
-    /// The others.
+    /// The examples that are not held out.
     Rest,
 }
 
-/// A client in a round, as an algorithm sees it.
+/// Represents a client during one round, as an algorithm sees it.
 pub struct LocalClient<'a> {
     model: &'a dyn Model,
     train: &'a Examples,
@@ -60,21 +59,22 @@ pub struct LocalClient<'a> {
     steps_before: u64,
     rng: Stream,
     scratch: &'a mut Scratch,
-    /// Whether the batch is all examples as they lie, so that none was gathered.
+    /// Whether the batch is all examples in their stored order, so that none is gathered.
     whole: bool,
     batches: u64,
     non_finite: Option<NonFiniteLoss>,
     augmentation: Option<Augmentation>,
     choice: Option<Candidate>,
     private: Option<PrivateState>,
-    /// What dropout's masks come from, and that of the batch.
+    /// The stream of dropout masks.
     masks: Option<Stream>,
+    /// The mask of the current batch.
     mask: u64,
 }
 
 impl std::fmt::Debug for LocalClient<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Site")
+        f.debug_struct("LocalClient")
             .field("examples", &self.train.len())
             .field("round", &self.round)
             .field("steps", &self.steps)
@@ -83,7 +83,7 @@ impl std::fmt::Debug for LocalClient<'_> {
 }
 
 impl<'a> LocalClient<'a> {
-    /// A client's examples in round `round`, with `rng` for their order.
+    /// Creates the client for round `round`, with `rng` for the order of its examples.
     pub fn new(
         model: &'a dyn Model,
         train: &'a Examples,
@@ -117,55 +117,54 @@ impl<'a> LocalClient<'a> {
         }
     }
 
-    /// The same, with `rng` for the outputs of hidden layers that a step drops, where the model
-    /// drops some: a mask for every batch, the same for every model that sees it.
-    pub fn dropping(mut self, rng: Stream) -> Self {
+    /// Sets the stream of dropout masks: one mask per batch, the same for every model that
+    /// sees the batch.
+    pub fn with_dropout(mut self, rng: Stream) -> Self {
         self.masks = Some(rng);
         self
     }
 
-    /// The round, from 1.
+    /// Returns the round, from 1.
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// The same at a client that has chosen what it serves.
-    pub fn choosing(mut self, choice: Option<Candidate>) -> Self {
+    /// Sets the candidate that the client has chosen to serve.
+    pub fn with_choice(mut self, choice: Option<Candidate>) -> Self {
         self.choice = choice;
         self
     }
 
-    /// What this client has chosen to serve, where it has.
+    /// Returns the candidate that the client has chosen to serve, if any.
     pub fn choice(&self) -> Option<Candidate> {
         self.choice
     }
 
-    /// The same, with `rng` for flips and crops where the model trains on such images.
-    /// They happen to the batches of training alone.
-    pub fn augmenting(mut self, rng: Stream) -> Self {
+    /// Sets the stream of flips and crops, for models that train on augmented images.
+    /// Only training batches are augmented.
+    pub fn with_augmentation(mut self, rng: Stream) -> Self {
         let shape = self.model.network().augmented();
         self.augmentation = shape.map(|shape| Augmentation::new(shape, rng));
         self
     }
 
-    /// τ: the local steps of this round.
+    /// Returns τ, the number of local steps of this round.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// For an algorithm whose rounds have numbers of steps of their own: this one has
-    /// `steps`, all rounds before it had `before`.
+    /// Sets the number of steps of this round and of all rounds before it, for an algorithm
+    /// whose rounds differ in length.
     pub fn take_steps(&mut self, steps: u64, before: u64) {
         (self.steps, self.steps_before) = (steps, before);
     }
 
-    /// η_t of local step `s` = 0, 1, … of this round.
+    /// Returns η_t of local step `s` = 0, 1, … of this round.
     pub fn rate(&self, s: u64) -> f32 {
         self.rate_in(self.round, self.steps_before + s)
     }
 
-    /// η_t at the end of the round before, when all its local steps were done; in round 1
-    /// that of its first step.
+    /// Returns η_t after the last local step of the previous round; in round 1, of the first step.
     pub fn rate_before(&self) -> f32 {
         self.rate_in((self.round - 1).max(1), self.steps_before)
     }
@@ -181,50 +180,50 @@ impl<'a> LocalClient<'a> {
             .rate(self.local_training.learning_rate, clock) as f32
     }
 
-    /// Whether η_t depends on t.
-    pub fn rate_falls(&self) -> bool {
+    /// Returns whether η_t depends on t.
+    pub fn rate_varies(&self) -> bool {
         self.local_training.schedule.falls()
     }
 
-    /// The local steps before this round of a client that took part in all of them.
+    /// Returns the number of local steps of all previous rounds, as if the client took part in all.
     pub fn steps_before(&self) -> u64 {
         self.steps_before
     }
 
-    /// `training.momentum`.
+    /// Returns `training.momentum`.
     pub fn momentum(&self) -> f32 {
         self.local_training.momentum as f32
     }
 
-    /// a of a theory schedule, where there is one.
+    /// Returns the shift a of a `theory` schedule; `None` for other schedules.
     pub fn shift(&self) -> Option<f64> {
         self.local_training.schedule.shift()
     }
 
-    /// `training.learning_rate`, whatever the schedule made of it.
+    /// Returns `training.learning_rate`, before the schedule is applied.
     pub fn learning_rate(&self) -> f32 {
         self.local_training.learning_rate as f32
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &'a dyn Model {
         self.model
     }
 
-    /// Moves on to the next mini-batch ξ: a fresh permutation of the examples a round,
-    /// another when it is used up, the last short batch kept.
+    /// Advances to the next mini-batch ξ: a fresh permutation of the examples per round, another
+    /// when it is used up. The last short batch is kept.
     pub fn next_batch(&mut self) {
-        self.next_batch_of(Part::Whole);
+        self.next_batch_of(BatchSource::Whole);
     }
 
-    /// The next mini-batch of a part of the examples; every part has an order of its own.
-    pub fn next_batch_of(&mut self, part: Part) {
+    /// Advances to the next mini-batch from `source`; every source has its own order.
+    pub fn next_batch_of(&mut self, source: BatchSource) {
         self.batches += 1;
-        // Never 0, which is no mask.
+        // Never 0, which means no mask.
         self.mask = self.masks.as_mut().map_or(0, |rng| rng.next_u64() | 1);
         let m = self.train.len();
         let size = self.local_training.batch;
-        let all = part == Part::Whole && size.is_none_or(|size| size >= m);
+        let all = source == BatchSource::Whole && size.is_none_or(|size| size >= m);
         let same = self.whole;
         self.whole = all && self.augmentation.is_none();
         if self.whole && same {
@@ -241,20 +240,20 @@ impl<'a> LocalClient<'a> {
             batch,
             ..
         } = &mut *self.scratch;
-        let sampler = match part {
-            Part::Whole => whole,
-            Part::Rest => rest,
-            Part::HeldOut => held_out,
+        let sampler = match source {
+            BatchSource::Whole => whole,
+            BatchSource::Rest => rest,
+            BatchSource::HeldOut => held_out,
         };
         if sampler.len() == 0 {
-            assert_eq!(part, Part::Whole, "set_aside comes first");
+            assert_eq!(source, BatchSource::Whole, "call hold_out first");
             sampler.fill(0..m as u32);
         }
         let rows = match (size, &self.private) {
             (Some(size), Some(_)) if size < m => {
-                sampler.draw_each(size as f64 / m as f64, &mut self.rng)
+                sampler.poisson_sample(size as f64 / m as f64, &mut self.rng)
             }
-            _ => sampler.draw(size, &mut self.rng),
+            _ => sampler.next_batch(size, &mut self.rng),
         };
         self.train.gather_into(rows, batch);
         if let Some(augmentation) = &mut self.augmentation {
@@ -262,45 +261,45 @@ impl<'a> LocalClient<'a> {
         }
     }
 
-    /// Puts `count` of the training examples aside (at least one): evenly spaced ones,
-    /// the same in every round. Of a single example both parts are that one.
+    /// Holds out `count` training examples (at least one), evenly spaced, the same in every
+    /// round. With a single example both sources contain it.
     pub fn hold_out(&mut self, count: usize) {
         let m = self.train.len();
         let count = count.clamp(1, m);
         // ⌊(2j+1)·m/2k⌋ for j = 0 … k−1: strictly increasing, as k ≤ m.
-        let chosen: Vec<u32> = (0..count)
+        let held_out: Vec<u32> = (0..count)
             .map(|j| ((2 * j + 1) * m / (2 * count)) as u32)
             .collect();
-        let others = (0..m as u32).filter(|row| chosen.binary_search(row).is_err());
+        let others = (0..m as u32).filter(|row| held_out.binary_search(row).is_err());
         self.scratch.rest.fill(others);
         if self.scratch.rest.len() == 0 {
             self.scratch.rest.fill(0..m as u32);
         }
-        self.scratch.held_out.fill(chosen);
+        self.scratch.held_out.fill(held_out);
     }
 
-    /// Of the examples put aside only the next batch stays there: all batches of that part are
-    /// that one from now on. Returns how many steps make a pass over the others.
-    pub fn keep_one_batch_aside(&mut self) -> u64 {
+    /// Reduces the held-out examples to their next batch, which all later held-out batches
+    /// repeat. Returns the number of steps in one pass over the other examples.
+    pub fn keep_one_held_out_batch(&mut self) -> u64 {
         let Scratch { rest, held_out, .. } = &mut *self.scratch;
         let rows = held_out
-            .draw(self.local_training.batch, &mut self.rng)
+            .next_batch(self.local_training.batch, &mut self.rng)
             .to_vec();
         held_out.fill(rows);
         self.local_training.steps_per_epoch(rest.len())
     }
 
-    /// The training examples of this client.
+    /// Returns the number of training examples.
     pub fn examples(&self) -> usize {
         self.train.len()
     }
 
-    /// Does `work` with the model and the batch ξ.
+    /// Calls `work` with the model and the current batch ξ.
     pub fn on_batch<T>(
         &mut self,
         work: impl FnOnce(&dyn Model, &Batch<'_>, &mut Workspace) -> T,
     ) -> T {
-        assert!(self.batches > 0, "next_batch comes first");
+        assert!(self.batches > 0, "call next_batch first");
         let Scratch {
             batch,
             workspace,
@@ -316,7 +315,7 @@ impl<'a> LocalClient<'a> {
         work(self.model, &batch, workspace)
     }
 
-    /// Takes note of a loss that is not finite; [`LocalClient::non_finite`] returns the first.
+    /// Records a loss that is not finite; [`LocalClient::non_finite`] returns the first.
     pub fn watch(&mut self, loss: f64) -> f64 {
         if !loss.is_finite() && self.non_finite.is_none() {
             self.non_finite = Some(NonFiniteLoss {
@@ -327,7 +326,7 @@ impl<'a> LocalClient<'a> {
         loss
     }
 
-    /// grad ← ∇f(at; ξ). Returns the loss without its ℓ2 term.
+    /// Computes grad ← ∇f(at; ξ). Returns the loss without its ℓ2 term.
     pub fn gradient(&mut self, at: &[f32], grad: &mut [f32]) -> f64 {
         if self.batch_is_empty() {
             let l2 = self.model.l2();
@@ -338,8 +337,8 @@ impl<'a> LocalClient<'a> {
         self.watch(loss)
     }
 
-    /// x ← x − rate·∇f(x; ξ). Returns the loss at the old x. At a site whose steps are private
-    /// this is the shared model's step, and the private one.
+    /// Takes a step x ← x − rate·∇f(x; ξ) of the shared model. Returns the loss at the old x.
+    /// In a run with example-level privacy the step is private.
     pub fn descend(&mut self, x: &mut [f32], rate: f32) -> f64 {
         if self.private.is_some() {
             return self.descend_privately(x, rate);
@@ -348,7 +347,7 @@ impl<'a> LocalClient<'a> {
         self.watch(loss)
     }
 
-    /// x ← x − rate·∇f(at; ξ). Returns the loss at `at`.
+    /// Takes a step x ← x − rate·∇f(at; ξ). Returns the loss at `at`.
     pub fn descend_at(&mut self, at: &[f32], x: &mut [f32], rate: f32) -> f64 {
         if self.batch_is_empty() {
             let decay = rate * self.model.l2();
@@ -359,7 +358,7 @@ impl<'a> LocalClient<'a> {
         self.watch(loss)
     }
 
-    /// fᵢ(at) over all training examples, ℓ2 term included, whatever the batch.
+    /// Returns fᵢ(at) over all training examples, with the ℓ2 term.
     pub fn objective(&mut self, at: &[f32]) -> f64 {
         let tally = self
             .scratch
@@ -367,16 +366,15 @@ impl<'a> LocalClient<'a> {
         self.watch(tally.loss / tally.examples as f64 + self.model.penalty(at))
     }
 
-    /// The mean loss of `at` over the examples that [`LocalClient::hold_out`] put aside, without
-    /// the ℓ2 term.
-    pub fn loss_aside(&mut self, at: &[f32]) -> f64 {
+    /// Returns the mean loss of `at` over the held-out examples, without the ℓ2 term.
+    pub fn held_out_loss(&mut self, at: &[f32]) -> f64 {
         let rows = self.train.gathered(self.scratch.held_out.rows());
-        assert!(!rows.is_empty(), "set_aside comes first");
+        assert!(!rows.is_empty(), "call hold_out first");
         let tally = self.scratch.tally(self.model, &Predictor::At(at), &rows);
         self.watch(tally.loss / tally.examples as f64)
     }
 
-    /// grad ← ∇fᵢ(at) over all training examples, whatever the batch.
+    /// Computes grad ← ∇fᵢ(at) over all training examples.
     pub fn full_gradient(&mut self, at: &[f32], grad: &mut [f32]) {
         let m = self.train.len();
         let mut sum = 0.0;
@@ -397,8 +395,8 @@ impl<'a> LocalClient<'a> {
         self.watch(sum);
     }
 
-    /// v ← v − rates.0·∇f(αv + (1−α)w; ξ) and w ← w − rates.1·∇f(w; ξ), both gradients at
-    /// the values before the step. At a site whose steps are private, w's is: v stays here.
+    /// Takes the steps v ← v − rates.0·∇f(αv + (1−α)w; ξ) and w ← w − rates.1·∇f(w; ξ), both
+    /// gradients at the old values. In a private run w's step is private; v stays at the client.
     pub fn descend_both(&mut self, alpha: f32, v: &mut [f32], w: &mut [f32], rates: (f32, f32)) {
         if self.private.is_some() {
             return self.descend_both_privately(alpha, v, w, rates);
@@ -409,26 +407,26 @@ impl<'a> LocalClient<'a> {
         self.watch(own);
     }
 
-    /// [`LocalClient::descend_both`] for several fixed α with a v each, and w once:
+    /// Does [`LocalClient::descend_both`] for several fixed α with one v each, and w once:
     /// v ← v − ηα·∇f(αv + (1−α)w; ξ), w ← w − η·∇f(w; ξ).
     pub fn descend_all(&mut self, models: &mut [(f32, &mut Params)], w: &mut [f32], eta: f32) {
         let sum = self.on_batch(|model, batch, ws| model.descend_all(models, w, eta, batch, ws));
         self.watch(sum);
     }
 
-    /// The first loss of this round that was not finite.
+    /// Returns the first loss of this round that was not finite.
     pub fn non_finite(&self) -> Option<NonFiniteLoss> {
         self.non_finite
     }
 
-    /// A vector of the model's size with arbitrary content, from the scratch.
+    /// Borrows a vector of the model's size from the scratch; its content is arbitrary.
     pub fn borrow(&mut self) -> Params {
         let mut spare = self.scratch.spare.pop().unwrap_or_default();
         spare.resize(self.model.layout().len(), 0.0);
         spare
     }
 
-    /// Gives a borrowed vector back.
+    /// Returns a borrowed vector to the scratch.
     pub fn give_back(&mut self, spare: Params) {
         self.scratch.spare.push(spare);
     }

@@ -1,4 +1,4 @@
-//! Scores of a model on examples, and their summary over clients.
+//! Scores of models on examples, and their summaries over clients.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,17 +6,17 @@ pub mod assessment;
 mod finals;
 
 pub use assessment::{Assessment, Detail};
-pub use finals::{FinalScore, FinalScores, Finals, Gathered, OverClients, Scoring};
+pub use finals::{FinalScore, FinalScores, Finals, FinalsAccumulator, OverClients, Scoring};
 
-/// Sums over examples, from which scores are made. Adding them in client order keeps
-/// every bit.
+/// Sums over examples, from which scores are computed. Adding them in client order is
+/// reproducible to the bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Examples seen.
+    /// Number of examples.
     pub examples: u64,
     /// Sum of their losses, without the ℓ2 term.
     pub loss: f64,
-    /// How many were classified correctly.
+    /// Number of correctly classified examples.
     pub correct: u64,
     /// Sum of squared errors (regression).
     pub squared_error: f64,
@@ -31,15 +31,15 @@ impl Tally {
         self.squared_error += other.squared_error;
     }
 
-    /// The mean loss and accuracy, or root mean squared error; not a number and none where
-    /// there is no example.
+    /// Returns mean loss and accuracy, or root mean squared error. Without examples the loss is
+    /// NaN and the others are `None`.
     pub fn score(&self, regression: bool) -> Score {
         let n = self.examples as f64;
-        let some = self.examples > 0;
+        let nonempty = self.examples > 0;
         Score {
             loss: self.loss / n,
-            accuracy: (some && !regression).then_some(self.correct as f64 / n),
-            rmse: (some && regression).then(|| (self.squared_error / n).sqrt()),
+            accuracy: (nonempty && !regression).then_some(self.correct as f64 / n),
+            rmse: (nonempty && regression).then(|| (self.squared_error / n).sqrt()),
         }
     }
 }
@@ -47,7 +47,7 @@ impl Tally {
 /// Loss and accuracy of one model on one set of examples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// Mean loss, without the ℓ2 term; null (here: NaN) where there is no example.
+    /// Mean loss, without the ℓ2 term; NaN (null in JSON) without examples.
     #[serde(deserialize_with = "number_or_null")]
     pub loss: f64,
     /// Share of examples classified correctly; null for regression.
@@ -71,13 +71,13 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// Adds others.
+    /// Adds other tallies.
     pub fn add(&mut self, other: &Tallies) {
         self.train.add(&other.train);
         self.valid.add(&other.valid);
     }
 
-    /// The scores of both.
+    /// Returns the scores of both.
     pub fn scores(&self, regression: bool) -> Scores {
         Scores {
             train: self.train.score(regression),
@@ -88,20 +88,20 @@ impl Tallies {
 
 /// The largest of the clients' mean losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Losses {
+pub struct WorstLosses {
     /// On training examples.
     pub train: f64,
     /// On held-out examples.
     pub valid: f64,
 }
 
-/// A model's tallies over clients: their sum, and the worst of them.
+/// A model's tallies over clients: their sum and the worst losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pool {
-    /// All examples together.
+    /// Sum over all examples.
     pub sum: Tallies,
-    /// The worst client on each kind of examples.
-    pub worst: Losses,
+    /// The largest mean loss of a client.
+    pub worst: WorstLosses,
 }
 
 impl Pool {
@@ -123,20 +123,20 @@ pub struct Scores {
     pub valid: Score,
 }
 
-/// What joining gives a client: over some rows, the loss of training alone minus that of the
-/// model it serves.
+/// Gain of a client from the federation: over some rows, the loss of training alone minus the
+/// loss of the model that it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
-    /// Rows.
+    /// Number of rows.
     pub n: u64,
-    /// Their mean; null where there are none.
+    /// Mean difference; null without rows.
     pub mean: Option<f64>,
-    /// Their standard deviation (n − 1); null where there are fewer than two.
+    /// Standard deviation (n − 1); null with fewer than two rows.
     pub sd: Option<f64>,
 }
 
 impl Gain {
-    /// Of the differences row by row.
+    /// Computes the gain from the differences per row.
     pub fn of(differences: &[f64]) -> Self {
         let n = differences.len() as f64;
         let mean = (n > 0.0).then(|| differences.iter().sum::<f64>() / n);
@@ -150,7 +150,7 @@ impl Gain {
         }
     }
 
-    /// All rows of several clients together.
+    /// Pools the rows of several clients.
     pub fn pooled<'a>(clients: impl Iterator<Item = &'a Gain> + Clone) -> Self {
         let n: u64 = clients.clone().map(|gain| gain.n).sum();
         let sums = clients.clone().map(|g| g.n as f64 * g.mean.unwrap_or(0.0));
@@ -180,7 +180,7 @@ pub struct ByModel<T> {
     pub shared: T,
     /// The client's copy of it after local steps, before aggregation.
     pub localized: T,
-    /// The client's own model.
+    /// The model that the client serves.
     pub personal: T,
 }
 
@@ -195,7 +195,7 @@ impl<T> ByModel<T> {
     }
 }
 
-/// How a value spreads over clients.
+/// Distribution of a value over clients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Mean.
@@ -213,7 +213,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of some values; `None` of none. Quantiles interpolate linearly.
+    /// Returns the spread of some values, with linearly interpolated quantiles; `None` without
+    /// values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -286,18 +287,18 @@ mod tests {
             unit: 1.0,
             tested: false,
         };
-        let mut gathered = Gathered::default();
-        // A client without examples changes nothing but its own line.
+        let mut gathered = FinalsAccumulator::default();
+        // A client without examples does not change the summary.
         for client in [client(10, 9, 1.0), client(30, 9, 9.0), client(0, 0, 0.0)] {
             gathered.add(&client, &scoring);
         }
-        let o = gathered.over(&scoring).unwrap();
+        let o = gathered.summarize(&scoring).unwrap();
         let acc = |s: &FinalScores| s.valid.accuracy.unwrap();
         assert_eq!(acc(&o.pooled), 0.45);
         assert!((acc(&o.mean) - 0.6).abs() < 1e-12 && (acc(&o.std) - 0.3).abs() < 1e-12);
         assert_eq!((acc(&o.worst_decile), acc(&o.min)), (0.3, 0.3));
         assert_eq!(o.pooled.test, None);
-        // Losses 0.1 and 0.3: the worst is the highest.
+        // WorstLosses 0.1 and 0.3: the worst is the highest.
         assert_eq!(o.worst_decile.valid.loss, 0.3);
         assert_eq!(o.min.valid.loss, 0.1);
     }

@@ -1,4 +1,4 @@
-//! A trained model that can be asked: parameters with their model and what its inputs mean.
+//! Trained models: parameters with their network and the schema of their inputs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use crate::error::{Error, Result};
 use crate::files::tensors;
 use crate::local_client::{ModelForm, Predictor, Scratch};
 use crate::metrics::{Assessment, Tally};
-use crate::model::loss::predicted;
+use crate::model::loss::predicted_class;
 use crate::model::{Layout, Model, Workspace, require_fit};
 use crate::params::Params;
 
-/// Rows that go through a model at once.
-const ROWS: usize = 1024;
+/// Batch size of prediction.
+const BATCH_ROWS: usize = 1024;
 
-/// Which of the models that a run leaves.
+/// Names one of the models that a run produces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhichModel {
-    /// The server's.
+    /// The server's model.
     Shared,
-    /// A client's copy of it after its last local steps.
+    /// A client's copy of the shared model after its last local steps.
     Localized,
-    /// vᵢ where there is one, else the localized model.
+    /// vᵢ if the algorithm has one, else the localized model.
     Local,
     /// The model a client serves: v̄ᵢ in APFL.
     Personal,
-    /// What a client trained on its own rows alone, where it did beside the others.
+    /// The model trained on the client's own rows alone, if the run trained one.
     Alone,
 }
 
 impl WhichModel {
-    /// The file of a run directory that has it.
+    /// Returns the name of the model's file in a run directory.
     pub(crate) fn file(self) -> &'static str {
         match self {
             WhichModel::Shared => "shared.safetensors",
@@ -43,7 +43,7 @@ impl WhichModel {
         }
     }
 
-    /// Its form, where personal models have the form `personal`.
+    /// Returns the model's form, given the form of personal models.
     pub(crate) fn form(self, personal: ModelForm) -> ModelForm {
         if self == WhichModel::Personal {
             personal
@@ -53,7 +53,7 @@ impl WhichModel {
     }
 }
 
-/// A trained model: parameters with their model and what its inputs mean.
+/// A trained model: parameters with their network and the schema of their inputs.
 #[derive(Clone)]
 pub struct TrainedModel {
     model: Arc<dyn Model>,
@@ -62,14 +62,14 @@ pub struct TrainedModel {
     schema: Schema,
 }
 
-/// What a model says of one row.
+/// A model's prediction for one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Prediction {
     /// A class.
     Class {
         /// Its index in the schema's list of classes.
         index: usize,
-        /// The probability of every class (of ±1 losses: the output itself).
+        /// The probability of every class; for ±1 losses the output itself.
         scores: Vec<f64>,
     },
     /// A number.
@@ -77,7 +77,7 @@ pub enum Prediction {
 }
 
 impl Prediction {
-    /// The class, where it is one.
+    /// Returns the class; `None` for regression.
     pub fn class(&self) -> Option<usize> {
         match self {
             Prediction::Class { index, .. } => Some(*index),
@@ -85,7 +85,7 @@ impl Prediction {
         }
     }
 
-    /// The number, where it is one.
+    /// Returns the number; `None` for classification.
     pub fn value(&self) -> Option<f64> {
         match self {
             Prediction::Class { .. } => None,
@@ -95,18 +95,18 @@ impl Prediction {
 }
 
 impl TrainedModel {
-    /// Returns a model at some parameters.
+    /// Creates a trained model from parameters.
     ///
     /// # Errors
-    /// Where the model is not one for such data, or has another number of parameters.
+    /// If the model does not fit the schema or the number of parameters differs.
     pub fn new(model: Arc<dyn Model>, params: Params, schema: Schema) -> Result<Self> {
         Self::in_form(ModelForm::Parameters, model, params, schema)
     }
 
-    /// Returns a model of any form, with its numbers as [`ModelForm::layout`] lays them out.
+    /// Creates a trained model of any form from its numbers, laid out as in [`ModelForm::layout`].
     ///
     /// # Errors
-    /// Where the model is not one for such data, or the form has another number of numbers.
+    /// If the model does not fit the schema or the number of numbers differs.
     pub fn in_form(
         form: ModelForm,
         model: Arc<dyn Model>,
@@ -114,10 +114,10 @@ impl TrainedModel {
         schema: Schema,
     ) -> Result<Self> {
         require_fit(&schema, &*model)?;
-        let wanted = form.len(model.layout());
-        if params.len() != wanted {
+        let expected = form.len(model.layout());
+        if params.len() != expected {
             return Err(Error::data(format!(
-                "the model has {wanted} parameters, found {}",
+                "the model has {expected} parameters, found {}",
                 params.len()
             )));
         }
@@ -129,37 +129,37 @@ impl TrainedModel {
         })
     }
 
-    /// The names and shapes of its parameters, as its form has them.
+    /// Returns the names and shapes of the tensors, as the form lays them out.
     pub fn layout(&self) -> Layout {
         self.form.layout(self.model.layout())
     }
 
-    /// Returns what its outputs are asked of.
+    /// Returns the predictor that computes the outputs.
     pub fn predictor(&self) -> Predictor<'_> {
         self.form.predictor(&self.params, self.model.layout())
     }
 
-    /// Its parameters, one tensor after the other.
+    /// Returns the parameters, one tensor after the other.
     pub fn params(&self) -> &[f32] {
         &self.params
     }
 
-    /// Writes its tensors, named by layer, to a `.safetensors` file.
+    /// Writes the tensors, named by layer, to a `.safetensors` file.
     pub fn save(&self, path: &Path) -> Result<()> {
         tensors::write_one(path, &self.layout(), &self.params)
     }
 
-    /// The model itself.
+    /// Returns the network with its loss.
     pub fn model(&self) -> &dyn Model {
         &*self.model
     }
 
-    /// What its inputs and outputs mean.
+    /// Returns the schema of inputs and outputs.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// The name of a class.
+    /// Returns the name of a class.
     pub fn class_name(&self, index: usize) -> Option<&str> {
         match &self.schema.task {
             Task::Classification { classes } => classes.get(index).map(String::as_str),
@@ -167,13 +167,15 @@ impl TrainedModel {
         }
     }
 
-    /// What the model says of some rows of features, one after the other, prepared as in
-    /// training.
+    /// Returns the predictions for rows of features, one after the other, prepared as in training.
+    ///
+    /// # Errors
+    /// If the numbers are not whole rows or an output is not finite.
     pub fn predict(&self, rows: &[f32]) -> Result<Vec<Prediction>> {
         let width: usize = self.schema.shape.iter().product();
         if width == 0 || !rows.len().is_multiple_of(width) {
             return Err(Error::data(format!(
-                "{} numbers are no rows of {width} features",
+                "expected rows of {width} features, found {} numbers",
                 rows.len()
             )));
         }
@@ -184,23 +186,26 @@ impl TrainedModel {
         let classes = self.schema.task.classes();
         let mut ws = Workspace::default();
         let mut predictions = Vec::with_capacity(count);
-        for start in (0..count).step_by(ROWS) {
-            let outputs = predictor.outputs(&*self.model, &examples.batch(start, ROWS), &mut ws);
+        for start in (0..count).step_by(BATCH_ROWS) {
+            let outputs =
+                predictor.outputs(&*self.model, &examples.batch(start, BATCH_ROWS), &mut ws);
             for z in outputs.chunks_exact(self.model.outputs()) {
                 if let Some(x) = z.iter().find(|x| !x.is_finite()) {
                     return Err(Error::at_place(
                         format!("row {}", predictions.len() + 1),
-                        format!("the model's output is {x}: its features are no numbers to it"),
+                        format!(
+                            "the model's output is {x}; check the row for extreme or missing feature values"
+                        ),
                     ));
                 }
-                let scores = self.model.loss().present(z, classes);
+                let scores = self.model.loss().display_scores(z, classes);
                 predictions.push(match classes {
                     0 => Prediction::Value(match self.schema.label_scale() {
                         Some(scale) => scores[0] * scale.deviation + scale.mean,
                         None => scores[0],
                     }),
                     _ => Prediction::Class {
-                        index: predicted(z) as usize,
+                        index: predicted_class(z) as usize,
                         scores,
                     },
                 });
@@ -211,13 +216,16 @@ impl TrainedModel {
 }
 
 impl TrainedModel {
-    /// The sums that its scores on labelled examples, prepared as in training, are made of.
+    /// Returns the sums of its scores on labelled examples, prepared as in training.
     pub fn assess(&self, examples: &Examples) -> Result<(Tally, Assessment)> {
         let predictor = self.predictor();
         let mut scratch = Scratch::default();
         let mut tally = scratch.tally(&*self.model, &predictor, examples);
         if !tally.loss.is_finite() {
-            let problem = format!("the model's loss is {} on these rows", tally.loss);
+            let problem = format!(
+                "the model's loss on these rows is {}; check them for extreme values",
+                tally.loss
+            );
             return Err(Error::data(problem));
         }
         let unit = self.schema.label_scale().map_or(1.0, |s| s.deviation);

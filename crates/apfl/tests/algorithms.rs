@@ -2,7 +2,7 @@
 
 use crate::small::{Hand, classes, full, synthetic};
 use apfl::algorithm::{Algorithm, AlgorithmVisitor, every_algorithm};
-use apfl::local_client::{LocalClient, Part, Scratch};
+use apfl::local_client::{BatchSource, LocalClient, Scratch};
 use apfl::pack::{Arrays, Pack};
 use apfl::rng::{Purpose, stream};
 use apfl::training::Training;
@@ -77,7 +77,7 @@ fn comes_back<T: Pack>(value: &T) -> T {
 struct PackedOnTheWay;
 
 impl AlgorithmVisitor for PackedOnTheWay {
-    type Out = ();
+    type Output = ();
     fn visit<A: Algorithm + Clone>(self, algorithm: A) {
         packed_on_the_way(algorithm);
     }
@@ -138,7 +138,10 @@ fn examples_put_aside_are_drawn_apart_from_the_rest() {
         &mut scratch,
     );
     client.hold_out(2);
-    for (part, rows) in [(Part::HeldOut, vec![6, 19]), (Part::Rest, rest)] {
+    for (part, rows) in [
+        (BatchSource::HeldOut, vec![6, 19]),
+        (BatchSource::Rest, rest),
+    ] {
         client.next_batch_of(part);
         let mut g = vec![0.0; 15];
         client.gradient(&[0.0; 15], &mut g);

@@ -258,14 +258,16 @@ fn the_estimate_finds_the_curvature_of_a_parabola() {
     let model = apfl::model::mlp::Mlp::new(4, &[], 3, Loss::SquaredError, 0.25);
     let setup = small.setup(full(1, 0.1), 1, 1.0, true);
     let dataset = &*setup.context.dataset;
-    let bound = curvature::of_linear(dataset, &model, 1).unwrap();
-    let (estimate, clients) = curvature::estimated(dataset, &model, &setup.context.w0, 1).unwrap();
+    let bound = curvature::smoothness_of_linear(dataset, &model, 1).unwrap();
+    let (estimate, clients) =
+        curvature::estimate_smoothness(dataset, &model, &setup.context.w0, 1).unwrap();
     assert_eq!(clients, 3);
     assert!((estimate / bound - 1.0).abs() < 0.01, "{estimate} {bound}");
     // Softmax: the estimate at a point is below the bound for all points.
     let softmax = &*setup.context.model;
-    let bound = curvature::of_linear(dataset, softmax, 1).unwrap();
-    let (estimate, _) = curvature::estimated(dataset, softmax, &setup.context.w0, 1).unwrap();
+    let bound = curvature::smoothness_of_linear(dataset, softmax, 1).unwrap();
+    let (estimate, _) =
+        curvature::estimate_smoothness(dataset, softmax, &setup.context.w0, 1).unwrap();
     assert!(
         estimate > 0.3 * bound && estimate < bound,
         "{estimate} {bound}"
@@ -301,7 +303,7 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
     );
     let setup = plan.setup().unwrap();
     let context = &setup.context;
-    let l = curvature::of_linear(&*context.dataset, &*context.model, plan.seed).unwrap();
+    let l = curvature::smoothness_of_linear(&*context.dataset, &*context.model, plan.seed).unwrap();
     let mu = f64::from(0.1f32);
     let expected = Schedule::Inverse {
         numerator: 16.0,
@@ -361,7 +363,8 @@ fn a_nonconvex_theory_run_estimates_l() {
     let setup = plan.setup().unwrap();
     let context = &setup.context;
     let (l, _) =
-        curvature::estimated(&*context.dataset, &*context.model, &context.w0, plan.seed).unwrap();
+        curvature::estimate_smoothness(&*context.dataset, &*context.model, &context.w0, plan.seed)
+            .unwrap();
     // T = 16: η = 1/(2√5·L·4)
     let Schedule::Flat { rate } = context.local_training.schedule else {
         panic!("{:?}", context.local_training.schedule)

@@ -333,7 +333,7 @@ fn training_images_are_changed_and_others_are_not() {
         let order = stream(1, Purpose::Batches, 1, 0);
         let mut client = LocalClient::new(model, &examples, local_training, 1, order, &mut scratch);
         if let Some(round) = augmenting {
-            client = client.augmenting(stream(1, Purpose::Augmentation, round, 0));
+            client = client.with_augmentation(stream(1, Purpose::Augmentation, round, 0));
         }
         client.next_batch();
         client.gradient(&at, &mut model.layout().zeros())

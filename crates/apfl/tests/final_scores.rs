@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apfl::data::{Dataset, Labels};
-use apfl::metrics::assessment::Answer;
+use apfl::metrics::assessment::ClassPrediction;
 use apfl::metrics::{Assessment, Detail, FinalScore};
 use apfl::run::Run;
 use apfl::spec::Spec;
@@ -176,12 +176,15 @@ fn the_pooled_auc_is_near_the_exact_one() {
                 })
                 .collect();
             let ranks: Vec<[(f64, f64); 1]> = rows.iter().map(|(_, z)| [(*z, *z)]).collect();
-            let answers = rows.iter().zip(&ranks).map(|((truth, z), ranks)| Answer {
-                truth: *truth,
-                answer: usize::from(*z > 0.0),
-                probabilities: None,
-                ranks,
-            });
+            let answers = rows
+                .iter()
+                .zip(&ranks)
+                .map(|((truth, z), ranks)| ClassPrediction {
+                    truth: *truth,
+                    predicted: usize::from(*z > 0.0),
+                    probabilities: None,
+                    ranks,
+                });
             sum.add(&Assessment::of_classes(2, answers));
             all.0.extend(rows.iter().map(|(_, z)| *z));
             all.1.extend(rows.iter().map(|(truth, _)| *truth == 1));

@@ -105,7 +105,7 @@ fn rows_that_are_no_rows_are_refused() {
 #[test]
 fn a_model_that_does_not_fit_and_settings_out_of_range_are_refused() {
     let told = refused(Run::builder(sites(), linear(3)));
-    assert_eq!(told, "the model takes 3 features, the data has 2");
+    assert_eq!(told, "the model expects 3 features, but the data has 2");
     let three = Mlp::new(2, &[], 3, Loss::Softmax, 0.0);
     let told = refused(Run::builder(sites(), three));
     assert!(told.starts_with("the model has 3 outputs"), "{told}");

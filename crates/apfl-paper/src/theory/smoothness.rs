@@ -1,6 +1,6 @@
 //! μ, L and κ.
 
-use apfl::curvature::{bend, direction, hessian_times, power_iteration, second_moment};
+use apfl::curvature::{direction, hessian_times, loss_curvature, power_iteration, second_moment};
 use apfl::error::Result;
 use apfl::rng::{Purpose, Stream, stream};
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub fn measure(
     let n = federation.clients();
     let rng = |place: u64, client: usize| stream(seed, Purpose::Theory, place, client as u64);
     if federation.linear() {
-        let c = bend(model.loss());
+        let c = loss_curvature(model.loss());
         let mut l_i = Vec::with_capacity(n);
         federation.each(
             |client| {
@@ -150,12 +150,12 @@ mod tests {
             let h = 1e-4;
             (f(z + h) - 2.0 * f(z) + f(z - h)) / (h * h)
         };
-        assert!((second(&logistic, 0.0) - bend(Loss::Logistic)).abs() < 1e-6);
+        assert!((second(&logistic, 0.0) - loss_curvature(Loss::Logistic)).abs() < 1e-6);
         // (1, −1) has the squared norm 2.
-        assert!((second(&softmax, 0.0) / 2.0 - bend(Loss::Softmax)).abs() < 1e-6);
+        assert!((second(&softmax, 0.0) / 2.0 - loss_curvature(Loss::Softmax)).abs() < 1e-6);
         for z in [-3.0, -0.4, 1.7] {
-            assert!(second(&logistic, z) < bend(Loss::Logistic));
-            assert!(second(&softmax, z) / 2.0 < bend(Loss::Softmax));
+            assert!(second(&logistic, z) < loss_curvature(Loss::Logistic));
+            assert!(second(&softmax, z) / 2.0 < loss_curvature(Loss::Softmax));
         }
     }
 }

@@ -1,40 +1,39 @@
-//! How the server moves its model once the cohort's is known: there at once, or by an
-//! optimizer that takes the difference for a gradient (Reddi et al., 2020; momentum: Hsu et
-//! al., 2019).
+//! Server optimizers: the server takes the cohort's model, or treats the difference to its own
+//! as a gradient (Reddi et al., 2020; momentum: Hsu et al., 2019).
 
 use crate::pack::{Arrays, Pack, PackError, View};
 use crate::settings::{Kind, Number, Section, Setting, Settings, above_zero, at_least, registry};
 
-/// `federation.server`
+/// Server optimizer, the value of `federation.server`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum ServerOptimizer {
     /// w ← the cohort's model.
     #[default]
     Mean,
-    /// Momentum alone.
+    /// Momentum.
     Momentum {
         /// η_s
         learning_rate: f64,
         /// β₁
         momentum: f64,
     },
-    /// Steps that shrink with the sum of squares.
+    /// Adagrad: steps that shrink with the sum of squares.
     Adagrad {
         /// η_s
         learning_rate: f64,
         /// τ
         adaptivity: f64,
     },
-    /// Steps over the moving mean of squares.
-    Adam(Moving),
-    /// The same, with squares that grow more slowly.
-    Yogi(Moving),
+    /// Adam: steps divided by the root of the moving mean of squares.
+    Adam(AdaptiveMoments),
+    /// Yogi: Adam with squares that grow more slowly.
+    Yogi(AdaptiveMoments),
 }
 
-/// The settings of `adam` and `yogi`.
+/// Settings of `adam` and `yogi`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Moving {
+pub struct AdaptiveMoments {
     /// η_s
     pub learning_rate: f64,
     /// β₁
@@ -45,7 +44,7 @@ pub struct Moving {
     pub adaptivity: f64,
 }
 
-/// One optimizer: with blank settings, and what is shown.
+/// Registry entry of a server optimizer.
 pub type OptimizerKind = Kind<ServerOptimizer>;
 
 registry! {
@@ -68,13 +67,13 @@ const RATE: Setting<Number> =
         );
 const BETA_1: Setting<Number> = Setting::number("momentum", 0.9, at_least(0.0).below(1.0))
     .symbol("β₁")
-    .help("of the moving mean of differences");
+    .help("the decay of the moving mean of differences");
 const BETA_2: Setting<Number> = Setting::number("decay", 0.99, at_least(0.0).below(1.0))
     .symbol("β₂")
-    .help("of the moving mean of squares");
+    .help("the decay of the moving mean of squares");
 const TAU: Setting<Number> = Setting::number("adaptivity", 1e-3, above_zero(1e-30).to(1e6))
     .symbol("τ")
-    .help("what is added to √u");
+    .help("the constant added to √u");
 
 const MEAN: OptimizerKind = Kind {
     name: "mean",
@@ -106,7 +105,7 @@ const ADAGRAD: OptimizerKind = Kind {
     },
 };
 
-const BLANK: Moving = Moving {
+const BLANK: AdaptiveMoments = AdaptiveMoments {
     learning_rate: 0.0,
     momentum: 0.0,
     decay: 0.0,
@@ -159,16 +158,16 @@ impl Settings for ServerOptimizer {
     }
 }
 
-/// What an optimizer remembers.
+/// State of an optimizer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Moments {
+pub struct OptimizerState {
     /// m
     pub m: Vec<f64>,
-    /// u; empty where there are no squares.
+    /// u; empty if the optimizer uses no squares.
     pub u: Vec<f64>,
 }
 
-impl Pack for Moments {
+impl Pack for OptimizerState {
     fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
         see("optimizer.m", View::F64(&self.m));
         see("optimizer.u", View::F64(&self.u));
@@ -182,24 +181,25 @@ impl Pack for Moments {
 }
 
 impl ServerOptimizer {
-    /// m⁰ = 0 and u⁰ = τ² for a model of that many parameters; `None`: nothing is remembered.
-    pub fn start(&self, len: usize) -> Option<Moments> {
+    /// Returns the first state, m⁰ = 0 and u⁰ = τ², for a model of `len` parameters; `None` if
+    /// the optimizer has no state.
+    pub fn start(&self, len: usize) -> Option<OptimizerState> {
         let squares = match self {
             ServerOptimizer::Mean => return None,
             ServerOptimizer::Momentum { .. } => None,
             ServerOptimizer::Adagrad { adaptivity, .. } => Some(adaptivity),
-            ServerOptimizer::Adam(moving) | ServerOptimizer::Yogi(moving) => {
-                Some(&moving.adaptivity)
+            ServerOptimizer::Adam(settings) | ServerOptimizer::Yogi(settings) => {
+                Some(&settings.adaptivity)
             }
         };
-        Some(Moments {
+        Some(OptimizerState {
             m: vec![0.0; len],
             u: squares.map_or(Vec::new(), |tau| vec![tau * tau; len]),
         })
     }
 
-    /// Moves the model from `before`, where `w` is the cohort's and becomes the server's.
-    /// With Δ = w − before, no bias being corrected:
+    /// Moves the server's model from `before`. `w` is the cohort's model and becomes the
+    /// server's. With Δ = w − before and without bias correction:
     ///
     /// ```text
     /// momentum   m ← β₁m + Δ                                        w ← before + η_s m
@@ -207,9 +207,8 @@ impl ServerOptimizer {
     /// adam       m ← β₁m + (1−β₁)Δ   u ← β₂u + (1−β₂)Δ²             ├ w ← before + η_s m/(√u + τ)
     /// yogi       m ← β₁m + (1−β₁)Δ   u ← u − (1−β₂)Δ² sign(u − Δ²)  ┘
     /// ```
-    pub fn step(&self, moments: &mut Moments, before: &[f32], w: &mut [f32]) {
-        let Moments { m, u } = moments;
-        // One square for each coordinate, or none at all.
+    pub fn step(&self, state: &mut OptimizerState, before: &[f32], w: &mut [f32]) {
+        let OptimizerState { m, u } = state;
         let mut squares = u.iter_mut();
         for ((w, before), m) in w.iter_mut().zip(before).zip(m) {
             let from = f64::from(*before);

@@ -13,10 +13,10 @@ use crate::pack::ModelOnly;
 use crate::params::{Mean, Params, project_onto_simplex};
 use crate::settings::{Custom, Setting, as_number};
 
-/// An algorithm whose server weighs clients by q, which grows where the loss is high.
+/// An algorithm whose server weights clients by q, which grows for clients with a high loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Agnostic<A> {
-    /// What clients do.
+    /// The algorithm of the clients.
     pub inner: A,
     /// γ_q
     pub step: f64,
@@ -27,25 +27,24 @@ pub struct Agnostic<A> {
 pub struct Server {
     /// w
     pub model: Params,
-    /// q, a weight for every client; it never leaves the server.
+    /// q, a weight per client; it never leaves the server.
     pub q: Vec<f64>,
 }
 
 crate::pack!(Server { model, q });
 
-/// What a client sends back.
+/// The update of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// The inner algorithm's.
+    /// The inner algorithm's update.
     pub inner: ModelOnly,
-    /// ℓᵢ = fᵢ(w): the objective of the received w over all training examples, ℓ2 term
-    /// included.
+    /// ℓᵢ = fᵢ(w): the objective of the received w over all training examples, with the ℓ2 term.
     pub loss: f64,
 }
 
 crate::pack!(Update { inner, loss });
 
-/// γ_q, where the server weighs clients by q; `None`: it does not.
+/// γ_q; `None`: the server does not weight clients by q.
 pub(super) const AGNOSTIC: Setting<Custom<Option<f64>>> = Setting::custom(
     "agnostic",
     Custom {
@@ -70,7 +69,7 @@ impl<A: OneModel> Algorithm for Agnostic<A> {
     type Broadcast = ModelOnly;
     type ClientState = A::ClientState;
     type Update = Update;
-    /// All updates of the cohort: the weights are known only when the last has come.
+    /// All updates of the cohort: the weights depend on all of them.
     type Fold = Vec<(Sender, Update)>;
 
     /// qᵢ⁰ = 1/n
@@ -108,7 +107,7 @@ impl<A: OneModel> Algorithm for Agnostic<A> {
 
     /// q ← Π_Δ(q + γ_q (n/K) ℓ on U);   w ← Σ_U qᵢwᵢ / Σ_U qᵢ
     ///
-    /// Where every client of U has qᵢ = 0, w stays.
+    /// If every client of U has qᵢ = 0, w does not change.
     fn finish(&self, Server { model, q }: &mut Server, fold: Self::Fold) {
         let share = q.len() as f64 / fold.len() as f64;
         for (from, update) in &fold {
@@ -158,7 +157,8 @@ impl<A: OneModel> Algorithm for Agnostic<A> {
             ..
         } = OneModel::extensions(&self.inner);
         let plain = partial.is_none() && clusters.is_none() && final_models.is_none();
-        let problem = "agnostic takes no algorithm with clusters, final models or shared parts";
+        let problem =
+            "agnostic does not support algorithms with clusters, final models or partial sharing";
         Properties {
             problem: (!plain).then(|| problem.into()).or(inner.problem),
             details: format!("{}, agnostic", inner.details),
@@ -176,7 +176,7 @@ impl<A: OneModel> Algorithm for Agnostic<A> {
     }
 }
 
-/// What the inner algorithm has of a client after its round.
+/// Returns the inner algorithm's view of a client after its round.
 fn inner<A: OneModel>(after: AfterRound<'_, Agnostic<A>>) -> AfterRound<'_, A> {
     AfterRound {
         local: after.local,

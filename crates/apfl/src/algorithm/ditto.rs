@@ -1,5 +1,5 @@
-//! Ditto (Li et al., 2021): beside FedAvg, a model of every client's own that is held near
-//! the shared one.
+//! Ditto (Li et al., 2021): FedAvg, and a personal model per client with a proximal term to the
+//! shared one.
 
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
 use crate::local_client::{LocalClient, Sgd};
@@ -16,11 +16,11 @@ pub struct Ditto {
 
 const PROXIMAL: Setting<Number> = Setting::number("proximal", 1.0, at_least(0.0).to(1e6))
     .symbol("λ")
-    .help("the pull of v to the model that was received, (λ/2)‖v − w‖² (0: local)");
+    .help("the pull of v to the received model, (λ/2)‖v − w‖² (0: local)");
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "ditto",
-    about: "beside FedAvg, a model of one's own held near the shared one (Li et al., 2021)",
+    about: "FedAvg, and personal models near the shared one (Li et al., 2021)",
     settings: &[&PROXIMAL],
     examples: &["{ kind = 'ditto' }"],
     value: |s| AlgorithmSpec::Ditto(s.filled(Ditto { proximal: 0.0 })),
@@ -39,7 +39,7 @@ impl OneModel for Ditto {
         OwnModel { v: w0.to_vec() }
     }
 
-    /// On the same batches, with `sent` for wᵗ:
+    /// Trains w and v on the same batches, with `sent` for wᵗ:
     ///
     /// ```text
     /// wᵢ ← wᵗ;   τ times:
@@ -53,15 +53,15 @@ impl OneModel for Ditto {
         client: &mut LocalClient<'_>,
     ) -> Params {
         let mut w = sent.to_vec();
-        let (mut of_w, mut of_v) = (Sgd::new(client), Sgd::new(client));
+        let (mut sgd_w, mut sgd_v) = (Sgd::new(client), Sgd::new(client));
         for s in 0..client.steps() {
             let eta = client.rate(s);
             client.next_batch();
-            of_w.step(&mut w, eta, client);
-            of_v.step_near(&mut own.v, eta, (self.proximal, sent), client);
+            sgd_w.step(&mut w, eta, client);
+            sgd_v.step_near(&mut own.v, eta, (self.proximal, sent), client);
         }
-        of_w.end(client);
-        of_v.end(client);
+        sgd_w.end(client);
+        sgd_v.end(client);
         w
     }
 

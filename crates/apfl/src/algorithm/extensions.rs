@@ -1,5 +1,5 @@
-//! What few algorithms have beyond [`Algorithm`]: small traits, each of which an algorithm may
-//! implement for itself and name in [`Algorithm::extensions`].
+//! Opt-in traits beyond [`Algorithm`]. An algorithm implements those that apply and names them in
+//! [`Algorithm::extensions`].
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::choice::{Candidate, Choosing, Pass};
 use crate::local_client::{LocalClient, Predictor};
 use crate::params::Params;
 
-/// The opt-in traits that an algorithm implements; by default none.
+/// Opt-in traits that an algorithm implements; by default none.
 ///
 /// ```text
 /// fn extensions(&self) -> Extensions<'_, Self> {
@@ -18,13 +18,13 @@ use crate::params::Params;
 /// ```
 #[derive(Debug)]
 pub struct Extensions<'a, A: Algorithm> {
-    /// It shares a part of the model.
+    /// Shares a part of the model.
     pub partial: Option<&'a dyn PartialSharing<A>>,
-    /// It has several shared models.
+    /// Has several shared models.
     pub clusters: Option<&'a dyn Clusters<A>>,
-    /// It ends with other models than the last round's.
+    /// Ends with other models than those of the last round.
     pub final_models: Option<&'a dyn FinalModels<A>>,
-    /// Its clients choose among several models.
+    /// Lets clients choose among several models.
     pub choice: Option<&'a dyn ModelChoice<A>>,
 }
 
@@ -41,49 +41,49 @@ impl<A: Algorithm> Default for Extensions<'_, A> {
 
 /// An algorithm that shares a part of the model's parameters.
 pub trait PartialSharing<A: Algorithm = Self>: Debug {
-    /// Returns the part of the shared model that the `model` array of an update stands for.
+    /// Returns the range of the shared model that the `model` array of an update covers.
     fn part(&self, server: &A::Server) -> Range<usize>;
 
-    /// Returns how long the vectors of an update are, of a model with that many parameters.
-    fn sends(&self, sent: &A::Broadcast, parameters: usize) -> usize;
+    /// Returns the length of the vectors of an update, for a model with `parameters` parameters.
+    fn update_len(&self, sent: &A::Broadcast, parameters: usize) -> usize;
 }
 
-/// An algorithm with several shared models, of which every client has its own.
+/// An algorithm with several shared models, one of which is assigned to each client.
 pub trait Clusters<A: Algorithm = Self>: Debug {
     /// Returns the shared models, one after the other.
     fn models<'a>(&self, server: &'a A::Server) -> &'a [f32];
 
-    /// Returns which of the shared models is the client's, from 0.
+    /// Returns the index of the client's shared model.
     fn of_client(&self, local: &A::ClientState) -> usize;
 }
 
-/// An algorithm that ends with other models than those of its last round, such as averages
+/// An algorithm whose final models are not those of its last round, but for example averages
 /// over all rounds.
 pub trait FinalModels<A: Algorithm = Self>: Debug {
-    /// Returns the shared model that a run ends with.
+    /// Returns the final shared model.
     fn shared(&self, server: &A::Server) -> Params;
 
-    /// Returns the personal model that a client ends with, made of its state after training and
-    /// of the `shared` model that the run ends with.
+    /// Returns the final personal model of a client, given its state after training and the
+    /// final shared model.
     fn personal(&self, local: &A::ClientState, shared: &[f32], client: &LocalClient<'_>) -> Params;
 }
 
 /// An algorithm whose clients choose which of several models they serve.
 pub trait ModelChoice<A: Algorithm = Self>: Debug {
-    /// Returns how the choice is made.
+    /// Returns the settings of the choice.
     fn choosing(&self) -> &Choosing;
 
-    /// Returns the algorithm in one of the passes of a choice.
+    /// Returns the algorithm for one pass of a choice.
     fn in_pass(&self, pass: Pass) -> A;
 
-    /// Returns all models that the client may choose from, in the order of [`Choosing::list`];
-    /// none in a pass in which there is nothing to choose.
+    /// Returns the models that the client may choose from, in the order of [`Choosing::list`];
+    /// none in a pass without a choice.
     fn candidates<'a>(&self, after: AfterRound<'a, A>) -> Vec<(Candidate, Predictor<'a>)>;
 }
 
-/// Returns the part of the shared model that the `model` array of an update stands for: all of
-/// it, where not only some layers are shared.
-pub(crate) fn aggregated<'a, A: Algorithm>(algorithm: &A, server: &'a A::Server) -> &'a [f32] {
+/// Returns the part of the shared model that the `model` array of an update covers: all of it,
+/// unless only some layers are shared.
+pub(crate) fn aggregated_part<'a, A: Algorithm>(algorithm: &A, server: &'a A::Server) -> &'a [f32] {
     let shared = algorithm.shared(server);
     match algorithm.extensions().partial {
         Some(partial) => &shared[partial.part(server)],
@@ -91,8 +91,8 @@ pub(crate) fn aggregated<'a, A: Algorithm>(algorithm: &A, server: &'a A::Server)
     }
 }
 
-/// Returns the same part for an optimizer to move; `None` where none can act.
-pub(crate) fn aggregated_mut<'a, A: Algorithm>(
+/// Returns the same part, mutable, for a server optimizer; `None` if none can act.
+pub(crate) fn aggregated_part_mut<'a, A: Algorithm>(
     algorithm: &A,
     server: &'a mut A::Server,
 ) -> Option<&'a mut [f32]> {
@@ -105,17 +105,17 @@ pub(crate) fn aggregated_mut<'a, A: Algorithm>(
     })
 }
 
-/// Returns how long the vectors of an update are, of a model with that many parameters.
+/// Returns the length of the vectors of an update, for a model with `parameters` parameters.
 pub(crate) fn update_len<A: Algorithm>(
     algorithm: &A,
     sent: &A::Broadcast,
     parameters: usize,
 ) -> usize {
     let partial = algorithm.extensions().partial;
-    partial.map_or(parameters, |partial| partial.sends(sent, parameters))
+    partial.map_or(parameters, |partial| partial.update_len(sent, parameters))
 }
 
-/// Returns how the clients choose among several models, where they do.
+/// Returns the settings of the clients' choice among several models, if there is one.
 pub(crate) fn choosing<A: Algorithm>(algorithm: &A) -> Option<&Choosing> {
     algorithm.extensions().choice.map(ModelChoice::choosing)
 }

@@ -1,4 +1,4 @@
-//! Federated averaging (McMahan et al., 2017), as the paper compares with it.
+//! Federated averaging (McMahan et al., 2017).
 
 use super::agnostic::AGNOSTIC;
 use super::{Agnostic, AlgorithmKind, AlgorithmSpec, OneModel, Properties};
@@ -6,7 +6,7 @@ use crate::local_client::{LocalClient, Sgd};
 use crate::params::Params;
 use crate::settings::{Kind, Section, Settings};
 
-/// τ local steps from w, then the mean.
+/// FedAvg: τ local steps from w, then the mean.
 ///
 /// ```text
 /// wᵢ ← w;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times;   w ← (1/|U|) Σ_{i∈U} wᵢ

@@ -1,18 +1,18 @@
-//! FedPer (Arivazhagan et al., 2019): a shared base, and a head of every client's own.
+//! FedPer (Arivazhagan et al., 2019): a shared base and a private head per client.
 
 use std::ops::Range;
 
-use super::layers::{Partly, Sharing, start_of_last};
+use super::layers::{LayerSharing, Sharing, start_of_last};
 use super::{AlgorithmKind, AlgorithmSpec, Properties};
 use crate::local_client::{LocalClient, Sgd};
 use crate::model::Layout;
 use crate::settings::{Kind, Section, Setting, Settings, Whole, at_least};
 
-/// FedPer: [`Base`] shared, the head kept.
+/// FedPer: the [`Base`] is shared, the head is private.
 ///
 /// *Shared* is the averaged base with w⁰'s head; *localized* and *personal* are the client's
 /// base after its steps with its own head.
-pub type FedPer = Partly<Base>;
+pub type FedPer = LayerSharing<Base>;
 
 /// FedPer's settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,11 +24,11 @@ pub struct Base {
 pub(super) const PRIVATE_LAYERS: Setting<Whole> =
     Setting::number("private_layers", 1, at_least(0).to(64))
         .symbol("K_P")
-        .help("the last layers, which stay at their client, at most all of the model's");
+        .help("the number of last layers that are private, at most all of the model's");
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "fedper",
-    about: "a shared base, a head of every client's own (Arivazhagan et al., 2019)",
+    about: "a shared base, a private head per client (Arivazhagan et al., 2019)",
     settings: &[&PRIVATE_LAYERS],
     examples: &["{ kind = 'fedper' }"],
     value: |s| AlgorithmSpec::FedPer(s.filled(FedPer::last_layers_private(0))),
@@ -41,9 +41,9 @@ impl Settings for Base {
 }
 
 impl FedPer {
-    /// The last layers stay at their client, the others are shared.
+    /// Creates FedPer whose last `private_layers` layers are private.
     pub fn last_layers_private(private_layers: usize) -> Self {
-        Partly::new(Base { private_layers })
+        LayerSharing::new(Base { private_layers })
     }
 }
 

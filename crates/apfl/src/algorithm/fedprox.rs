@@ -1,4 +1,4 @@
-//! FedProx (Li et al., 2018): FedAvg whose clients are held near the model they received.
+//! FedProx (Li et al., 2018): FedAvg with a proximal term to the received model.
 
 use super::{AlgorithmKind, AlgorithmSpec, OneModel, Properties};
 use crate::local_client::{LocalClient, Sgd};
@@ -14,11 +14,11 @@ pub struct FedProx {
 
 const PROXIMAL: Setting<Number> = Setting::number("proximal", 0.01, at_least(0.0).to(1e6))
     .symbol("μ")
-    .help("the pull to the model that was received, (μ/2)‖y − w‖² (0: FedAvg)");
+    .help("the pull to the received model, (μ/2)‖y − w‖² (0: FedAvg)");
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "fedprox",
-    about: "FedAvg, held near the model that was received (Li et al., 2018)",
+    about: "FedAvg with a pull to the received model (Li et al., 2018)",
     settings: &[&PROXIMAL],
     examples: &["{ kind = 'fedprox', proximal = 0.5 }"],
     value: |s| AlgorithmSpec::FedProx(s.filled(FedProx { proximal: 0.0 })),

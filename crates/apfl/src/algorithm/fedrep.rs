@@ -1,22 +1,22 @@
-//! FedRep (Collins et al., 2021): every client fits its head to the shared representation,
-//! then helps to improve that.
+//! FedRep (Collins et al., 2021): every client trains its head on the shared representation, then
+//! the representation.
 
 use std::ops::Range;
 
 use super::fedper::PRIVATE_LAYERS;
-use super::layers::{Partly, Sharing, start_of_last};
+use super::layers::{LayerSharing, Sharing, start_of_last};
 use super::{AlgorithmKind, AlgorithmSpec, Properties};
 use crate::local_client::{LocalClient, Sgd};
 use crate::model::Layout;
 use crate::settings::{Kind, Number, Section, Setting, Settings, at_least};
 
-/// FedRep: a [`Representation`] shared, the head kept; the three models are as in FedPer.
-pub type FedRep = Partly<Representation>;
+/// FedRep: a [`Representation`] is shared, the head is private. The models are as in FedPer.
+pub type FedRep = LayerSharing<Representation>;
 
 /// FedRep's settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Representation {
-    /// The last layers, which stay.
+    /// The number of last layers that are private.
     pub private_layers: usize,
     /// τ_h/τ
     pub head_share: f64,
@@ -28,7 +28,7 @@ const HEAD_SHARE: Setting<Number> = Setting::number("head_share", 0.9, at_least(
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "fedrep",
-    about: "heads fitted to a shared base, then it to them (Collins et al., 2021)",
+    about: "trains private heads first, then the shared base (Collins et al., 2021)",
     settings: &[&PRIVATE_LAYERS, &HEAD_SHARE],
     examples: &[
         "{ kind = 'fedrep' }",
@@ -45,9 +45,10 @@ impl Settings for Representation {
 }
 
 impl FedRep {
-    /// The last layers stay at their client and take that share of the steps, first.
+    /// Creates FedRep whose last `private_layers` layers are private and take the share `head_share`
+    /// of the steps, first.
     pub fn last_layers_first(private_layers: usize, head_share: f64) -> Self {
-        Partly::new(Representation {
+        LayerSharing::new(Representation {
             private_layers,
             head_share,
         })
@@ -55,7 +56,7 @@ impl FedRep {
 }
 
 impl Representation {
-    /// τ_h and τ − τ_h: the steps of head and base, each at least one.
+    /// Returns τ_h and τ − τ_h, the steps of head and base, each at least one.
     pub fn steps(&self, steps: u64) -> (u64, u64) {
         let head = (self.head_share * steps as f64).round() as u64;
         let head = head.clamp(1, steps.saturating_sub(1).max(1));
@@ -73,17 +74,17 @@ impl Sharing for Representation {
     /// base ← base − η∇_base fᵢ(base, head; ξ)   τ − τ_h times;   base ← mean
     /// ```
     ///
-    /// Where one of them has no layers, the other takes all steps.
+    /// If one of them has no layers, the other takes all steps.
     fn train(&self, whole: &mut [f32], shared: &Range<usize>, client: &mut LocalClient<'_>) {
         let (base, head) = (0..shared.end, shared.end..whole.len());
-        let (of_head, of_base) = match (head.is_empty(), base.is_empty()) {
+        let (head_steps, base_steps) = match (head.is_empty(), base.is_empty()) {
             (true, _) => (0, client.steps()),
             (_, true) => (client.steps(), 0),
             _ => self.steps(client.steps()),
         };
         let mut sgd = Sgd::new(client);
-        for s in 0..of_head + of_base {
-            let part = if s < of_head { &head } else { &base };
+        for s in 0..head_steps + base_steps {
+            let part = if s < head_steps { &head } else { &base };
             client.next_batch();
             sgd.step_part(whole, part.clone(), client.rate(s), client);
         }

@@ -12,14 +12,14 @@ use crate::params::{Mean, Params};
 use crate::rng::{Purpose, stream};
 use crate::settings::{Kind, Section, Setting, Settings, Whole, at_least};
 
-/// HypCluster's settings. *Shared* is scored as the model of each client's cluster;
-/// *localized* and *personal* are that model after the client's steps. The run's one shared
-/// model, for whoever comes later, is that of the cluster with the most updates so far.
+/// HypCluster's settings. *Shared* is the model of each client's cluster; *localized* and
+/// *personal* are that model after the client's steps. New clients get the model of the cluster
+/// with the most updates so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HypCluster {
     /// k
     pub clusters: usize,
-    /// What is added to w⁰ for the first models of the second cluster and the others.
+    /// Offsets from w⁰ of the initial models of all clusters but the first.
     offsets: Vec<f32>,
 }
 
@@ -28,20 +28,20 @@ pub struct HypCluster {
 pub struct Server {
     /// w₁ … w_k, one after the other.
     pub models: Params,
-    /// The updates that each has had.
+    /// Number of updates of each.
     pub updates: Vec<u64>,
 }
 
 pack!(Server { models, updates });
 
-/// What a client receives: w₁ … w_k.
+/// The broadcast: w₁ … w_k.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sent {
-    /// One after the other.
+pub struct Broadcast {
+    /// The models, one after the other.
     pub models: Params,
 }
 
-pack!(Sent { models });
+pack!(Broadcast { models });
 
 /// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ pub struct ClientState {
 
 pack!(ClientState { cluster });
 
-/// What a client sends back.
+/// The update of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// w_j after the local steps.
@@ -82,7 +82,7 @@ impl Settings for HypCluster {
 }
 
 impl HypCluster {
-    /// HypCluster with k models.
+    /// Creates HypCluster with k models.
     pub fn new(clusters: usize) -> Self {
         Self {
             clusters,
@@ -92,13 +92,13 @@ impl HypCluster {
 }
 
 impl Server {
-    /// A cluster's place in `models`.
+    /// Returns the range of a cluster in `models`.
     fn range(&self, cluster: usize) -> std::ops::Range<usize> {
         let len = self.models.len() / self.updates.len();
         cluster * len..(cluster + 1) * len
     }
 
-    /// The cluster with the most updates so far, the first of equals.
+    /// Returns the cluster with the most updates so far, the first of equals.
     pub fn largest(&self) -> usize {
         let most = self.updates.iter().max();
         let place = self.updates.iter().position(|n| Some(n) == most);
@@ -108,22 +108,22 @@ impl Server {
 
 impl Algorithm for HypCluster {
     type Server = Server;
-    type Broadcast = Sent;
+    type Broadcast = Broadcast;
     type ClientState = ClientState;
     type Update = Update;
-    /// The mean of every cluster, and how many are in it.
+    /// The mean and the number of members of every cluster.
     type Fold = Vec<(Mean, u64)>;
 
-    /// The first cluster starts at w⁰, the others at w⁰ plus uniform(±1/√fan_in): from equal
-    /// starts all clients would be in one cluster for ever.
+    /// Starts the first cluster at w⁰ and the others at w⁰ plus uniform(±1/√fan_in). From equal
+    /// starts all clients would stay in one cluster.
     fn for_run(mut self, layout: &Layout, seed: u64) -> Result<Self, String> {
         self.offsets.clear();
         for cluster in 1..self.clusters {
             let mut rng = stream(seed, Purpose::Clusters, 0, cluster as u64);
             for tensor in &layout.tensors {
                 let bound = 1.0 / (tensor.fan_in.max(1) as f64).sqrt();
-                let own = (0..tensor.len()).map(|_| rng.random_range(-bound..bound) as f32);
-                self.offsets.extend(own);
+                let offsets = (0..tensor.len()).map(|_| rng.random_range(-bound..bound) as f32);
+                self.offsets.extend(offsets);
             }
         }
         Ok(self)
@@ -139,8 +139,8 @@ impl Algorithm for HypCluster {
         }
     }
 
-    fn broadcast(&self, server: &Server) -> Sent {
-        Sent {
+    fn broadcast(&self, server: &Server) -> Broadcast {
+        Broadcast {
             models: server.models.clone(),
         }
     }
@@ -155,7 +155,7 @@ impl Algorithm for HypCluster {
     /// ```
     fn local_round(
         &self,
-        sent: &Sent,
+        sent: &Broadcast,
         local: &mut ClientState,
         client: &mut LocalClient<'_>,
     ) -> Update {
@@ -186,7 +186,7 @@ impl Algorithm for HypCluster {
         }
     }
 
-    /// w_k ← the mean of the wᵢ of its cluster; one that is empty stays.
+    /// w_k ← the mean of the wᵢ of its cluster; an empty cluster does not change.
     fn finish(&self, server: &mut Server, fold: Self::Fold) {
         for (k, (mean, members)) in fold.into_iter().enumerate() {
             if let Some(w) = mean.value() {
@@ -212,11 +212,11 @@ impl Algorithm for HypCluster {
             details: format!(" ({clusters} clusters)"),
             models: [
                 "the model of the client's cluster",
-                "it after the local steps",
+                "that model after the local steps",
                 "the same",
             ],
-            beyond_rules: Some(WHY),
-            beyond_optimizers: Some(WHY),
+            aggregator_problem: Some(WHY),
+            optimizer_problem: Some(WHY),
             momentum: true,
             ..Properties::default()
         }

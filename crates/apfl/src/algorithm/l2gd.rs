@@ -1,5 +1,5 @@
-//! L2GD (Hanzely and Richtárik, 2020): models of the clients' own that are now and then
-//! drawn to their mean.
+//! L2GD (Hanzely and Richtárik, 2020): personal models that are pulled to their mean at random
+//! steps.
 
 use rand::RngExt;
 
@@ -23,14 +23,14 @@ pub struct L2gd {
     seed: u64,
 }
 
-/// State of the server, which clients receive too: x̄ and how far the run is.
+/// State of the server and broadcast: x̄ and the progress of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// x̄
     pub model: Params,
-    /// Local steps of the round that begins.
+    /// Local steps of the next round.
     pub steps: u64,
-    /// Local steps of all rounds before.
+    /// Local steps of all previous rounds.
     pub before: u64,
     /// Rounds so far.
     pub round: u64,
@@ -53,7 +53,7 @@ const PULL: Setting<Number> = Setting::number("pull", 0.1, at_least(0.0).to(1e6)
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "l2gd",
-    about: "models of one's own, now and then drawn to their mean (Hanzely et al., 2020)",
+    about: "personal models, pulled to their mean at random steps (Hanzely et al., 2020)",
     settings: &[&AVERAGING, &PULL],
     examples: &["{ kind = 'l2gd', averaging = 0.25, pull = 0.5 }"],
     value: |s| AlgorithmSpec::L2gd(s.filled(L2gd::new(0.0, 0.0))),
@@ -67,7 +67,7 @@ impl Settings for L2gd {
 }
 
 impl L2gd {
-    /// L2GD with p and λ.
+    /// Creates L2GD with p and λ.
     pub fn new(averaging: f64, pull: f64) -> Self {
         Self {
             averaging,
@@ -76,8 +76,8 @@ impl L2gd {
         }
     }
 
-    /// The local steps of a round: of tosses with chance p of an averaging, those before the
-    /// first one, P(k) = p(1−p)ᵏ.
+    /// Returns the local steps of a round: the number of coin tosses before the first averaging,
+    /// which has probability p. P(k) = p(1−p)ᵏ.
     pub fn steps(&self, round: u64) -> u64 {
         let toss: f64 = stream(self.seed, Purpose::Coin, round, 0).random();
         // 1 − toss is in (0, 1], and P(ln(1−toss) ≤ k·ln(1−p)) = (1−p)ᵏ.
@@ -114,16 +114,16 @@ impl Algorithm for L2gd {
         ModelOnly { model: w0.to_vec() }
     }
 
-    /// A step of all clients, one coin for all, with x̄ the mean of their models:
+    /// With one coin for all clients and x̄ the mean of their models, a step is
     ///
     /// ```text
     /// xᵢ ← xᵢ − (η/(1−p))∇fᵢ(xᵢ; ξ)     with probability 1 − p
     /// xᵢ ← xᵢ − (ηλ/p)(xᵢ − x̄)          with probability p
     /// ```
     ///
-    /// A round is the local steps up to an averaging, and that. Its mean is known when the
-    /// clients have sent their models, so a client takes the last round's averaging first,
-    /// with x̄ and at the rate of its end: in round 1 that moves nothing, as xᵢ = x̄ = w⁰.
+    /// A round is the local steps up to an averaging, and the averaging. The mean is known only
+    /// after the clients have sent their models, so a client starts a round with the averaging of
+    /// the round before, at the rate of its end. In round 1 it has no effect, as xᵢ = x̄ = w⁰.
     fn local_round(
         &self,
         sent: &Server,
@@ -172,10 +172,12 @@ impl Algorithm for L2gd {
         Properties {
             details: format!(" (p = {averaging}, λ = {pull})"),
             models: ["x̄, the mean of all", "xᵢ", "the same"],
-            beyond_optimizers: Some("algorithm \"l2gd\" shares a mean and no model of its own"),
-            most_rate: (pull > 0.0).then(|| averaging / pull),
+            optimizer_problem: Some(
+                "algorithm \"l2gd\" shares the mean of all models, which a server optimizer cannot move",
+            ),
+            max_learning_rate: (pull > 0.0).then(|| averaging / pull),
             own_steps: true,
-            everybody: true,
+            full_participation: true,
             ..Properties::default()
         }
     }

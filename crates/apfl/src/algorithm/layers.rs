@@ -1,11 +1,11 @@
 //! Algorithms that share a part of the layers: FedPer, FedRep, LG-FedAvg.
 //!
-//! What is shared travels and is averaged; the rest stays at its client for ever. A client's
-//! whole model is put together for its round and lives no longer.
+//! Shared layers travel and are averaged; private layers stay at their client. A client's whole
+//! model is assembled for its round.
 
 use std::ops::Range;
 
-use super::extensions::{Extensions, PartialSharing, aggregated};
+use super::extensions::{Extensions, PartialSharing, aggregated_part};
 use super::{AfterRound, Algorithm, Models, Properties, Sender};
 use crate::local_client::LocalClient;
 use crate::model::Layout;
@@ -13,8 +13,8 @@ use crate::pack::{Arrays, Pack, PackError, View};
 use crate::params::{Mean, Params};
 use crate::settings::{Section, Settings};
 
-/// Returns where each layer of a model starts: the tensors whose names are alike up to their
-/// last `.`, such as `layer1.weight` and `layer1.bias`, are a layer.
+/// Returns where each layer of a model starts. Tensors whose names are equal up to the last `.`,
+/// such as `layer1.weight` and `layer1.bias`, form a layer.
 pub fn starts(layout: &Layout) -> Vec<usize> {
     let layer = |name: &str| {
         name.rsplit_once('.')
@@ -33,40 +33,42 @@ pub fn start_of_last(layout: &Layout, count: usize) -> Result<usize, String> {
     let starts = starts(layout);
     match starts.len() {
         layers @ ..2 => Err(format!(
-            "nothing would be shared of a model with {layers} layer: use mlp"
+            "the model has {layers} layer, so nothing would be shared; use mlp"
         )),
-        layers if count > layers => Err(format!("the model has {layers} layers, not {count}")),
+        layers if count > layers => Err(format!(
+            "expected at most {layers} layers, as the model has, found {count}"
+        )),
         layers => Ok(starts.get(layers - count).copied().unwrap_or(layout.len())),
     }
 }
 
-/// What one of these algorithms does its own way.
+/// What differs between these algorithms.
 pub trait Sharing: Clone + std::fmt::Debug + Send + Sync + 'static {
-    /// The parameters that are shared.
+    /// Returns the range of the shared parameters.
     fn shared(&self, layout: &Layout) -> Result<Range<usize>, String>;
 
-    /// Rounds at the start in which all layers are shared.
+    /// Returns the number of rounds at the start in which all layers are shared.
     fn warmup(&self) -> u64 {
         0
     }
 
-    /// The local steps of a round on the client's whole model.
+    /// Takes the local steps of a round on the client's whole model.
     fn train(&self, whole: &mut [f32], shared: &Range<usize>, client: &mut LocalClient<'_>);
 
-    /// What the rest of a spec must know of it.
+    /// Returns the algorithm's properties.
     fn properties(&self) -> Properties;
 }
 
-/// An algorithm that shares a part of the layers.
+/// An algorithm that shares some of the layers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Partly<S> {
-    /// Which part, and how a client trains.
+pub struct LayerSharing<S> {
+    /// Which layers are shared, and how a client trains.
     pub sharing: S,
-    /// Where it is in the parameters of the run's model.
+    /// The range of the shared parameters in the run's model.
     shared: Range<usize>,
 }
 
-impl<S> Partly<S> {
+impl<S> LayerSharing<S> {
     pub(super) fn new(sharing: S) -> Self {
         Self {
             sharing,
@@ -75,17 +77,17 @@ impl<S> Partly<S> {
     }
 }
 
-impl<S: Settings> Settings for Partly<S> {
+impl<S: Settings> Settings for LayerSharing<S> {
     fn settings(&mut self, s: &mut Section<'_>) {
         self.sharing.settings(s);
     }
 }
 
-/// State of the server; and what clients receive, where `model` is the shared layers alone, or
-/// all, while or after they all were shared.
+/// State of the server and broadcast. In the broadcast `model` is only the shared layers, or all
+/// layers if there is a warm-up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
-    /// The shared layers, with the others of w⁰, or of the end of the warm-up.
+    /// The shared layers; the private ones are those of w⁰ or of the end of the warm-up.
     pub model: Params,
     /// Rounds so far.
     pub round: u64,
@@ -93,18 +95,18 @@ pub struct Server {
 
 crate::pack!(Server { model, round });
 
-/// What a client keeps.
+/// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Private {
-    /// The layers that are not shared.
+pub struct ClientState {
+    /// The private layers.
     pub layers: Params,
-    /// Whether they are its own yet (1), or what all start with (0).
+    /// 1 if the client has trained them; 0 if they are the initial ones.
     pub own: u64,
 }
 
-crate::pack!(Private { layers, own });
+crate::pack!(ClientState { layers, own });
 
-/// What a client sends back: the shared layers of its model alone.
+/// The update of a client: the shared layers of its model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     whole: Params,
@@ -130,20 +132,20 @@ impl Pack for Update {
     }
 }
 
-/// The parameters outside a range, one after the other.
+/// Returns the parameters outside a range.
 fn outside(whole: &[f32], range: &Range<usize>) -> Params {
     [&whole[..range.start], &whole[range.end..]].concat()
 }
 
-/// Puts them back.
-fn put_outside(whole: &mut [f32], range: &Range<usize>, layers: &[f32]) {
+/// Sets the parameters outside a range.
+fn set_outside(whole: &mut [f32], range: &Range<usize>, layers: &[f32]) {
     let (before, after) = layers.split_at(range.start);
     whole[..range.start].copy_from_slice(before);
     whole[range.end..].copy_from_slice(after);
 }
 
-impl<S: Sharing> Partly<S> {
-    /// What is shared in the round after that many.
+impl<S: Sharing> LayerSharing<S> {
+    /// Returns the shared range in the round after `round` rounds.
     fn shared_after(&self, round: u64, len: usize) -> Range<usize> {
         if round < self.sharing.warmup() {
             0..len
@@ -153,10 +155,10 @@ impl<S: Sharing> Partly<S> {
     }
 }
 
-impl<S: Sharing> Algorithm for Partly<S> {
+impl<S: Sharing> Algorithm for LayerSharing<S> {
     type Server = Server;
     type Broadcast = Server;
-    type ClientState = Private;
+    type ClientState = ClientState;
     type Update = Update;
     type Fold = Mean;
 
@@ -172,11 +174,11 @@ impl<S: Sharing> Algorithm for Partly<S> {
         }
     }
 
-    /// The shared layers; with a warm-up all of them, for a client that is drawn for the
-    /// first time after it starts with its end.
+    /// Sends the shared layers. With a warm-up it sends all layers, because a client that is first
+    /// sampled later starts from its end.
     fn broadcast(&self, server: &Server) -> Server {
         let part = match self.sharing.warmup() {
-            0 => aggregated(self, server),
+            0 => aggregated_part(self, server),
             _ => &server.model,
         };
         Server {
@@ -185,8 +187,8 @@ impl<S: Sharing> Algorithm for Partly<S> {
         }
     }
 
-    fn join(&self, w0: &[f32]) -> Private {
-        Private {
+    fn join(&self, w0: &[f32]) -> ClientState {
+        ClientState {
             layers: outside(w0, &self.shared),
             own: 0,
         }
@@ -195,7 +197,7 @@ impl<S: Sharing> Algorithm for Partly<S> {
     fn local_round(
         &self,
         sent: &Server,
-        local: &mut Private,
+        local: &mut ClientState,
         client: &mut LocalClient<'_>,
     ) -> Update {
         let len = client.model().layout().len();
@@ -207,13 +209,13 @@ impl<S: Sharing> Algorithm for Partly<S> {
             whole[shared.clone()].copy_from_slice(&sent.model);
             whole
         };
-        let warm = shared != self.shared;
-        if !warm && (local.own == 1 || self.sharing.warmup() == 0) {
-            put_outside(&mut whole, &self.shared, &local.layers);
+        let in_warmup = shared != self.shared;
+        if !in_warmup && (local.own == 1 || self.sharing.warmup() == 0) {
+            set_outside(&mut whole, &self.shared, &local.layers);
         }
         self.sharing.train(&mut whole, &shared, client);
-        if !warm {
-            *local = Private {
+        if !in_warmup {
+            *local = ClientState {
                 layers: outside(&whole, &self.shared),
                 own: 1,
             };
@@ -241,15 +243,16 @@ impl<S: Sharing> Algorithm for Partly<S> {
         Some(&mut server.model)
     }
 
-    /// All are the client's whole model.
+    /// All models are the client's whole model.
     fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::one(&after.update.whole)
     }
 
     fn properties(&self) -> Properties {
         Properties {
-            beyond_optimizers: (self.sharing.warmup() > 0)
-                .then_some("algorithm.warmup changes what is shared on the way; use warmup = 0"),
+            optimizer_problem: (self.sharing.warmup() > 0).then_some(
+                "algorithm.warmup changes which layers are shared during the run; use warmup = 0",
+            ),
             momentum: true,
             ..self.sharing.properties()
         }
@@ -263,12 +266,12 @@ impl<S: Sharing> Algorithm for Partly<S> {
     }
 }
 
-impl<S: Sharing> PartialSharing for Partly<S> {
+impl<S: Sharing> PartialSharing for LayerSharing<S> {
     fn part(&self, server: &Server) -> Range<usize> {
         self.shared_after(server.round, server.model.len())
     }
 
-    fn sends(&self, sent: &Server, parameters: usize) -> usize {
+    fn update_len(&self, sent: &Server, parameters: usize) -> usize {
         self.shared_after(sent.round, parameters).len()
     }
 }

@@ -1,4 +1,4 @@
-//! Every client alone: what APFL's v is at α = 1.
+//! Local training without communication: APFL's v at α = 1.
 
 use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Properties, Sender};
 use crate::local_client::{LocalClient, Sgd};
@@ -15,7 +15,7 @@ pub struct LocalOnly;
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "local",
-    about: "every client alone: nothing is sent",
+    about: "every client trains alone; nothing is sent",
     settings: &[],
     examples: &["{ kind = 'local' }"],
     value: |_| AlgorithmSpec::Local(LocalOnly),
@@ -61,8 +61,8 @@ impl Algorithm for LocalOnly {
     fn properties(&self) -> Properties {
         Properties {
             models: ["w⁰, unchanged", "vᵢ", "the same"],
-            beyond_rules: Some("algorithm \"local\" sends no model"),
-            beyond_optimizers: Some("algorithm \"local\" has no shared model to move"),
+            aggregator_problem: Some("algorithm \"local\" sends no model"),
+            optimizer_problem: Some("algorithm \"local\" has no shared model to move"),
             momentum: true,
             ..Properties::default()
         }

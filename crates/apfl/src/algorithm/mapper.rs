@@ -1,8 +1,8 @@
-//! MAPPER (Mansour et al., 2020): a shared model, one of every client's own, and a mixture
-//! whose weight is chosen on examples put aside.
+//! MAPPER (Mansour et al., 2020): a mixture of the shared and a local model per client, whose
+//! weight is chosen on held-out examples.
 
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
-use crate::local_client::{LocalClient, Part, Predictor};
+use crate::local_client::{BatchSource, LocalClient, Predictor};
 use crate::pack;
 use crate::params::{Params, mix};
 use crate::settings::{
@@ -11,12 +11,12 @@ use crate::settings::{
 
 /// MAPPER's settings. *Shared* is w, *localized* wᵢ after its step, *personal* λᵢvᵢ + (1−λᵢ)wᵢ.
 ///
-/// With one λ there is no choice, and nothing is put aside.
+/// With one λ there is no choice, and nothing is held out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapper {
     /// The λs, ascending.
     pub grid: Vec<f32>,
-    /// The share put aside.
+    /// The share of held-out training examples.
     pub held_out: f64,
 }
 
@@ -54,13 +54,13 @@ const GRID: Setting<Custom<Vec<f64>>> = Setting::custom(
 .symbol("λ")
 .help("the shares that are tried for λv + (1−λ)w");
 
-const ASIDE: Setting<Number> = Setting::number("aside", 0.2, above_zero(1e-6).below(1.0))
+const HELD_OUT: Setting<Number> = Setting::number("aside", 0.2, above_zero(1e-6).below(1.0))
     .help("the share of training examples that the choice is made on");
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "mapper",
     about: "mixtures whose weight is chosen on held-out examples (Mansour et al., 2020)",
-    settings: &[&GRID, &ASIDE],
+    settings: &[&GRID, &HELD_OUT],
     examples: &[
         "{ kind = 'mapper' }",
         "{ kind = 'mapper', grid = [0.5], aside = 0.1 }",
@@ -79,7 +79,7 @@ impl Settings for Mapper {
         let mut grid: Vec<f64> = self.grid.iter().map(Field::to_setting).collect();
         s.field(&GRID, &mut grid);
         self.grid = grid.into_iter().map(|lambda| lambda as f32).collect();
-        s.field(&ASIDE, &mut self.held_out);
+        s.field(&HELD_OUT, &mut self.held_out);
     }
 }
 
@@ -93,16 +93,16 @@ impl OneModel for Mapper {
         }
     }
 
-    /// Some examples are put aside, the same in every round. For every λ of the grid, from
-    /// the vᵢ that was kept, with w as received, on batches of the other examples:
+    /// Holds out some examples, the same in every round. For every λ of the grid, starting from the
+    /// stored vᵢ and the received w, on batches of the other examples:
     ///
     /// ```text
     /// v_λ ← v_λ − ηλ∇fᵢ(λv_λ + (1−λ)w; ξ)                    τ times
-    /// λᵢ = argmin_λ loss of λv_λ + (1−λ)w on those aside;    vᵢ ← v_λᵢ
+    /// λᵢ = argmin_λ held-out loss of λv_λ + (1−λ)w;          vᵢ ← v_λᵢ
     /// wᵢ = w − η(1−λᵢ)∇fᵢ(λᵢvᵢ + (1−λᵢ)w; ξ)                 one step
     /// ```
     ///
-    /// A λ of 0 moves no v and draws no batch; of equal losses the smaller λ is taken.
+    /// λ = 0 does not move v and samples no batch. Of equal losses the smaller λ is taken.
     fn local_round(
         &self,
         sent: &[f32],
@@ -110,12 +110,12 @@ impl OneModel for Mapper {
         client: &mut LocalClient<'_>,
     ) -> Params {
         let mut w = sent.to_vec();
-        let part = match self.grid.len() {
-            1 => Part::Whole,
+        let source = match self.grid.len() {
+            1 => BatchSource::Whole,
             _ => {
                 let m = client.examples();
                 client.hold_out(((self.held_out * m as f64).ceil() as usize).min(m.max(2) - 1));
-                Part::Rest
+                BatchSource::Rest
             }
         };
         let mut point = client.borrow();
@@ -126,21 +126,21 @@ impl OneModel for Mapper {
             let steps = if lambda > 0.0 { client.steps() } else { 0 };
             for s in 0..steps {
                 let rate = client.rate(s) * lambda;
-                client.next_batch_of(part);
+                client.next_batch_of(source);
                 let loss = client.on_batch(|model, batch, ws| {
                     model.descend_mixed(lambda, &mut v, &w, rate, batch, ws)
                 });
                 client.watch(loss);
             }
-            let loss = match part {
-                Part::Whole => 0.0,
+            let loss = match source {
+                BatchSource::Whole => 0.0,
                 _ => {
                     mix(&mut point, lambda, &v, &w);
-                    client.loss_aside(&point)
+                    client.held_out_loss(&point)
                 }
             };
             match &best {
-                Some((least, ..)) if *least <= loss => client.give_back(v),
+                Some((smallest, ..)) if *smallest <= loss => client.give_back(v),
                 _ => {
                     if let Some((.., worse)) = best.replace((loss, lambda, v)) {
                         client.give_back(worse);
@@ -148,13 +148,13 @@ impl OneModel for Mapper {
                 }
             }
         }
-        let (_, lambda, v) = best.expect("a grid has a number");
+        let (_, lambda, v) = best.expect("a non-empty grid");
         local.v.copy_from_slice(&v);
         local.lambda = lambda;
         if lambda < 1.0 {
             mix(&mut point, lambda, &local.v, &w);
             let rate = client.rate(client.steps() - 1) * (1.0 - lambda);
-            client.next_batch_of(part);
+            client.next_batch_of(source);
             client.descend_at(&point, &mut w, rate);
         }
         client.give_back(v);

@@ -1,8 +1,8 @@
-//! Federated algorithms: a few pure functions over values each.
+//! Federated algorithms, each a few pure functions over values.
 //!
-//! An algorithm says what the server and a client keep between rounds, what they send each
-//! other, and what happens in a round. Where clients live, in which order they are processed and
-//! how often they are scored is not its business.
+//! An algorithm defines what the server and a client keep between rounds, what they send each
+//! other, and what happens in a round. It does not know where clients run, in which order they
+//! are processed, or how often they are scored.
 
 use crate::local_client::{LocalClient, Predictor};
 use crate::model::Layout;
@@ -38,8 +38,8 @@ pub use properties::Properties;
 pub use registry::OwnAlgorithm;
 pub use registry::{AlgorithmKind, AlgorithmVisitor, every_algorithm};
 
-// Every algorithm: the module with its `KIND`, and the types in it that a spec may choose, each
-// in its variant of `AlgorithmSpec`.
+// Every algorithm: the module with its `KIND`, and the types in it that a spec may choose. Each
+// is in its variant of `AlgorithmSpec`.
 algorithms! {
     apfl => Apfl(Apfl), Averaged(Averaged), AgnosticApfl(AgnosticApfl), Chosen(Chosen),
         AgnosticChosen(AgnosticChosen);
@@ -58,7 +58,7 @@ algorithms! {
     hypcluster => HypCluster(HypCluster);
 }
 
-/// Where an update comes from.
+/// Sender of an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sender {
     /// The client's index.
@@ -67,30 +67,29 @@ pub struct Sender {
     pub weight: f64,
 }
 
-/// A federated algorithm: five types that are nothing but arrays, and a few pure functions over
-/// them.
+/// A federated algorithm: five types that consist of arrays, and pure functions over them.
 ///
-/// Eight methods are required. An algorithm whose server is one model is a [`OneModel`], which
-/// needs two. What only few algorithms have is in the traits of [`extensions`].
+/// Eight methods are required. If the server is one model, implement [`OneModel`], which needs
+/// two. Rarely needed methods are in the traits of [`extensions`].
 pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// State of the server.
     type Server: Pack + Send + Sync;
-    /// What is sent to every client of a round.
+    /// Message that the server sends to every client of a round.
     type Broadcast: Pack + Send + Sync;
     /// State that a client keeps between rounds.
     type ClientState: Pack + Clone + Send + Sync;
-    /// What a client sends back.
+    /// Message that a client sends back.
     type Update: Pack + Send;
     /// The sum of the updates so far.
     type Fold: Default + Send;
 
-    /// Returns the server before the first round, where `w0` is w⁰.
+    /// Returns the server's state before the first round. `w0` is w⁰.
     fn start(&self, w0: &[f32], clients: usize) -> Self::Server;
 
-    /// Returns what is sent to every client of a round.
+    /// Returns the message to every client of a round.
     fn broadcast(&self, server: &Self::Server) -> Self::Broadcast;
 
-    /// Returns a client's first state, made from w⁰ whenever it is first sampled.
+    /// Returns the state of a client when it is first sampled.
     fn join(&self, w0: &[f32]) -> Self::ClientState;
 
     /// Trains a client for one round and returns its update.
@@ -101,7 +100,7 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
         local_client: &mut LocalClient<'_>,
     ) -> Self::Update;
 
-    /// Takes in one update; called in the order of the clients.
+    /// Adds one update; called in the order of the clients.
     fn fold(
         &self,
         server: &Self::Server,
@@ -116,40 +115,39 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Returns the shared model.
     fn shared<'a>(&self, server: &'a Self::Server) -> &'a [f32];
 
-    /// Returns a client's models after its local round. May train (on training batches), and is
-    /// called only where the models are scored or handed over.
+    /// Returns a client's models after its local round. May train on training batches; it is called
+    /// only if the models are scored or finalized.
     fn models<'a>(
         &self,
         after: AfterRound<'a, Self>,
         local_client: &mut LocalClient<'_>,
     ) -> Models<'a>;
 
-    /// Returns the shared model for an optimizer of the server to move; `None` where none can
-    /// act.
+    /// Returns the shared model, mutable, for a server optimizer; `None` if none can act.
     fn shared_mut<'a>(&self, _server: &'a mut Self::Server) -> Option<&'a mut [f32]> {
         None
     }
 
-    /// Returns the algorithm for a run of a model with that layout and that seed. Called before
-    /// every other method.
+    /// Prepares the algorithm for a run with this layout and seed. Called before every other
+    /// method.
     ///
     /// # Errors
-    /// Says why the algorithm cannot train such a model.
+    /// If the algorithm cannot train such a model; the text says why.
     fn for_run(self, _layout: &Layout, _seed: u64) -> Result<Self, String> {
         Ok(self)
     }
 
-    /// Returns αᵢ, where there is one.
+    /// Returns αᵢ, if the algorithm has one.
     fn mixing(&self, _local: &Self::ClientState) -> Option<f32> {
         None
     }
 
-    /// Returns what the rest of a spec must know of it.
+    /// Returns the algorithm's properties.
     fn properties(&self) -> Properties {
         Properties::default()
     }
 
-    /// Returns the opt-in traits that it implements.
+    /// Returns the opt-in traits that the algorithm implements.
     fn extensions(&self) -> Extensions<'_, Self> {
         Extensions::default()
     }
@@ -158,11 +156,11 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync + Sized + 'static {
 /// A client after its local round.
 #[derive(Debug)]
 pub struct AfterRound<'a, A: Algorithm> {
-    /// Its state.
+    /// The client's state.
     pub local: &'a A::ClientState,
-    /// What it received.
+    /// The message that it received.
     pub sent: &'a A::Broadcast,
-    /// What it sends back.
+    /// The update that it sends back.
     pub update: &'a A::Update,
 }
 
@@ -181,15 +179,14 @@ pub struct Models<'a> {
     pub localized: &'a [f32],
     /// *Personal*: the model that it serves.
     pub personal: Predictor<'a>,
-    /// *Local*: the model of its own, vᵢ, where there is one; else the localized model.
+    /// *Local*: vᵢ if the algorithm has one; else the localized model.
     pub local: &'a [f32],
-    /// *Alone*: the model that it trained on its own rows alone, where there is one beside the
-    /// others.
+    /// *Alone*: the model trained on the client's own rows alone, if there is one.
     pub alone: Option<&'a [f32]>,
 }
 
 impl<'a> Models<'a> {
-    /// One model, which is localized, personal and local.
+    /// Returns one model as localized, personal and local model.
     pub fn one(w: &'a [f32]) -> Self {
         Self {
             localized: w,
@@ -199,7 +196,7 @@ impl<'a> Models<'a> {
         }
     }
 
-    /// The localized model and one of the client's own, which it serves.
+    /// Returns the localized model w and the client's own model v, which it serves.
     pub fn two(w: &'a [f32], v: &'a [f32]) -> Self {
         Self {
             personal: Predictor::At(v),

@@ -1,5 +1,5 @@
-//! Algorithms whose server is one model: clients receive it as it is, and it becomes the mean of
-//! their models.
+//! Algorithms whose server is one model: clients receive it, and it becomes the mean of their
+//! models.
 
 use super::{AfterRound, Algorithm, Extensions, Models, Properties, Sender};
 use crate::local_client::LocalClient;
@@ -9,12 +9,12 @@ use crate::params::{Mean, Params};
 
 /// An algorithm whose server, broadcast and update are one model each.
 ///
-/// Every `OneModel` is an [`Algorithm`]. The smallest one says what a client does to the model
-/// it received:
+/// Every `OneModel` is an [`Algorithm`]. A minimal one defines what a client does with the
+/// received model:
 ///
 /// ```
 /// use apfl::algorithm::OneModel;
-/// use apfl::local_client::Site;
+/// use apfl::local_client::LocalClient;
 /// use apfl::{Params, Spec, Training};
 ///
 /// /// wᵢ ← w;   wᵢ ← wᵢ − η∇fᵢ(wᵢ; ξ)   τ times;   w ← mean wᵢ
@@ -22,15 +22,15 @@ use crate::params::{Mean, Params};
 /// struct Averaging;
 ///
 /// impl OneModel for Averaging {
-///     type Memory = (); // a client keeps nothing
+///     type ClientState = (); // a client keeps nothing
 ///
 ///     fn join(&self, _w0: &[f32]) {}
 ///
-///     fn local_round(&self, sent: &[f32], _: &mut (), site: &mut Site<'_>) -> Params {
+///     fn local_round(&self, sent: &[f32], _: &mut (), client: &mut LocalClient<'_>) -> Params {
 ///         let mut w = sent.to_vec();
-///         for s in 0..site.steps() {
-///             site.next_batch();
-///             site.descend(&mut w, site.rate(s));
+///         for s in 0..client.steps() {
+///             client.next_batch();
+///             client.descend(&mut w, client.rate(s));
 ///         }
 ///         w
 ///     }
@@ -50,10 +50,10 @@ pub trait OneModel: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// State that a client keeps between rounds.
     type ClientState: Pack + Clone + Send + Sync;
 
-    /// Returns a client's first state, made from w⁰ whenever it is first sampled.
+    /// Returns the state of a client when it is first sampled.
     fn join(&self, w0: &[f32]) -> Self::ClientState;
 
-    /// Returns the client's model after its part of a round, in which it received `sent`.
+    /// Returns the client's model after a round in which it received `sent`.
     fn local_round(
         &self,
         sent: &[f32],
@@ -61,13 +61,13 @@ pub trait OneModel: std::fmt::Debug + Send + Sync + Sized + 'static {
         client: &mut LocalClient<'_>,
     ) -> Params;
 
-    /// See [`Algorithm::models`]. By default all of them are the model that
-    /// [`OneModel::local_round`] returned.
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _site: &mut LocalClient<'_>) -> Models<'a> {
+    /// See [`Algorithm::models`]. By default all are the model that [`OneModel::local_round`]
+    /// returned.
+    fn models<'a>(&self, after: AfterRound<'a, Self>, _client: &mut LocalClient<'_>) -> Models<'a> {
         Models::one(&after.update.model)
     }
 
-    /// Ends a round, where `mean` is the mean of the clients' models. By default w ← mean.
+    /// Ends a round, given the mean of the clients' models. By default w ← mean.
     fn finish(&self, w: &mut Params, mean: Params) {
         *w = mean;
     }

@@ -1,28 +1,27 @@
-//! perFedAvg (Fallah et al., 2020): a shared model from which one step personalizes well.
+//! perFedAvg (Fallah et al., 2020): a shared model that one step personalizes.
 
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
-use crate::local_client::{LocalClient, Part, Predictor};
+use crate::local_client::{BatchSource, LocalClient, Predictor};
 use crate::params::{Params, axpy};
 use crate::settings::{Kind, Number, Section, Setting, Settings, Words, above_zero, at_least};
 
-/// How the gradient of f(w − α∇f(w)) is taken.
+/// Method for the gradient of f(w − α∇f(w)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// First order: the second derivative is left out.
+    /// First order: the second derivative is ignored.
     FirstOrder,
     /// The second derivative by a difference of gradients.
     HessianFree,
-    /// Two steps of SGD without going back to w between them (the APFL authors' code).
+    /// Two steps of SGD without returning to w in between (the APFL authors' code).
     Sequential,
-    /// That code as it runs: one batch of the meta set a round, and a rate that the step on it
-    /// leaves behind.
+    /// The APFL authors' code as it runs: one batch of the meta set per round, and the learning
+    /// rate that the step on it leaves behind.
     Released,
 }
 
 /// perFedAvg's settings.
 ///
-/// `training.learning_rate` and its schedule do not apply, but to `released`, which has them in
-/// the place of `inner_rate`.
+/// `training.learning_rate` and its schedule apply only to `released`, in place of `inner_rate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PerFedAvg {
     /// The variant.
@@ -57,15 +56,15 @@ const INNER_RATE: Setting<Number> = Setting::number("inner_rate", 0.01, at_least
 
 const OUTER_RATE: Setting<Number> = Setting::number("outer_rate", 0.001, above_zero(1e-30).to(1e6))
     .symbol("β")
-    .help("the step of w; released: 0.03 where nothing is said");
+    .help("the step of w; default for released: 0.03");
 
 const DELTA: Setting<Number> = Setting::number("delta", 1e-3, at_least(1e-6).to(1.0))
     .symbol("δ")
-    .help("the half width of hf's difference");
+    .help("the half width of the difference of hf");
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "perfedavg",
-    about: "a shared model from which one step personalizes well (Fallah et al., 2020)",
+    about: "a shared model that one step personalizes (Fallah et al., 2020)",
     settings: &[&VARIANT, &INNER_RATE, &OUTER_RATE, &DELTA],
     examples: &[
         "{ kind = 'perfedavg', outer_rate = 0.05 }",
@@ -99,33 +98,35 @@ impl Settings for PerFedAvg {
 }
 
 impl PerFedAvg {
-    /// The meta set is ⌊m/8⌋ of the training examples, a tenth of all where a fifth is held out
-    /// for validation; B₂ is one batch of it for the whole round, B₁ a new one of the others. With
-    /// t the steps since the run began:
+    /// Takes a round of the variant `released`.
+    ///
+    /// The meta set is ⌊m/8⌋ of the training examples, a tenth of all if a fifth is held out for
+    /// validation. B₂ is one batch of it for the whole round, B₁ a new one of the others. With t
+    /// the steps since the start of the run:
     ///
     /// ```text
     /// τ times:  w ← w − η'∇f(w; B₁)      η' = η_t at the run's first step and, with a rate that
-    ///                                    falls, where a pass over the others begins; else β
+    ///                                    falls, at the start of a pass over the others; else β
     ///           w ← w − β∇f(w; B₂)
     /// ```
     ///
-    /// The released code sets the optimizer's rate to β for the second step and sets it back when
-    /// its schedule moves: once a pass, or never.
+    /// The released code sets the optimizer's rate to β for the second step and resets it when
+    /// its schedule moves: once per pass, or never.
     fn released_round(&self, sent: &[f32], client: &mut LocalClient<'_>) -> Params {
         let mut w = sent.to_vec();
         client.hold_out(client.examples() / 8);
-        let pass = client.keep_one_batch_aside();
+        let pass = client.keep_one_held_out_batch();
         for s in 0..client.steps() {
             let step = client.steps_before() + s;
-            let set_back = step == 0 || client.rate_falls() && step.is_multiple_of(pass);
-            client.next_batch_of(Part::Rest);
-            let eta = if set_back {
+            let reset = step == 0 || client.rate_varies() && step.is_multiple_of(pass);
+            client.next_batch_of(BatchSource::Rest);
+            let eta = if reset {
                 client.rate(s)
             } else {
                 self.outer_rate
             };
             client.descend(&mut w, eta);
-            client.next_batch_of(Part::HeldOut);
+            client.next_batch_of(BatchSource::HeldOut);
             client.descend(&mut w, self.outer_rate);
         }
         w
@@ -137,7 +138,7 @@ impl OneModel for PerFedAvg {
 
     fn join(&self, _w0: &[f32]) {}
 
-    /// The meta set is max(1, ⌊m/10⌋) of the training examples; B₁ is a batch of the
+    /// Trains one round. The meta set is max(1, ⌊m/10⌋) of the training examples; B₁ is a batch of the
     /// others, B₂ and B₃ of the meta set. τ times:
     ///
     /// ```text
@@ -161,36 +162,36 @@ impl OneModel for PerFedAvg {
         let mut g2 = client.borrow();
         client.hold_out(client.examples() / 10);
         for _ in 0..client.steps() {
-            client.next_batch_of(Part::Rest);
+            client.next_batch_of(BatchSource::Rest);
             match self.variant {
                 Variant::FirstOrder => {
                     theta.copy_from_slice(&w);
                     client.descend(&mut theta, alpha);
-                    client.next_batch_of(Part::HeldOut);
+                    client.next_batch_of(BatchSource::HeldOut);
                     client.descend_at(&theta, &mut w, beta);
                 }
                 Variant::Sequential | Variant::Released => {
                     client.descend(&mut w, alpha);
-                    client.next_batch_of(Part::HeldOut);
+                    client.next_batch_of(BatchSource::HeldOut);
                     client.descend(&mut w, beta);
                 }
                 Variant::HessianFree => {
                     theta.copy_from_slice(&w);
                     client.descend(&mut theta, alpha);
-                    client.next_batch_of(Part::HeldOut);
+                    client.next_batch_of(BatchSource::HeldOut);
                     client.gradient(&theta, &mut g2);
-                    client.next_batch_of(Part::HeldOut);
-                    // Both points are made from the old w before w moves.
-                    let mut beyond = client.borrow();
-                    beyond.copy_from_slice(&w);
-                    axpy(&mut beyond, delta, &g2);
+                    client.next_batch_of(BatchSource::HeldOut);
+                    // Both points are computed before w moves.
+                    let mut ahead = client.borrow();
+                    ahead.copy_from_slice(&w);
+                    axpy(&mut ahead, delta, &g2);
                     theta.copy_from_slice(&w);
                     axpy(&mut theta, -delta, &g2);
                     axpy(&mut w, -beta, &g2);
                     let curvature = beta * alpha / (2.0 * delta);
-                    client.descend_at(&beyond, &mut w, -curvature);
+                    client.descend_at(&ahead, &mut w, -curvature);
                     client.descend_at(&theta, &mut w, curvature);
-                    client.give_back(beyond);
+                    client.give_back(ahead);
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! pFedMe (Dinh et al., 2020): personal models held near the shared one by a proximal
-//! term, its Moreau envelope.
+//! pFedMe (Dinh et al., 2020): personal models with a proximal term to the shared one, its
+//! Moreau envelope.
 
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
 use crate::local_client::LocalClient;
@@ -9,21 +9,20 @@ use crate::settings::{
     Kind, Number, Section, Setting, Settings, Whole, Words, above_zero, at_least,
 };
 
-/// Whose loop.
+/// Version of the training loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// pFedMe's own: one batch for all inner steps, θ starts at w in every round.
+    /// pFedMe's own loop: one batch for all inner steps; θ starts at w in every round.
     Reference,
     /// The APFL authors' loop: a new batch for every step, θ persists over rounds.
     FedTorch,
-    /// The APFL authors' code, rates included: that loop, with one rate for θ and w.
+    /// The APFL authors' code: the loop of `FedTorch` with one rate for θ and w.
     Released,
 }
 
 /// pFedMe's settings.
 ///
-/// `training.learning_rate` and its schedule do not apply, but to `released`, which has them in the
-/// place of both rates.
+/// `training.learning_rate` and its schedule apply only to `released`, in place of both rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PFedMe {
     /// The variant.
@@ -40,7 +39,7 @@ pub struct PFedMe {
     pub server: f32,
 }
 
-/// State that a client keeps between rounds: θᵢ, in a buffer of its own.
+/// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientState {
     /// θᵢ, the personal model.
@@ -53,12 +52,16 @@ const VARIANT: Setting<Words<Variant>> = Setting::words(
     "variant",
     "reference",
     &[
-        ("reference", Variant::Reference, "pFedMe's own"),
-        ("fedtorch", Variant::FedTorch, "the APFL authors'"),
-        ("released", Variant::Released, "theirs, rates included"),
+        ("reference", Variant::Reference, "pFedMe's own loop"),
+        ("fedtorch", Variant::FedTorch, "the APFL authors' loop"),
+        (
+            "released",
+            Variant::Released,
+            "the APFL authors' code, rates included",
+        ),
     ],
 )
-.help("whose loop");
+.help("the version of the training loop");
 
 const LAMBDA: Setting<Number> = Setting::number("lambda", 15.0, at_least(0.0).to(1e6))
     .symbol("λ")
@@ -74,7 +77,7 @@ const INNER_RATE: Setting<Number> = Setting::number("inner_rate", 0.01, above_ze
 
 const INNER_STEPS: Setting<Whole> = Setting::number("inner_steps", 5, at_least(1).to(1_000_000))
     .symbol("K")
-    .help("steps of θ for one of w");
+    .help("steps of θ per step of w");
 
 const SERVER: Setting<Number> = Setting::number("server", 1.0, above_zero(1e-30).to(100.0))
     .symbol("β")
@@ -82,7 +85,7 @@ const SERVER: Setting<Number> = Setting::number("server", 1.0, above_zero(1e-30)
 
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "pfedme",
-    about: "personal models held near the shared one (Dinh et al., 2020)",
+    about: "personal models near the shared one (Dinh et al., 2020)",
     settings: &[&VARIANT, &LAMBDA, &RATE, &INNER_RATE, &INNER_STEPS, &SERVER],
     examples: &[
         "{ kind = 'pfedme' }",
@@ -115,7 +118,7 @@ impl Settings for PFedMe {
 }
 
 impl PFedMe {
-    /// θ ← θ − p(∇f(θ; ξ) + λ(θ − w))
+    /// Takes the step θ ← θ − p(∇f(θ; ξ) + λ(θ − w)).
     fn inner_step(
         &self,
         rate: f32,
@@ -130,7 +133,7 @@ impl PFedMe {
         }
     }
 
-    /// w ← w − η(λ(w − θ) + μw)
+    /// Takes the step w ← w − η(λ(w − θ) + μw).
     fn outer_step(&self, rate: f32, mu: f32, w: &mut [f32], theta: &[f32]) {
         let (share, decay) = (rate * self.lambda, rate * mu);
         for (w, theta) in w.iter_mut().zip(theta) {
@@ -159,9 +162,9 @@ impl OneModel for PFedMe {
     ///             model's decay: wᵢ ← wᵢ − η_t(λ(wᵢ − θ) + μwᵢ)
     /// ```
     ///
-    /// The released code has one optimizer for each, with one rate and one decay for both. (With a
-    /// schedule that falls, w's rate does not fall there: both optimizers share the memory of the
-    /// rate set last, and θ's is set first. Here both fall.)
+    /// The released code has one optimizer each for θ and w, with the same rate and decay. (There
+    /// w's rate does not follow a falling schedule, because both optimizers share the memory of
+    /// the rate set last, and θ's is set first. Here both rates fall.)
     fn local_round(
         &self,
         sent: &[f32],
@@ -219,8 +222,8 @@ impl OneModel for PFedMe {
                 Variant::Released => "training.learning_rate",
                 _ => "algorithm.rate",
             },
-            beyond_optimizers: (self.server != 1.0)
-                .then_some("algorithm.server is such an optimizer already; use server = 1"),
+            optimizer_problem: (self.server != 1.0)
+                .then_some("algorithm.server is already a server optimizer; use server = 1"),
             gradients: match self.variant {
                 Variant::Reference => self.inner_steps,
                 Variant::FedTorch | Variant::Released => 1,

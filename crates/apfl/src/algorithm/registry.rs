@@ -1,4 +1,4 @@
-//! The registry of algorithms: what follows from the list in `mod.rs`.
+//! The registry of algorithms, generated from the list in `mod.rs`.
 
 use toml::Table;
 
@@ -7,18 +7,18 @@ use super::{Algorithm, AlgorithmSpec, Apfl, Properties};
 use crate::choice::Choosing;
 use crate::settings::{Kind, Problems, Section, Settings};
 
-/// One kind of algorithm: what reads the rest of `[algorithm]`, and what is shown.
+/// Registry entry of an algorithm, with the reader of `[algorithm]`.
 pub type AlgorithmKind = Kind<fn(&mut Section<'_>) -> AlgorithmSpec>;
 
-/// Something to be done with an algorithm of any type.
+/// An operation on an algorithm of any type.
 pub trait AlgorithmVisitor {
-    /// What comes of it.
-    type Out;
+    /// The result.
+    type Output;
     /// Visits the algorithm.
-    fn visit<A: Algorithm + Clone>(self, algorithm: A) -> Self::Out;
+    fn visit<A: Algorithm + Clone>(self, algorithm: A) -> Self::Output;
 }
 
-/// Exports the types of every algorithm and makes `AlgorithmSpec` of them.
+/// Exports the types of every algorithm and defines `AlgorithmSpec`.
 macro_rules! algorithms {
     ($($module:ident => $($variant:ident($type:ident)),+;)+) => {
         $(pub use $module::{$($type),+};)+
@@ -31,7 +31,7 @@ macro_rules! algorithms {
                 #[doc = concat!("[`", stringify!($type), "`] of [`", stringify!($module), "`].")]
                 $variant($type),
             )+)+
-            /// What a plan knows of an algorithm of the caller's own.
+            /// Description of a custom algorithm in a plan.
             #[doc(hidden)]
             Own(OwnAlgorithm),
         }
@@ -41,18 +41,17 @@ macro_rules! algorithms {
         }
 
         impl AlgorithmSpec {
-            /// Visits the algorithm itself.
-            pub fn accept<T: AlgorithmVisitor>(self, visitor: T) -> T::Out {
+            /// Visits the algorithm.
+            pub fn accept<T: AlgorithmVisitor>(self, visitor: T) -> T::Output {
                 match self {
                     $($(AlgorithmSpec::$variant(algorithm) => visitor.visit(algorithm),)+)+
                     AlgorithmSpec::Own(own) => {
-                        panic!("{own:?} is known to its caller alone: see AlgorithmSpec::require_listed")
+                        panic!("{own:?} is a custom algorithm, which a plan cannot run")
                     }
                 }
             }
 
-            /// Returns a listed algorithm as its variant, and what a plan must know of any
-            /// other.
+            /// Returns a listed algorithm as its variant, and a description of any other.
             pub(crate) fn of<A: Algorithm>(algorithm: &A) -> Self {
                 let any: &dyn std::any::Any = algorithm;
                 $($(if let Some(listed) = any.downcast_ref::<$type>() {
@@ -79,11 +78,11 @@ macro_rules! algorithms {
     };
 }
 
-/// What a plan knows of an algorithm of the caller's own.
+/// Description of a custom algorithm in a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnAlgorithm {
-    /// Its settings, in words.
-    words: String,
+    /// Text of its settings.
+    description: String,
     properties: Properties,
     choosing: Option<Choosing>,
 }
@@ -91,7 +90,7 @@ pub struct OwnAlgorithm {
 impl OwnAlgorithm {
     pub(super) fn of<A: Algorithm>(algorithm: &A) -> Self {
         Self {
-            words: format!("{algorithm:?}"),
+            description: format!("{algorithm:?}"),
             properties: algorithm.properties(),
             choosing: choosing(algorithm).cloned(),
         }
@@ -100,12 +99,15 @@ impl OwnAlgorithm {
 
 impl Settings for OwnAlgorithm {
     fn settings(&mut self, s: &mut Section<'_>) {
-        s.resolve("settings", self.words.as_str());
+        s.resolve("settings", self.description.as_str());
         if let Some(pass) = self.choosing.as_ref().and_then(|choosing| choosing.pass) {
             s.resolve("pass", pass as i64);
         }
         if let Some(problem) = &self.properties.problem {
-            s.problem("settings", format!("found {}, but {problem}", self.words));
+            s.problem(
+                "settings",
+                format!("found {}, but {problem}", self.description),
+            );
         }
     }
 }
@@ -124,23 +126,22 @@ impl AlgorithmSpec {
         })
     }
 
-    /// Checks that it is a listed algorithm: a plan describes one of the caller's own and cannot
-    /// run it.
+    /// Checks that the algorithm is listed. A plan describes a custom one but cannot run it.
     ///
     /// # Errors
-    /// Says how to run the caller's own.
+    /// If the algorithm is custom; the text says how to run it.
     pub(crate) fn require_listed(&self) -> Result<(), String> {
         match self {
             AlgorithmSpec::Own(own) => Err(format!(
                 "algorithm.kind: found \"own\" ({}), which a plan cannot run; build the run with \
                  Run::builder or Training::with_algorithm",
-                own.words
+                own.description
             )),
             _ => Ok(()),
         }
     }
 
-    /// APFL's settings, where it is APFL in any form.
+    /// Returns APFL's settings for APFL in any form; `None` for other algorithms.
     pub fn apfl(&self) -> Option<&Apfl> {
         match self {
             AlgorithmSpec::Apfl(apfl) => Some(apfl),
@@ -150,7 +151,7 @@ impl AlgorithmSpec {
         }
     }
 
-    /// How it chooses among several mixings, where it does.
+    /// Returns the settings of the choice among several α, if there is one.
     pub fn choosing(&self) -> Option<&Choosing> {
         match self {
             AlgorithmSpec::Chosen(chosen) => Some(&chosen.choosing),
@@ -170,11 +171,11 @@ impl AlgorithmSpec {
         }
     }
 
-    /// Returns what the rest of a spec must know of it.
+    /// Returns the algorithm's properties.
     pub fn properties(&self) -> Properties {
         struct PropertiesOf;
         impl AlgorithmVisitor for PropertiesOf {
-            type Out = Properties;
+            type Output = Properties;
             fn visit<A: Algorithm>(self, algorithm: A) -> Properties {
                 algorithm.properties()
             }
@@ -185,24 +186,23 @@ impl AlgorithmSpec {
         }
     }
 
-    /// Whether the server weighs clients by itself.
+    /// Returns whether the server chooses the clients' weights.
     pub fn agnostic(&self) -> bool {
         self.properties().weighs_clients
     }
 
-    /// The geometric schedule that a spec has where it does not say: (factor, per what).
-    pub fn usual_decay(&self) -> (f64, &'static str) {
-        self.properties().usual_decay
+    /// Returns the default geometric schedule: (factor, per what).
+    pub fn default_decay(&self) -> (f64, &'static str) {
+        self.properties().default_decay
     }
 
-    /// Its kind and what stands out, in a few words.
+    /// Returns the kind and the notable settings.
     pub fn describe(&self) -> String {
         format!("{}{}", self.kind(), self.properties().details)
     }
 }
 
-/// The examples of every algorithm, as a spec writes them: what the identity, engine and
-/// resume tests run over.
+/// Returns the examples of every algorithm, which the identity, engine and resume tests use.
 pub fn every_algorithm() -> Vec<&'static str> {
     let examples = AlgorithmSpec::KINDS.iter().map(|kind| kind.examples);
     examples.flatten().copied().collect()

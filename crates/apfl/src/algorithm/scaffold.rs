@@ -6,7 +6,7 @@ use crate::pack;
 use crate::params::{Mean, Params, Sum, axpy};
 use crate::settings::{Kind, Section, Setting, Settings, Words};
 
-/// How a client renews its control cᵢ.
+/// Update of a client's control cᵢ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Option II: cᵢ⁺ = cᵢ − c + (x − y)/Σ(step sizes used).
@@ -16,22 +16,18 @@ pub enum Control {
 }
 
 /// SCAFFOLD's settings.
-///
-/// | key | symbol | default | allowed |
-/// |---|---|---|---|
-/// | `control` | cᵢ⁺, a client's new control | `"drift"` (option II) | `"drift"`, `"fresh"` (option I) |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaffold {
-    /// How controls are renewed.
+    /// The update of controls.
     pub control: Control,
 }
 
-/// A model and a control: what travels, down (x and c) and back (y and cᵢ⁺ − cᵢ).
+/// A model and a control: the broadcast (x and c) and the update (y and cᵢ⁺ − cᵢ).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controlled {
     /// x or y.
     pub model: Params,
-    /// c, the mean of all clients' controls, or how the client's has changed.
+    /// c, the mean of all clients' controls, or the change of the client's.
     pub control: Params,
 }
 
@@ -42,7 +38,7 @@ pack!(Controlled { model, control like model });
 pub struct Server {
     /// x and c.
     pub sent: Controlled,
-    /// n: all clients, drawn or not.
+    /// n: all clients, sampled or not.
     pub clients: u64,
 }
 
@@ -149,7 +145,7 @@ impl Algorithm for Scaffold {
                 client.full_gradient(x, &mut fresh);
                 fresh
             }
-            // Rates that have all become 0 tell nothing: cᵢ stays.
+            // If all rates are 0, cᵢ does not change.
             Control::Drift if distance == 0.0 => local.control.clone(),
             Control::Drift => {
                 let drift = |(x, y): (&f32, &f32)| (f64::from(*x) - f64::from(*y)) / distance;
@@ -157,7 +153,7 @@ impl Algorithm for Scaffold {
                 pairs.map(|(d, c)| (d - f64::from(*c)) as f32).collect()
             }
         };
-        // From here on `change` turns from what cᵢ is to become into cᵢ⁺ − cᵢ.
+        // `change` is cᵢ⁺ before the loop and cᵢ⁺ − cᵢ after it.
         for (change, c_i) in change.iter_mut().zip(&mut local.control) {
             let next = *change;
             *change = next - *c_i;
@@ -182,7 +178,7 @@ impl Algorithm for Scaffold {
     }
 
     /// x ← x + mean(y − x) = mean y;   c ← c + (1/n) Σ_{i∈U} (cᵢ⁺ − cᵢ), n being **all**
-    /// clients: then c stays the mean of all controls whoever takes part.
+    /// clients, so that c stays the mean of all controls whichever clients take part.
     fn finish(&self, server: &mut Server, (model, control): (Mean, Sum)) {
         if let Some(x) = model.value() {
             server.sent.model = x;

@@ -1,8 +1,8 @@
-//! How much and how fast clients work.
+//! Settings of local training.
 
 use crate::schedule::Schedule;
 
-/// How much a client works in one round.
+/// Amount of local training in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalWork {
     /// τ steps.
@@ -11,28 +11,28 @@ pub enum LocalWork {
     Epochs(u64),
 }
 
-/// How every client trains.
+/// Settings with which every client trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalTraining {
-    /// Steps or epochs a round.
+    /// Steps or epochs per round.
     pub work: LocalWork,
-    /// Examples a step; `None`: all of the client's.
+    /// Examples per step; `None`: all of the client's.
     pub batch: Option<usize>,
     /// `training.learning_rate`.
     pub learning_rate: f64,
-    /// How it changes.
+    /// The learning-rate schedule.
     pub schedule: Schedule,
-    /// β of local momentum: [`super::Sgd`] takes it into account.
+    /// β of local momentum, applied by [`super::Sgd`].
     pub momentum: f64,
 }
 
 impl LocalTraining {
-    /// Steps that make one pass over `m` examples.
+    /// Returns the number of steps in one pass over `m` examples.
     pub fn steps_per_epoch(&self, m: usize) -> u64 {
         self.batch.map_or(1, |batch| m.div_ceil(batch) as u64)
     }
 
-    /// Local steps of one round of a client with `m` training examples.
+    /// Returns the local steps per round of a client with `m` training examples.
     pub fn steps(&self, m: usize) -> u64 {
         match self.work {
             LocalWork::Steps(tau) => tau,

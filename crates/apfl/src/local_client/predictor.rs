@@ -1,29 +1,28 @@
-//! Models that can be asked for outputs, and the forms in which clients keep theirs.
+//! Predictors, and the forms in which clients store their models.
 //!
-//! A further form is a variant of [`ModelForm`] and one of [`Predictor`], with their arms here:
-//! what trains, writes, reads and exports models asks this file.
+//! To add a form, add a variant to [`ModelForm`] and one to [`Predictor`], with their arms here.
+//! Training, run directories and export do not look inside.
 
 use crate::data::Batch;
 use crate::model::{Layout, Model, Workspace};
 use crate::params::Params;
 
-/// The form of the models that clients serve: what their numbers are.
+/// Form of the models that clients serve: what their numbers mean.
 ///
-/// It follows from the algorithm and its settings, which a run directory has in its spec. The
-/// other models of a run (shared, localized, local, alone) are always
-/// [`ModelForm::Parameters`].
+/// It follows from the algorithm's settings in the spec. The other models of a run (shared,
+/// localized, local, alone) are always [`ModelForm::Parameters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ModelForm {
     /// Parameters of the network.
     #[default]
     Parameters,
-    /// Parameters v and w, and α: their outputs are mixed.
+    /// Parameters v and w, and α; their outputs are mixed.
     MixedOutputs,
 }
 
 impl ModelForm {
-    /// Returns the names and shapes of the tensors, for a network with that layout. Where outputs
-    /// are mixed v is `local/…`, w is `shared/…`, and α is `mixing`.
+    /// Returns the names and shapes of the tensors, for a network with layout `network`. For
+    /// mixed outputs, v is `local/…`, w is `shared/…`, and α is `mixing`.
     pub fn layout(self, network: &Layout) -> Layout {
         match self {
             ModelForm::Parameters => network.clone(),
@@ -41,7 +40,7 @@ impl ModelForm {
         }
     }
 
-    /// Returns how many numbers a model has, for a network with that layout.
+    /// Returns how many numbers a model has, for a network with layout `network`.
     pub fn len(self, network: &Layout) -> usize {
         match self {
             ModelForm::Parameters => network.len(),
@@ -49,10 +48,10 @@ impl ModelForm {
         }
     }
 
-    /// Returns the predictor of a model's numbers, as [`ModelForm::layout`] lays them out.
+    /// Returns the predictor of a model's numbers, laid out as in [`ModelForm::layout`].
     ///
     /// # Panics
-    /// Where there are not [`ModelForm::len`] of them.
+    /// If there are not [`ModelForm::len`] numbers.
     pub fn predictor<'a>(self, numbers: &'a [f32], network: &Layout) -> Predictor<'a> {
         assert_eq!(numbers.len(), self.len(network), "numbers of {self:?}");
         match self {
@@ -70,12 +69,12 @@ impl ModelForm {
     }
 }
 
-/// A model that can be asked for outputs.
+/// A model that computes outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predictor<'a> {
     /// Parameters, borrowed.
     At(&'a [f32]),
-    /// Parameters, made for the occasion.
+    /// Parameters, owned.
     Own(Params),
     /// α·(outputs at v) + (1−α)·(outputs at w).
     MixedOutputs {
@@ -89,7 +88,7 @@ pub enum Predictor<'a> {
 }
 
 impl Predictor<'_> {
-    /// Returns the form of its numbers.
+    /// Returns the form of the model.
     pub fn form(&self) -> ModelForm {
         match self {
             Predictor::At(_) | Predictor::Own(_) => ModelForm::Parameters,
@@ -97,10 +96,10 @@ impl Predictor<'_> {
         }
     }
 
-    /// Returns its numbers, as [`ModelForm::layout`] lays them out.
+    /// Returns the model's numbers, laid out as in [`ModelForm::layout`].
     ///
     /// # Panics
-    /// Where it does not have that form: where an algorithm serves another one than it says.
+    /// If the predictor has another form, that is, if an algorithm serves a form it does not declare.
     pub fn into_numbers(self, form: ModelForm) -> Params {
         assert_eq!(self.form(), form, "the form of the algorithm's models");
         match self {
@@ -122,10 +121,10 @@ impl Predictor<'_> {
             Predictor::Own(at) => model.forward(at, batch, ws),
             Predictor::MixedOutputs { alpha, v, w } => {
                 model.forward(w, batch, ws);
-                let of_w = ws.outputs.clone();
+                let outputs_w = ws.outputs.clone();
                 model.forward(v, batch, ws);
-                for (out, of_w) in ws.outputs.iter_mut().zip(&of_w) {
-                    *out = alpha * *out + (1.0 - alpha) * of_w;
+                for (out, outputs_w) in ws.outputs.iter_mut().zip(&outputs_w) {
+                    *out = alpha * *out + (1.0 - alpha) * outputs_w;
                 }
             }
         }
@@ -144,7 +143,7 @@ mod tests {
         layout
     }
 
-    /// What run directories and exported files have, so that those of other versions are read.
+    /// The tensor names of run directories and exported files; changing them breaks old files.
     #[test]
     fn tensors_have_the_names_of_the_files() {
         let named = |form: ModelForm| {

@@ -1,21 +1,21 @@
-//! Scores of models over examples.
+//! Scores of models on examples.
 
 use rand::seq::SliceRandom;
 
 use super::{Predictor, Scratch};
 use crate::data::augment::Augmentation;
 use crate::data::{Examples, Targets};
-use crate::metrics::assessment::{Answer, Values};
+use crate::metrics::assessment::{ClassPrediction, ErrorSums};
 use crate::metrics::{Assessment, Tally};
-use crate::model::loss::predicted;
+use crate::model::loss::predicted_class;
 use crate::model::{Evaluation, Model};
 use crate::rng::{Purpose, stream};
 
-/// Rows of evaluation that go through a model at once.
+/// Batch size of evaluation.
 pub(super) const EVALUATION_ROWS: usize = 256;
 
-/// A number that tells examples apart: of their first row and all targets (FNV-1a, word by word).
-fn address(examples: &Examples) -> u64 {
+/// Hashes the first row and all targets of some examples (FNV-1a, word by word).
+fn content_hash(examples: &Examples) -> u64 {
     let mut buffer = Vec::new();
     let first = examples.batch(0, 1);
     let row = first.numbers(&mut buffer).iter().map(|x| x.to_bits());
@@ -28,10 +28,11 @@ fn address(examples: &Examples) -> u64 {
 }
 
 impl Scratch {
-    /// The outputs of every one of those examples, in their order, taken as the model's
-    /// [`Evaluation`] says: in batches of an order that follows from the examples, of images that
-    /// are changed likewise. So one model always has the same scores, and no two clients, whose
-    /// rows may lie sorted alike, share an order.
+    /// Returns the outputs for all examples, in their order.
+    ///
+    /// They are computed as the model's [`Evaluation`] says: in shuffled batches, on augmented
+    /// images. The order follows from the examples' content, so a model always gets the same
+    /// scores, and clients whose rows are sorted alike do not share an order.
     fn outputs(
         &mut self,
         model: &dyn Model,
@@ -43,31 +44,34 @@ impl Scratch {
         if rows == 0 {
             return outputs;
         }
-        let Evaluation { batch, augmented } = model.network().evaluation();
-        let size = batch.unwrap_or(EVALUATION_ROWS);
+        let Evaluation {
+            batch: size,
+            augmented,
+        } = model.network().evaluation();
+
         let mut order: Vec<u32> = (0..rows as u32).collect();
-        let of = address(examples);
-        if batch.is_some() {
-            order.shuffle(&mut stream(of, Purpose::Evaluation, 0, rows as u64));
+        let hash = content_hash(examples);
+        if size.is_some() {
+            order.shuffle(&mut stream(hash, Purpose::Evaluation, 0, rows as u64));
         }
         let shape = model.network().augmented().filter(|_| augmented);
-        let changes = stream(of, Purpose::Evaluation, 1, rows as u64);
-        let mut changes = shape.map(|shape| Augmentation::new(shape, changes));
-        for rows in order.chunks(size) {
-            let mut some = examples.gathered(rows);
-            if let Some(changes) = &mut changes {
-                changes.apply(&mut some);
+        let rng = stream(hash, Purpose::Evaluation, 1, rows as u64);
+        let mut augmentation = shape.map(|shape| Augmentation::new(shape, rng));
+        for rows in order.chunks(size.unwrap_or(EVALUATION_ROWS)) {
+            let mut batch = examples.gathered(rows);
+            if let Some(augmentation) = &mut augmentation {
+                augmentation.apply(&mut batch);
             }
-            let found = predictor.outputs(model, &some.all(), &mut self.workspace);
-            for (row, z) in rows.iter().zip(found.chunks_exact(width)) {
+            let batch_outputs = predictor.outputs(model, &batch.all(), &mut self.workspace);
+            for (row, z) in rows.iter().zip(batch_outputs.chunks_exact(width)) {
                 outputs[*row as usize * width..][..width].copy_from_slice(z);
             }
         }
         outputs
     }
 
-    /// Hands over all of those examples batch by batch, each with its outputs.
-    fn each(
+    /// Calls `see` with the first row and the outputs of every batch of the examples.
+    fn for_each_batch(
         &mut self,
         model: &dyn Model,
         predictor: &Predictor<'_>,
@@ -83,7 +87,7 @@ impl Scratch {
         }
     }
 
-    /// The loss of every one of those examples.
+    /// Returns the loss of every example.
     pub fn losses(
         &mut self,
         model: &dyn Model,
@@ -91,14 +95,14 @@ impl Scratch {
         examples: &Examples,
     ) -> Vec<f64> {
         let mut losses = Vec::with_capacity(examples.len());
-        self.each(model, predictor, examples, |start, outputs| {
+        self.for_each_batch(model, predictor, examples, |start, outputs| {
             let rows = outputs.chunks_exact(model.outputs()).enumerate();
             losses.extend(rows.map(|(k, z)| model.tally(&examples.batch(start + k, 1), z).loss));
         });
         losses
     }
 
-    /// Loss and hits of `predictor` on all of those examples.
+    /// Returns the sums of loss and hits of `predictor` over all examples.
     pub fn tally(
         &mut self,
         model: &dyn Model,
@@ -106,15 +110,15 @@ impl Scratch {
         examples: &Examples,
     ) -> Tally {
         let mut tally = Tally::default();
-        self.each(model, predictor, examples, |start, outputs| {
+        self.for_each_batch(model, predictor, examples, |start, outputs| {
             let rows = outputs.len() / model.outputs();
             tally.add(&model.tally(&examples.batch(start, rows), outputs));
         });
         tally
     }
 
-    /// The sums that final scores are made of; `center` is what a client without a model would
-    /// answer where numbers are predicted: the mean of its training examples.
+    /// Returns the sums that final scores are computed from. `center` is the baseline prediction
+    /// for regression: the mean label of the client's training examples.
     pub fn assess(
         &mut self,
         model: &dyn Model,
@@ -125,13 +129,13 @@ impl Scratch {
     ) -> Assessment {
         let (loss, width) = (model.loss(), model.outputs());
         let mut outputs = Vec::with_capacity(examples.len() * width);
-        self.each(model, predictor, examples, |_, some| {
-            outputs.extend_from_slice(some);
+        self.for_each_batch(model, predictor, examples, |_, batch| {
+            outputs.extend_from_slice(batch);
         });
         let truths = match examples.targets() {
             Targets::Classes(truths) => truths,
             Targets::Values(truths) => {
-                let mut values = Values::default();
+                let mut values = ErrorSums::default();
                 for (z, truth) in outputs.iter().zip(truths) {
                     let truth = f64::from(*truth);
                     let (error, plain) = (f64::from(*z) - truth, center - truth);
@@ -147,18 +151,18 @@ impl Scratch {
                 };
             }
         };
-        let mut said = Vec::with_capacity(truths.len());
+        let mut scored = Vec::with_capacity(truths.len());
         for z in outputs.chunks_exact(width) {
             let mut ranks = Vec::new();
-            loss.ranks(z, classes, &mut ranks);
-            said.push((loss.present(z, classes), ranks));
+            loss.ranking_scores(z, classes, &mut ranks);
+            scored.push((loss.display_scores(z, classes), ranks));
         }
-        let rows = outputs.chunks_exact(width).zip(truths).zip(&said);
+        let rows = outputs.chunks_exact(width).zip(truths).zip(&scored);
         Assessment::of_classes(
             classes,
-            rows.map(|((z, truth), (scores, ranks))| Answer {
+            rows.map(|((z, truth), (scores, ranks))| ClassPrediction {
                 truth: *truth as usize,
-                answer: predicted(z) as usize,
+                predicted: predicted_class(z) as usize,
                 probabilities: loss.has_probabilities().then_some(&scores[..]),
                 ranks,
             }),

@@ -1,11 +1,11 @@
-//! A thread's own memory.
+//! Buffers of a worker thread.
 
 use super::Sampler;
 use crate::data::{Examples, Features, Targets};
 use crate::model::Workspace;
 use crate::params::Params;
 
-/// A thread's own memory, reused from client to client.
+/// Buffers of a worker thread, reused from client to client.
 #[derive(Clone, Debug)]
 pub struct Scratch {
     pub(super) workspace: Workspace,
@@ -14,7 +14,7 @@ pub struct Scratch {
     pub(super) rest: Sampler,
     pub(super) held_out: Sampler,
     pub(super) spare: Vec<Params>,
-    /// Batches drawn: the name of the latest.
+    /// The number of batches sampled so far, which identifies the latest.
     pub(super) sampled: u64,
 }
 

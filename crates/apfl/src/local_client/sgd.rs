@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::LocalClient;
 use crate::params::Params;
 
-/// SGD on one vector x for one round, with β = `training.momentum` and m⁰ = 0:
+/// Runs SGD on one vector x for one round, with β = `training.momentum` and m⁰ = 0:
 ///
 /// ```text
 /// m ← βm + ∇f(x; ξ)      x ← x − ηm
@@ -15,14 +15,14 @@ use crate::params::Params;
 #[derive(Debug)]
 pub struct Sgd {
     beta: f32,
-    /// m, where there is momentum.
+    /// m; empty without momentum.
     m: Params,
-    /// ∇f, where there is momentum; else x before the step, where that is asked for.
+    /// ∇f with momentum; else x before the step, where a method needs it.
     spare: Params,
 }
 
 impl Sgd {
-    /// Before a round's first step.
+    /// Starts a round.
     pub fn new(client: &mut LocalClient<'_>) -> Self {
         let beta = client.momentum();
         let m = if beta > 0.0 {
@@ -53,7 +53,7 @@ impl Sgd {
         sgd.end(client);
     }
 
-    /// A step of x at rate η on the batch ξ.
+    /// Takes a step of x at rate η on the batch ξ.
     pub fn step(&mut self, x: &mut [f32], eta: f32, client: &mut LocalClient<'_>) {
         if self.m.is_empty() {
             client.descend(x, eta);
@@ -63,8 +63,8 @@ impl Sgd {
         self.push(eta, 1.0, x, 0..x.len());
     }
 
-    /// The same with a pull to a centre c: ∇f(x; ξ) + λ(x − c) in the place of ∇f(x; ξ). With
-    /// λ = 0 the bits are those of [`Sgd::step`].
+    /// Takes a step with a pull to a centre c: ∇f(x; ξ) + λ(x − c) replaces ∇f(x; ξ). With λ = 0
+    /// the bits are those of [`Sgd::step`].
     pub fn step_near(
         &mut self,
         x: &mut [f32],
@@ -88,7 +88,7 @@ impl Sgd {
         self.push(eta, 1.0, x, 0..x.len());
     }
 
-    /// A step of a part of x, while the rest of it stays.
+    /// Takes a step of the range `part` of x; the rest of x does not change.
     pub fn step_part(
         &mut self,
         x: &mut [f32],
@@ -109,14 +109,14 @@ impl Sgd {
         self.push(eta, 1.0, x, part);
     }
 
-    /// With momentum, a step of v through a mixture: α∇f(v̄; ξ) in the place of ∇f(x; ξ), with
-    /// g = ∇f(v̄; ξ) given.
+    /// Takes a step with momentum through a mixture: α·g replaces ∇f(x; ξ), where g = ∇f(v̄; ξ)
+    /// is given.
     pub fn step_with(&mut self, x: &mut [f32], eta: f32, alpha: f32, g: &[f32]) {
         self.spare.copy_from_slice(g);
         self.push(eta, alpha, x, 0..x.len());
     }
 
-    /// m ← βm + scale·g; x ← x − ηm, in a range.
+    /// Computes m ← βm + scale·g and x ← x − ηm, in a range.
     fn push(&mut self, eta: f32, scale: f32, x: &mut [f32], range: Range<usize>) {
         let (m, g) = (&mut self.m[range.clone()], &self.spare[range.clone()]);
         for ((x, m), g) in x[range].iter_mut().zip(m).zip(g) {
@@ -125,7 +125,7 @@ impl Sgd {
         }
     }
 
-    /// Gives its vectors back.
+    /// Returns the borrowed vectors.
     pub fn end(self, client: &mut LocalClient<'_>) {
         client.give_back(self.spare);
         if !self.m.is_empty() {

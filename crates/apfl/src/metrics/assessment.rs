@@ -1,4 +1,4 @@
-//! The final scores of a model: sums that clients can add up, and what is made of them.
+//! Final scores of a model, computed from mergeable summary statistics.
 
 use std::collections::BTreeMap;
 
@@ -6,47 +6,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::moments::Moments;
 
-/// Bins of the logit, and where the outermost end.
+/// Number of bins of the logit.
 pub const BINS: usize = 1000;
-/// Logits beyond ± this are in the outermost bins.
-pub const WIDEST: f64 = 20.0;
-/// Data with more classes has no pooled ranking and no confusion matrix.
-pub const MOST_CLASSES: usize = 100;
-/// Bins of a probability.
+/// Logits beyond ± this value are in the outermost bins.
+pub const MAX_LOGIT: f64 = 20.0;
+/// The largest number of classes with a pooled AUC and a confusion matrix.
+pub const MAX_RANKED_CLASSES: usize = 100;
+/// Number of bins of a probability.
 const PROBABILITY_BINS: usize = 10;
 
-/// What is said of one example: of classes.
+/// Prediction for one example of a classification task.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
-    /// The class it is of.
+pub struct ClassPrediction<'a> {
+    /// The true class.
     pub truth: usize,
-    /// The class that was answered.
-    pub answer: usize,
-    /// The probability of every class, where the loss has them.
+    /// The predicted class.
+    pub predicted: usize,
+    /// The probability of every class, if the loss defines probabilities.
     pub probabilities: Option<&'a [f64]>,
-    /// Of every class (of two: of the second alone) a score that ranks examples, and its logit.
+    /// For every class (with two classes: the second only) a ranking score and its logit.
     pub ranks: &'a [(f64, f64)],
 }
 
-/// Sums over examples, of which final scores are made. They can be added up.
+/// Mergeable sums over examples, from which final scores are computed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Assessment {
-    /// Examples of each (class, answer).
+    /// Number of examples of each (true class, predicted class).
     #[serde(with = "listed")]
     pub confusion: BTreeMap<(u32, u32), u64>,
-    /// Σ of the Brier scores, where there are probabilities.
+    /// Σ of the Brier scores, if there are probabilities.
     pub brier: Option<f64>,
-    /// For every class ranked: examples (of it, of others) by the bin of the logit.
+    /// For every ranked class, per bin of the logit: the number of examples (of it, of others).
     pub ranks: Vec<BTreeMap<u16, (u64, u64)>>,
-    /// By bin of the probability: examples, Σ probability, how many were so.
+    /// Per bin of the probability: examples, Σ probability, correct predictions.
     pub calibration: Vec<(u64, f64, u64)>,
-    /// What is known of predicted numbers.
-    pub values: Option<Values>,
-    /// The area under the curve, exact: of a single client's examples, and not added up.
+    /// Error sums of regression.
+    pub values: Option<ErrorSums>,
+    /// The exact area under the curve of a single client; dropped when merged.
     pub auc: Option<f64>,
 }
 
-/// A map whose keys are no texts, as a list of pairs.
+/// Serializes a map with non-string keys as a list of pairs.
 mod listed {
     use std::collections::BTreeMap;
 
@@ -64,38 +64,41 @@ mod listed {
     }
 }
 
-/// Sums over predicted numbers, in the units that training has.
+/// Error sums of regression, in the standardized units of training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Values {
-    /// The true ones.
+pub struct ErrorSums {
+    /// Moments of the true values.
     pub truth: Moments,
     /// Σ|error|
     pub absolute: f64,
     /// Σ error²
     pub squared: f64,
-    /// Σ|error| of always answering the mean of the client's training examples.
+    /// Σ|error| of the baseline: the mean of the client's training examples.
     pub mean_absolute: f64,
-    /// Σ error² of the same.
+    /// Σ error² of the baseline.
     pub mean_squared: f64,
 }
 
 impl Assessment {
-    /// Takes in the examples of one client, of that many classes; exact about their order.
-    pub fn of_classes<'a>(classes: usize, answers: impl Iterator<Item = Answer<'a>>) -> Self {
+    /// Assesses the predictions of one client for `classes` classes, with the exact AUC.
+    pub fn of_classes<'a>(
+        classes: usize,
+        predictions: impl Iterator<Item = ClassPrediction<'a>>,
+    ) -> Self {
         let mut all = Self::default();
         let ranked = if classes == 2 { 1 } else { classes };
         let mut scores: Vec<Vec<(f64, bool)>> = vec![Vec::new(); ranked];
-        if classes <= MOST_CLASSES {
+        if classes <= MAX_RANKED_CLASSES {
             all.ranks = vec![BTreeMap::new(); ranked];
         }
-        for one in answers {
-            let place = (one.truth as u32, one.answer as u32);
+        for one in predictions {
+            let place = (one.truth as u32, one.predicted as u32);
             *all.confusion.entry(place).or_default() += 1;
             if let Some(p) = one.probabilities {
                 *all.brier.get_or_insert(0.0) += brier(p, one.truth);
                 let (p, so) = match classes {
                     2 => (p[1], one.truth == 1),
-                    _ => (p[one.answer], one.truth == one.answer),
+                    _ => (p[one.predicted], one.truth == one.predicted),
                 };
                 all.calibration.resize(PROBABILITY_BINS, (0, 0.0, 0));
                 let last = PROBABILITY_BINS - 1;
@@ -115,7 +118,7 @@ impl Assessment {
         all
     }
 
-    /// Takes in those of another client.
+    /// Adds the sums of another client.
     pub fn add(&mut self, other: &Assessment) {
         for (place, count) in &other.confusion {
             *self.confusion.entry(*place).or_default() += count;
@@ -147,20 +150,20 @@ impl Assessment {
         self.auc = None;
     }
 
-    /// Whether they can be sums over examples of that many classes (0: of numbers).
+    /// Returns whether these can be sums over examples of `classes` classes (0: regression).
     pub fn fits(&self, classes: usize) -> bool {
-        let few = |count: u64| count <= u64::from(u32::MAX);
+        let in_range = |count: u64| count <= u64::from(u32::MAX);
         let is_class = |class: u32| (class as usize) < classes;
-        (self.confusion.iter()).all(|((a, b), n)| is_class(*a) && is_class(*b) && few(*n))
+        (self.confusion.iter()).all(|((a, b), n)| is_class(*a) && is_class(*b) && in_range(*n))
             && self.ranks.len() <= classes
             && (self.ranks.iter().flatten())
-                .all(|(bin, (a, b))| (*bin as usize) < BINS && few(*a) && few(*b))
+                .all(|(bin, (a, b))| (*bin as usize) < BINS && in_range(*a) && in_range(*b))
             && self.calibration.len() <= PROBABILITY_BINS
-            && (self.calibration.iter()).all(|(n, _, so)| few(*n) && so <= n)
+            && (self.calibration.iter()).all(|(n, _, so)| in_range(*n) && so <= n)
             && (self.values.iter()).all(|values| values.truth.n <= u64::from(u32::MAX))
     }
 
-    /// How many examples.
+    /// Returns the number of examples.
     pub fn examples(&self) -> u64 {
         match &self.values {
             Some(values) => values.truth.n,
@@ -168,7 +171,7 @@ impl Assessment {
         }
     }
 
-    /// The scores that these sums make; `unit`: what 1 is in the label's own units.
+    /// Computes the scores. `unit` is the value of 1 in the label's own units.
     pub fn detail(&self, classes: usize, unit: f64) -> Detail {
         let n = self.examples() as f64;
         if classes == 0 {
@@ -191,47 +194,48 @@ impl Assessment {
         }
     }
 
-    /// Rows are classes, columns answers; `None` where there are too many classes.
-    pub fn matrix(&self, classes: usize) -> Option<Vec<Vec<u64>>> {
-        (1..=MOST_CLASSES).contains(&classes).then(|| {
+    /// Returns the confusion matrix: rows are true classes, columns predicted classes. `None`
+    /// with too many classes.
+    pub fn confusion_matrix(&self, classes: usize) -> Option<Vec<Vec<u64>>> {
+        (1..=MAX_RANKED_CLASSES).contains(&classes).then(|| {
             let mut matrix = vec![vec![0; classes]; classes];
-            for ((truth, answer), count) in &self.confusion {
-                matrix[*truth as usize][*answer as usize] = *count;
+            for ((truth, predicted), count) in &self.confusion {
+                matrix[*truth as usize][*predicted as usize] = *count;
             }
             matrix
         })
     }
 
-    /// By class: its examples, how often it was answered, and how often rightly.
+    /// Returns per class the number of examples, of predictions, and of correct predictions.
     fn counts(&self, classes: usize) -> Vec<[f64; 3]> {
         let mut counts = vec![[0.0; 3]; classes];
-        for ((truth, answer), count) in &self.confusion {
+        for ((truth, predicted), count) in &self.confusion {
             let count = *count as f64;
             counts[*truth as usize][0] += count;
-            counts[*answer as usize][1] += count;
-            if truth == answer {
+            counts[*predicted as usize][1] += count;
+            if truth == predicted {
                 counts[*truth as usize][2] += count;
             }
         }
         counts
     }
 
-    /// The mean over the classes present of the share that was found.
+    /// Returns the mean recall over the classes present.
     fn balanced_accuracy(&self, classes: usize) -> Option<f64> {
         let counts = self.counts(classes);
         let present = counts.iter().filter(|[examples, ..]| *examples > 0.0);
-        mean(present.map(|[examples, _, right]| right / examples))
+        mean(present.map(|[examples, _, correct]| correct / examples))
     }
 
-    /// The mean of 2·right/(examples + answers) over the classes present or answered.
+    /// Returns the mean of 2·correct/(examples + predictions) over the classes present or predicted.
     fn f1(&self, classes: usize) -> Option<f64> {
         let counts = self.counts(classes);
         let known = counts.iter().filter(|[a, b, _]| a + b > 0.0);
-        mean(known.map(|[examples, answers, right]| 2.0 * right / (examples + answers)))
+        mean(known.map(|[examples, predictions, correct]| 2.0 * correct / (examples + predictions)))
     }
 }
 
-/// Of two classes (p − y)², of more Σₖ(pₖ − yₖ)²: as scikit-learn has it.
+/// Returns (p − y)² for two classes and Σₖ(pₖ − yₖ)² for more, as scikit-learn does.
 fn brier(p: &[f64], truth: usize) -> f64 {
     let square = |(k, p): (usize, &f64)| (p - f64::from(u8::from(k == truth))).powi(2);
     match p.len() {
@@ -241,12 +245,12 @@ fn brier(p: &[f64], truth: usize) -> f64 {
 }
 
 fn bin_of(logit: f64) -> u16 {
-    let place = (logit + WIDEST) / (2.0 * WIDEST) * BINS as f64;
+    let place = (logit + MAX_LOGIT) / (2.0 * MAX_LOGIT) * BINS as f64;
     place.clamp(0.0, BINS as f64 - 1.0) as u16
 }
 
-/// The share of pairs of an example of the class and another in which the first has the higher
-/// score, equal ones counting half; `None` where there is no pair.
+/// Returns the share of pairs (example of the class, other example) in which the first has the
+/// higher score; ties count half. `None` without pairs.
 fn exact_auc(scores: &mut [(f64, bool)]) -> Option<f64> {
     scores.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     area(scores.chunk_by(|a, b| a.0 == b.0).map(|equal| {
@@ -259,7 +263,7 @@ fn binned_auc(bins: &BTreeMap<u16, (u64, u64)>) -> Option<f64> {
     area(bins.values().copied())
 }
 
-/// The same of counts (of the class, of others) by ascending score.
+/// Computes the same from counts (of the class, of others) by ascending score.
 fn area(groups: impl Iterator<Item = (u64, u64)>) -> Option<f64> {
     let (mut of, mut others, mut pairs) = (0.0, 0.0, 0.0);
     for (a, b) in groups {
@@ -280,43 +284,43 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0.0).then(|| sum / count)
 }
 
-/// The scores beside loss and accuracy; null where they have no meaning.
+/// Scores beyond loss and accuracy; null where undefined.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Detail {
-    /// Of classes.
+    /// Scores of classification.
     Classes {
-        /// The mean share of a class that was found, over the classes present.
-        #[serde(deserialize_with = "given")]
+        /// The mean recall over the classes present.
+        #[serde(deserialize_with = "required")]
         balanced_accuracy: Option<f64>,
-        /// The mean F1 over the classes present or answered.
-        #[serde(deserialize_with = "given")]
+        /// The mean F1 over the classes present or predicted.
+        #[serde(deserialize_with = "required")]
         f1: Option<f64>,
-        /// The area under the curve; of more than two classes the mean of one against the rest.
-        #[serde(deserialize_with = "given")]
+        /// The area under the ROC curve; for more than two classes the mean of one against the rest.
+        #[serde(deserialize_with = "required")]
         auc: Option<f64>,
         /// The mean squared error of probabilities.
-        #[serde(deserialize_with = "given")]
+        #[serde(deserialize_with = "required")]
         brier: Option<f64>,
     },
-    /// Of numbers.
+    /// Scores of regression.
     Values {
         /// The mean absolute error, in the label's own units.
-        #[serde(deserialize_with = "given")]
+        #[serde(deserialize_with = "required")]
         mae: Option<f64>,
-        /// The share of the variance that is explained.
-        #[serde(deserialize_with = "given")]
+        /// The share of explained variance.
+        #[serde(deserialize_with = "required")]
         r2: Option<f64>,
     },
 }
 
-/// A number or null, but not absent.
-fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+/// Deserializes a number or null; the field must be present.
+fn required<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     Option::deserialize(from)
 }
 
 impl Detail {
-    /// Every score by its name, and whether high is good.
+    /// Returns every score with its name and whether high is good.
     pub fn named(&self) -> Vec<(&'static str, Option<f64>, bool)> {
         match *self {
             Detail::Classes {
@@ -334,8 +338,8 @@ impl Detail {
         }
     }
 
-    /// The same kind with every score replaced, in the order of [`Detail::named`].
-    pub fn with(&self, values: &[Option<f64>]) -> Self {
+    /// Returns the same variant with all scores replaced, in the order of [`Detail::named`].
+    pub fn with_scores(&self, values: &[Option<f64>]) -> Self {
         match self {
             Detail::Classes { .. } => Detail::Classes {
                 balanced_accuracy: values[0],
@@ -350,7 +354,7 @@ impl Detail {
         }
     }
 
-    /// A score by its name.
+    /// Returns a score by its name.
     pub fn get(&self, name: &str) -> Option<f64> {
         let named = self.named();
         named.iter().find(|(n, ..)| *n == name).and_then(|n| n.1)

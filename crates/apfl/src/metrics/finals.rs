@@ -1,4 +1,4 @@
-//! The final scores of a client and their summary over clients.
+//! Final scores of clients and their summary.
 
 use std::ops::Deref;
 
@@ -16,11 +16,11 @@ pub struct FinalScore {
     /// More scores; absent in runs of an earlier format.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Detail>,
-    /// Examples by class (rows) and answer (columns).
+    /// Confusion matrix: number of examples by true class (rows) and predicted class (columns).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confusion: Option<Vec<Vec<u64>>>,
-    /// By tenth of the probability: examples, mean probability, share that was so. Over all
-    /// clients alone.
+    /// Per tenth of the probability: examples, mean probability, share of correct predictions.
+    /// Only for scores pooled over clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calibration: Vec<(u64, f64, f64)>,
 }
@@ -33,7 +33,7 @@ impl Deref for FinalScore {
 }
 
 impl FinalScore {
-    /// A score by its name: loss, accuracy, rmse, or one of [`Detail`].
+    /// Returns a score by its name: loss, accuracy, rmse, or one of [`Detail`].
     pub fn get(&self, name: &str) -> Option<f64> {
         let value = match name {
             "loss" => Some(self.loss),
@@ -52,46 +52,46 @@ pub struct FinalScores {
     pub train: Score,
     /// On held-out examples.
     pub valid: FinalScore,
-    /// On test examples, where there is such a part.
+    /// On test examples, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<FinalScore>,
 }
 
-/// The sums at a client that its final scores are made of.
+/// A client's sums, from which its final scores are computed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finals {
     /// Loss and hits on training and validation examples.
     pub tallies: Tallies,
-    /// The same on test examples.
+    /// Loss and hits on test examples.
     pub tested: Tally,
-    /// More of validation examples.
+    /// Further sums on validation examples.
     pub valid: Assessment,
-    /// More of test examples.
+    /// Further sums on test examples.
     pub test: Assessment,
 }
 
-/// How scores are made of sums.
+/// Settings for computing scores from sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scoring {
-    /// Classes; 0 for regression.
+    /// Number of classes; 0 for regression.
     pub classes: usize,
-    /// What 1 is in the label's own units.
+    /// The value of 1 in the label's own units.
     pub unit: f64,
-    /// Whether there is a test part.
+    /// Whether there are test examples.
     pub tested: bool,
 }
 
 impl Scoring {
-    fn score(&self, tally: &Tally, assessed: &Assessment) -> FinalScore {
+    fn score(&self, tally: &Tally, assessment: &Assessment) -> FinalScore {
         FinalScore {
             score: tally.score(self.classes == 0),
-            detail: Some(assessed.detail(self.classes, self.unit)),
-            confusion: assessed.matrix(self.classes),
+            detail: Some(assessment.detail(self.classes, self.unit)),
+            confusion: assessment.confusion_matrix(self.classes),
             calibration: Vec::new(),
         }
     }
 
-    /// The scores of a client.
+    /// Returns the scores of a client.
     pub fn scores(&self, finals: &Finals) -> FinalScores {
         FinalScores {
             train: finals.tallies.train.score(self.classes == 0),
@@ -103,7 +103,7 @@ impl Scoring {
     }
 }
 
-/// One model's scores over all clients that delivery reached.
+/// One model's scores summarized over all finalized clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverClients {
     /// Over all examples of all clients.
@@ -112,24 +112,23 @@ pub struct OverClients {
     pub mean: FinalScores,
     /// Their standard deviation (population).
     pub std: FinalScores,
-    /// The mean of the worst ⌈n/10⌉ clients: lowest accuracy, highest loss or error,
-    /// each taken by itself.
+    /// The mean of the worst ⌈n/10⌉ clients, per score: lowest accuracy, highest loss or error.
     pub worst_decile: FinalScores,
-    /// The minimum over clients, number by number: lowest accuracy, and lowest loss.
+    /// The minimum over clients, per score: lowest accuracy, and lowest loss.
     pub min: FinalScores,
-    /// The maximum over clients, number by number.
+    /// The maximum over clients, per score.
     pub max: FinalScores,
 }
 
-/// The clients of one model so far: sums of all and the scores of each.
+/// Accumulates one model's sums over all clients and the scores of each.
 #[derive(Clone, Debug, Default)]
-pub struct Gathered {
+pub struct FinalsAccumulator {
     sum: Finals,
     each: Vec<FinalScores>,
 }
 
-impl Gathered {
-    /// Takes in the next client.
+impl FinalsAccumulator {
+    /// Adds a client.
     pub fn add(&mut self, client: &Finals, scoring: &Scoring) {
         self.sum.tallies.add(&client.tallies);
         self.sum.tested.add(&client.tested);
@@ -143,14 +142,14 @@ impl Gathered {
         self.each.push(scores);
     }
 
-    /// The sums over validation examples.
+    /// Returns the sums over validation examples.
     pub fn valid(&self) -> &Assessment {
         &self.sum.valid
     }
 
-    /// The summary; `None` where there are no clients. A client without examples of a part has
-    /// no scores there and is left out of mean, deviation, decile, minimum and maximum.
-    pub fn over(&self, scoring: &Scoring) -> Option<OverClients> {
+    /// Returns the summary; `None` without clients. A client without test (or validation)
+    /// examples is left out of their mean, deviation, decile, minimum and maximum.
+    pub fn summarize(&self, scoring: &Scoring) -> Option<OverClients> {
         if self.each.is_empty() {
             return None;
         }
@@ -191,14 +190,14 @@ fn calibration(sums: &Assessment) -> Vec<(u64, f64, f64)> {
     bins.map(share).collect()
 }
 
-/// Applies `f(values, whether high is good)` to the values that are there.
-fn summarized(
+/// Applies `f(values, whether high is good)` to the finite values; `None` if there are none.
+fn summarize(
     values: impl Iterator<Item = Option<f64>>,
     high_is_good: bool,
     f: &dyn Fn(Vec<f64>, bool) -> f64,
 ) -> Option<f64> {
-    let there: Vec<f64> = values.flatten().filter(|x| x.is_finite()).collect();
-    (!there.is_empty()).then(|| f(there, high_is_good))
+    let finite: Vec<f64> = values.flatten().filter(|x| x.is_finite()).collect();
+    (!finite.is_empty()).then(|| f(finite, high_is_good))
 }
 
 fn over_scores<'a>(
@@ -206,9 +205,9 @@ fn over_scores<'a>(
     f: &dyn Fn(Vec<f64>, bool) -> f64,
 ) -> Score {
     Score {
-        loss: summarized(scores.clone().map(|s| Some(s.loss)), false, f).unwrap_or(f64::NAN),
-        accuracy: summarized(scores.clone().map(|s| s.accuracy), true, f),
-        rmse: summarized(scores.map(|s| s.rmse), false, f),
+        loss: summarize(scores.clone().map(|s| Some(s.loss)), false, f).unwrap_or(f64::NAN),
+        accuracy: summarize(scores.clone().map(|s| s.accuracy), true, f),
+        rmse: summarize(scores.map(|s| s.rmse), false, f),
     }
 }
 
@@ -223,10 +222,10 @@ fn over_finals<'a>(
                 let values = scores
                     .clone()
                     .map(|s| s.detail.and_then(|d| d.named()[k].1));
-                summarized(values, *high_is_good, f)
+                summarize(values, *high_is_good, f)
             })
             .collect();
-        first.with(&each)
+        first.with_scores(&each)
     });
     FinalScore {
         score: over_scores(scores.map(|s| &s.score), f),

@@ -1,4 +1,4 @@
-//! `[model]`: a model before the data's width is known.
+//! The settings of `[model]`: a model before the data's width is known.
 
 use super::cnn::{self, Cnn, Widths};
 use super::mlp::{self, Mlp};
@@ -10,19 +10,18 @@ use crate::settings::{
     registry,
 };
 
-/// What reads a shape's settings, and what a model of that shape has where a spec does not
-/// say.
+/// Reader of a shape's settings, with the defaults of its model.
 #[derive(Clone, Copy, Debug)]
 pub struct ShapeReader {
     /// λ
     pub l2: f64,
-    /// `zeros` or `uniform`.
+    /// Initialization: `zeros` or `uniform`.
     pub init: &'static str,
     /// Reads the rest of `[model]`.
     pub shape: fn(&mut Section<'_>) -> Shape,
 }
 
-/// One kind of model.
+/// Registry entry of a model.
 pub type ModelKind = Kind<ShapeReader>;
 
 registry! {
@@ -33,7 +32,7 @@ registry! {
     Own
 }
 
-/// The shape of a model, apart from inputs and outputs.
+/// Shape of a model, apart from inputs and outputs.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Shape {
@@ -46,17 +45,16 @@ pub enum Shape {
         /// Their widths.
         widths: Widths,
     },
-    /// Known to the caller alone, who brought the model along.
+    /// A custom model of the caller.
     #[doc(hidden)]
     Own {
-        /// Layers with parameters.
+        /// Number of layers with parameters.
         layers: usize,
     },
 }
 
 impl Shape {
-    /// Whether the outputs are linear in the parameters: one dense layer, however it is
-    /// written.
+    /// Returns whether the outputs are linear in the parameters: one dense layer, of any kind.
     pub fn is_linear(&self) -> bool {
         match self {
             Shape::Linear => true,
@@ -65,7 +63,7 @@ impl Shape {
         }
     }
 
-    /// Layers with parameters.
+    /// Returns the number of layers with parameters.
     pub fn layers(&self) -> usize {
         match self {
             Shape::Linear => 1,
@@ -76,7 +74,7 @@ impl Shape {
     }
 }
 
-/// A model's settings.
+/// Settings of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Architecture {
     /// Its shape.
@@ -85,23 +83,23 @@ pub struct Architecture {
     pub l2: f32,
     /// `zeros`, `uniform`, or a `.safetensors` file.
     pub init: String,
-    /// The loss, where it is not the task's usual one.
+    /// The loss; `None`: the default of the task.
     pub loss: Option<Loss>,
-    /// What stands between its layers, and how it is scored.
+    /// Normalization, dropout, and how the model is scored.
     pub extras: Extras,
 }
 
-/// What a model may have: 2 GB for every copy of it.
-const MOST_PARAMETERS: usize = 500_000_000;
+/// The largest number of parameters: 2 GB per copy.
+const MAX_PARAMETERS: usize = 500_000_000;
 
 const L2: Setting<Number> = Setting::number("l2", 1e-4, at_least(0.0).to(1e6))
     .symbol("λ")
-    .help("(l2/2)·‖parameters‖², part of what is minimized")
+    .help("the ℓ2 term (l2/2)·‖parameters‖² of the objective")
     .usually("`1e-4` for linear, `0` for mlp and cnn");
 
 const INIT: Setting<Text> = Setting::text("init", || Some("zeros".into()))
     .symbol("w⁰")
-    .help("the first model: zeros · uniform (±1/√fan_in) · a .safetensors file")
+    .help("the initial model: zeros · uniform (±1/√fan_in) · a .safetensors file")
     .usually("`\"zeros\"` for linear, `\"uniform\"` for mlp and cnn")
     .seldom();
 
@@ -109,21 +107,21 @@ const LOSS: Setting<Words<Option<Loss>>> = Setting::words(
     "loss",
     "auto",
     &[
-        ("auto", None, "softmax, or squared-error for numbers"),
+        ("auto", None, "softmax, or squared-error for regression"),
         ("softmax", Some(Loss::Softmax), ""),
-        ("logistic", Some(Loss::Logistic), "of two classes"),
-        ("squared-hinge", Some(Loss::SquaredHinge), "of two classes"),
+        ("logistic", Some(Loss::Logistic), "two classes"),
+        ("squared-hinge", Some(Loss::SquaredHinge), "two classes"),
         ("squared-error", Some(Loss::SquaredError), ""),
     ],
 )
-.help("what is minimized over the outputs")
+.help("the loss over the outputs")
 .seldom();
 
 impl Architecture {
-    /// What every kind of model has in `[model]`.
+    /// Settings that every kind of model has in `[model]`.
     pub const SETTINGS: &[&'static dyn Declaration] = &[&L2, &INIT, &LOSS];
 
-    /// A model to be read into.
+    /// A blank model to read into.
     pub(crate) const BLANK: Self = Self {
         shape: Shape::Linear,
         l2: 0.0,
@@ -132,14 +130,14 @@ impl Architecture {
         extras: Extras::NONE,
     };
 
-    /// Writes what the resolved spec has of a model that the caller brought along.
+    /// Writes a custom model's entries of the resolved spec.
     pub(crate) fn describe(&self, table: &mut toml::Table) {
         let l2 = L2.values.write(&self.l2.to_setting());
         table.insert(L2.key.into(), l2);
         table.insert(LOSS.key.into(), LOSS.values.write(&self.loss));
     }
 
-    /// Returns what a plan knows of a model that the caller brought along.
+    /// Returns the settings of a custom model.
     pub(crate) fn own(model: &dyn Model, layers: usize) -> Self {
         Self {
             shape: Shape::Own { layers },
@@ -163,7 +161,7 @@ impl Architecture {
         if !shape.is_linear() && init == "zeros" {
             s.problem(
                 "init",
-                "found \"zeros\", from which hidden layers never learn; use uniform",
+                "found \"zeros\", with which hidden layers cannot learn; use uniform",
             );
         }
         Self {
@@ -175,18 +173,18 @@ impl Architecture {
         }
     }
 
-    /// Its kind, as a spec writes it.
+    /// Returns the kind as written in a spec.
     pub fn kind(&self) -> &'static str {
         self.shape.kind()
     }
 
-    /// Whether its outputs are linear in its parameters: then its objective is convex, with
-    /// μ = l2, and L follows from the data's second moments.
+    /// Returns whether the outputs are linear in the parameters. The objective is then convex
+    /// with μ = l2, and L follows from the data's second moments.
     pub fn is_linear(&self) -> bool {
         self.shape.is_linear()
     }
 
-    /// The model for data of that schema.
+    /// Builds the model for data with this schema.
     pub fn build(&self, schema: &Schema) -> Result<Box<dyn Model>> {
         let loss = self.loss_for(&schema.task)?;
         let inputs = schema.shape.iter().product();
@@ -197,19 +195,17 @@ impl Architecture {
         };
         if images.is_none() && self.extras.augment != Augment::None {
             return Err(Error::Request(format!(
-                "data.augment: the data's examples have the shape {:?} and are no images, which \
-                 could be flipped; leave it out",
+                "data.augment: expected images, found examples of shape {:?}; remove the key",
                 schema.shape
             )));
         }
         let dense = |hidden: &[usize]| {
-            let dense = Mlp::with(inputs, hidden, outputs, loss, self.l2, self.extras);
+            let dense = Mlp::with_extras(inputs, hidden, outputs, loss, self.l2, self.extras);
             match images {
-                Some(shape) => dense.of_images(shape),
+                Some(shape) => dense.for_images(shape),
                 None => dense,
             }
         };
-        // A description: none of its parameters is there yet.
         let model: Box<dyn Model> = match &self.shape {
             Shape::Linear => Box::new(dense(&[])),
             Shape::Mlp(hidden) => Box::new(dense(hidden)),
@@ -225,16 +221,16 @@ impl Architecture {
                 )?)
             }
             Shape::Own { .. } => {
-                let problem = "model.kind: found \"own\", which is known to the caller alone; build \
-                               the run by Run::builder";
+                let problem = "model.kind: found \"own\", which a spec cannot build; build the run with \
+                                               Run::builder";
                 return Err(Error::Request(problem.into()));
             }
         };
         match model.layout().len() {
-            ..=MOST_PARAMETERS => Ok(model),
+            ..=MAX_PARAMETERS => Ok(model),
             parameters => Err(Error::Request(format!(
-                "model: {parameters} parameters between {inputs} inputs and {outputs} outputs, \
-                 at most {MOST_PARAMETERS} are possible; use fewer features, classes, channels \
+                "model: found {parameters} parameters for {inputs} inputs and {outputs} outputs, \
+                 allowed are at most {MAX_PARAMETERS}; use fewer features, classes, channels \
                  or hidden units"
             ))),
         }
@@ -249,7 +245,7 @@ impl Architecture {
     }
 }
 
-/// Lists of whole numbers that fit: the widths of layers.
+/// Returns a setting of layer widths.
 pub(super) const fn widths(
     default: fn() -> Option<Vec<usize>>,
     allowed: &'static str,
@@ -267,7 +263,7 @@ pub(super) const fn widths(
     }
 }
 
-/// Reads a list of whole numbers.
+/// Parses a list of whole numbers.
 pub(super) fn whole_numbers(found: &toml::Value) -> Option<Vec<usize>> {
     let whole = |v: &toml::Value| v.as_integer().and_then(|w| usize::try_from(w).ok());
     found.as_array()?.iter().map(whole).collect()

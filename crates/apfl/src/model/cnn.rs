@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::architecture::{ModelKind, Shape, ShapeReader, whole_numbers, widths};
 use super::extras::{DROPOUT, HEAD_BIAS, NORM};
 use super::kernels::conv::{Conv, images};
-use super::kernels::norm::{Normalize, drop_out, kept};
+use super::kernels::norm::{Normalize, dropout, dropout_scale};
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::{Dense, decay, relu, relu_backward, scale};
@@ -27,7 +27,7 @@ const CHANNELS: Setting<Custom<Vec<usize>>> = Setting::custom(
         },
     ),
 )
-.help("of the two convolutions");
+.help("output channels of the two convolutions");
 
 const KERNEL: Setting<Whole> =
     Setting::number("kernel", 5, at_least(1).to(31)).help("height and width of the filters");
@@ -59,10 +59,10 @@ pub(super) const KIND: ModelKind = Kind {
     },
 };
 
-/// A network's widths.
+/// Widths of a CNN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Widths {
-    /// Channels put out by the two convolutions.
+    /// Output channels of the two convolutions.
     pub channels: [usize; 2],
     /// Height and width of their filters.
     pub kernel: usize,
@@ -70,11 +70,11 @@ pub struct Widths {
     pub dense: usize,
 }
 
-/// conv k×k, ReLU, max-pool 2, twice; dense, ReLU; dense. No padding. [`Extras`] act on the
-/// hidden dense layer: dense – normalization – ReLU – dropout.
+/// A CNN: conv k×k, ReLU, max-pool 2, twice; dense, ReLU; dense. No padding. [`Extras`] act on
+/// the hidden dense layer: dense – normalization – ReLU – dropout.
 ///
-/// An image comes in as channel planes and is kept pixel by pixel, so a filter has the
-/// shape (k, k, inputs), and the hidden dense layer sees (height, width, channels).
+/// Images arrive as channel planes and are stored pixel by pixel, so a filter has the shape
+/// (k, k, inputs), and the hidden dense layer sees (height, width, channels).
 #[derive(Clone, Debug)]
 pub struct Cnn {
     convs: [Conv; 2],
@@ -88,7 +88,7 @@ pub struct Cnn {
 }
 
 impl Cnn {
-    /// A network for examples of the shape [channels, height, width].
+    /// Creates a network for examples of the shape [channels, height, width].
     pub fn new(
         shape: &[usize],
         widths: Widths,
@@ -99,8 +99,8 @@ impl Cnn {
     ) -> Result<Self> {
         let &[inputs, height, width] = shape else {
             return Err(Error::Request(format!(
-                "model.kind: a cnn needs images, but the data's examples have the shape \
-                 {shape:?} and not [channels, height, width]; use logistic or mlp"
+                "model.kind: a cnn needs images of shape [channels, height, width], found \
+                                 examples of shape {shape:?}; use linear or mlp"
             )));
         };
         let Widths {
@@ -115,12 +115,12 @@ impl Cnn {
             conv(&mut layout, 2, shape, channels[1], kernel)
         });
         let (Some(first), Some(second)) = (first, second) else {
-            // Backwards from one pooled pixel: 2 + (k−1), twice that, + (k−1) again.
-            let least = 3 * kernel + 1;
+            // Backward from one pooled pixel: 2 + (k−1), twice that, + (k−1) again.
+            let min_size = 3 * kernel + 1;
             return Err(Error::Request(format!(
                 "model.kernel: two {kernel}×{kernel} convolutions, each pooled by 2, need \
-                 images of at least {least}×{least}, but the data's are {height}×{width}; \
-                 use a smaller kernel, or logistic or mlp"
+                 images of at least {min_size}×{min_size}, but the data's are {height}×{width}; \
+                 use a smaller kernel, linear or mlp"
             )));
         };
         let hidden = layer(&mut layout, 1, second.output_len(), dense, true);
@@ -141,7 +141,7 @@ impl Cnn {
     }
 }
 
-/// The `k`-th convolution; `None` where the image is too small to put anything out.
+/// Adds the `k`-th convolution to the layout; `None` if the image is too small.
 fn conv(
     layout: &mut Layout,
     k: usize,
@@ -197,9 +197,9 @@ impl Model for Cnn {
         self.l2
     }
 
-    fn scored_in(&self, rows: usize) -> Option<Arc<dyn Model>> {
+    fn with_evaluation_batch(&self, rows: usize) -> Option<Arc<dyn Model>> {
         let mut model = self.clone();
-        model.extras.scored_in = Some(rows);
+        model.extras.evaluation_batch = Some(rows);
         Some(Arc::new(model))
     }
 }
@@ -223,7 +223,7 @@ impl Network for Cnn {
         let forward = convs + self.hidden.flops() + self.last.flops();
         let pooled = |c: &Conv| c.outputs * c.pooled_height() * c.pooled_width();
         let image = |c: &Conv| c.inputs * c.height * c.width;
-        // Images as numbers; pooled outputs, their winners and their derivatives.
+        // Images as floats; pooled outputs, positions of their maxima, and derivatives.
         let kept = self.convs.iter().map(|c| image(c) + 3 * pooled(c));
         let dense = 2 * (self.hidden.outputs + self.last.outputs);
         Costs {
@@ -240,7 +240,7 @@ impl Network for Cnn {
             width,
             ..
         } = self.convs[0];
-        self.extras.trains_on_changed(Some([inputs, height, width]))
+        self.extras.augmented_shape(Some([inputs, height, width]))
     }
 
     fn evaluation(&self) -> Evaluation {
@@ -248,7 +248,7 @@ impl Network for Cnn {
     }
 
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
-        self.pass(Point::At(at), at, batch, ws);
+        self.forward_at(Point::At(at), at, batch, ws);
     }
 
     fn backward(
@@ -259,11 +259,11 @@ impl Network for Cnn {
         batch: &Batch<'_>,
         ws: &mut Workspace,
     ) {
-        self.back(Place::of(at), at, into, step, batch, ws);
+        self.backward_at(Place::of(at), at, into, step, batch, ws);
     }
 
-    /// The mixture is written down for the filters, which are few and packed anyway; the
-    /// dense layers, with nearly all parameters, make it as they go.
+    /// Stores the mixture of the filters, which are few and packed anyway. The dense layers, with
+    /// most parameters, compute it on the fly.
     fn forward_mixed(
         &self,
         alpha: f32,
@@ -276,7 +276,7 @@ impl Network for Cnn {
         let range = 0..self.convs[1].range().end;
         filters.resize(range.len(), 0.0);
         mix(&mut filters, alpha, &v[range.clone()], &w[range]);
-        self.pass(Point::Mixture { alpha, v, w }, &filters, batch, ws);
+        self.forward_at(Point::Mixture { alpha, v, w }, &filters, batch, ws);
         ws.point = filters;
     }
 
@@ -290,20 +290,20 @@ impl Network for Cnn {
         ws: &mut Workspace,
     ) {
         let filters = std::mem::take(&mut ws.point);
-        self.back(Place::Mixed(alpha, w), Some(&filters), v, step, batch, ws);
+        self.backward_at(Place::Mixed(alpha, w), Some(&filters), v, step, batch, ws);
         ws.point = filters;
     }
 }
 
 impl Cnn {
-    /// The forward pass at a point of which `filters` are the first numbers, as far as
-    /// convolutions have parameters.
-    fn pass(&self, at: Point<'_>, filters: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
+    /// Runs the forward pass at a point that starts with `filters`, the parameters of the
+    /// convolutions.
+    fn forward_at(&self, at: Point<'_>, filters: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
         let n = batch.len();
         let [first, second] = &self.convs;
-        if batch.number == 0 || ws.images_of != batch.number {
+        if batch.number == 0 || ws.images_batch != batch.number {
             images(batch, first.inputs, &mut ws.images);
-            ws.images_of = batch.number;
+            ws.images_batch = batch.number;
         }
         ws.hidden.resize_with(ws.hidden.len().max(1), Vec::new);
         ws.norms
@@ -320,15 +320,15 @@ impl Cnn {
             norm.forward(at, hidden, &mut ws.norms[0]);
         }
         relu(hidden);
-        drop_out(hidden, self.extras.dropout, batch.mask, 0);
+        dropout(hidden, self.extras.dropout, batch.mask, 0);
         let hidden = LayerRows::dense(hidden, &ws.columns[..self.last.inputs]);
         self.last
             .forward(at, hidden, n, &mut ws.scratch, &mut ws.outputs);
     }
 
-    /// The backward pass at that place; its `filters` as in [`Cnn::pass`], `None` where
-    /// they are those of `into`.
-    fn back(
+    /// Runs the backward pass, with `filters` as in [`Cnn::forward_at`]; `None` if they are
+    /// those of `into`.
+    fn backward_at(
         &self,
         place: Place<'_>,
         filters: Option<&[f32]>,
@@ -350,12 +350,12 @@ impl Cnn {
             norms,
             ..
         } = ws;
-        // Each layer: back through its parameters first, then move them.
+        // For each layer, propagate through its parameters before they are updated.
         let hidden = &hidden[0];
         self.last
             .propagate(place.point(into), delta, n, scratch, this);
         relu_backward(this, hidden);
-        scale(this, kept(self.extras.dropout, batch.mask));
+        scale(this, dropout_scale(self.extras.dropout, batch.mask));
         if let Some(norm) = &self.norm {
             norm.accumulate(place, into, step, this, &mut norms[0]);
             norm.propagate(this, &mut norms[0]);

@@ -1,29 +1,29 @@
-//! What follows from a network and its loss: gradients and steps of descent.
+//! Gradients and steps of descent, which follow from a network and its loss.
 
 use super::{Layout, Model, Step, Workspace};
 use crate::data::Batch;
 use crate::metrics::Tally;
 use crate::params::{Params, norm_squared};
 
-/// With f(x; ξ) the mean training loss over a batch ξ, ℓ2 term included. No model has a way of
-/// its own to do any of this, so that all of them agree on what f is.
+/// Here f(x; ξ) is the mean training loss over a batch ξ, with the ℓ2 term. Models cannot override
+/// these methods, so all agree on what f is.
 impl dyn Model + '_ {
     /// Returns the names and shapes of the network's parameters.
     pub fn layout(&self) -> &Layout {
         self.network().layout()
     }
 
-    /// Returns how many numbers the network puts out per example.
+    /// Returns the number of outputs per example.
     pub fn outputs(&self) -> usize {
         self.network().outputs()
     }
 
-    /// Passes forward through the network: see [`Network::forward`](super::Network::forward).
+    /// Runs [`Network::forward`](super::Network::forward).
     pub fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
         self.network().forward(at, batch, ws);
     }
 
-    /// Passes backward through it: see [`Network::backward`](super::Network::backward).
+    /// Runs [`Network::backward`](super::Network::backward).
     pub fn backward(
         &self,
         at: Option<&[f32]>,
@@ -35,7 +35,7 @@ impl dyn Model + '_ {
         self.network().backward(at, into, step, batch, ws);
     }
 
-    /// (λ/2)‖at‖²
+    /// Returns the ℓ2 term (λ/2)‖at‖².
     pub fn penalty(&self, at: &[f32]) -> f64 {
         match self.l2() {
             0.0 => 0.0,
@@ -43,7 +43,7 @@ impl dyn Model + '_ {
         }
     }
 
-    /// Returns what a backward pass does in a step of gradient descent.
+    /// Returns the step of a backward pass that does gradient descent.
     pub fn step(&self, rate: f32) -> Step {
         Step {
             scale: -rate,
@@ -51,12 +51,12 @@ impl dyn Model + '_ {
         }
     }
 
-    /// Returns loss and hits of a forward pass's outputs.
+    /// Returns the sums of loss and hits of a batch's outputs.
     pub fn tally(&self, batch: &Batch<'_>, outputs: &[f32]) -> Tally {
         self.loss().tally(outputs, self.outputs(), &batch.targets)
     }
 
-    /// grad ← ∇f(at; batch), ℓ2 term included. Returns the mean loss without that term.
+    /// Computes grad ← ∇f(at; batch), with the ℓ2 term. Returns the mean loss without it.
     pub fn gradient(
         &self,
         at: &[f32],
@@ -75,9 +75,9 @@ impl dyn Model + '_ {
         loss
     }
 
-    /// into ← into − rate·∇f(at; batch), done inside the backward pass: no gradient is
-    /// stored. `at: None` is plain SGD, into ← into − rate·∇f(into). Returns the mean loss
-    /// at that point, without the ℓ2 term.
+    /// Takes a step into ← into − rate·∇f(at; batch) inside the backward pass, without storing the
+    /// gradient. `at: None` is plain SGD, into ← into − rate·∇f(into). Returns the mean loss at
+    /// that point, without the ℓ2 term.
     pub fn descend(
         &self,
         at: Option<&[f32]>,
@@ -92,8 +92,8 @@ impl dyn Model + '_ {
         loss
     }
 
-    /// v ← v − rate·∇f(αv + (1−α)w; batch), to the bits of `descend` at that mixture, which
-    /// need not be written down for it.
+    /// Takes a step v ← v − rate·∇f(αv + (1−α)w; batch), with the bits of `descend` at that
+    /// mixture, which need not be stored.
     pub fn descend_mixed(
         &self,
         alpha: f32,
@@ -110,7 +110,7 @@ impl dyn Model + '_ {
         loss
     }
 
-    /// A step of APFL, both gradients at the values before it:
+    /// Takes a step of APFL, both gradients at the old values:
     /// v ← v − rates.0·∇f(αv + (1−α)w; batch) and w ← w − rates.1·∇f(w; batch). Returns both
     /// losses in that order. The bits are those of `descend_mixed` and then `descend`.
     pub fn descend_both(
@@ -133,21 +133,22 @@ impl dyn Model + '_ {
         (mixed, own)
     }
 
-    /// `ws.mixed_delta` ← ∂(mean loss)/∂outputs at `ws.mixed_outputs`. Returns the mean loss.
+    /// Computes `ws.mixed_delta` ← ∂(mean loss)/∂outputs at `ws.mixed_outputs`. Returns the mean
+    /// loss.
     fn differentiate_mixed(&self, batch: &Batch<'_>, ws: &mut Workspace) -> f64 {
-        let exchange = |ws: &mut Workspace| {
+        let swap = |ws: &mut Workspace| {
             std::mem::swap(&mut ws.outputs, &mut ws.mixed_outputs);
             std::mem::swap(&mut ws.delta, &mut ws.mixed_delta);
         };
-        exchange(ws);
+        swap(ws);
         let loss = self.differentiate(batch, ws);
-        exchange(ws);
+        swap(ws);
         loss
     }
 
-    /// A step of APFL for several fixed α with a v each, every gradient at the values before
-    /// it: v ← v − ηα·∇f(αv + (1−α)w; batch), and w ← w − η·∇f(w; batch). Returns the sum of
-    /// all losses. Each v and w have the bits of `descend_both` with that α alone.
+    /// Takes a step of APFL for several fixed α with one v each, every gradient at the old values:
+    /// v ← v − ηα·∇f(αv + (1−α)w; batch), and w ← w − η·∇f(w; batch). Returns the sum of all
+    /// losses. Each v and w have the bits of `descend_both` with that α alone.
     pub fn descend_all(
         &self,
         models: &mut [(f32, &mut Params)],

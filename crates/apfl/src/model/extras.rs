@@ -1,50 +1,49 @@
-//! What a network may have beside its layers: normalization, dropout, a head without a bias; and
-//! how it is scored. None of it is the paper's text; the authors' released code has all of it.
+//! Options of networks: normalization, dropout, a head without bias, and how the model is scored.
+//! The paper has none of them; the authors' released code has all.
 
 use super::kernels::norm::Over;
 use crate::settings::{Flag, Number, Section, Setting, Words, at_least};
 
-/// Which images are flipped and cropped at random.
+/// Which images are randomly flipped and cropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Augment {
     /// None.
     #[default]
     None,
-    /// Those that are trained on.
+    /// Training images, during training.
     Train,
-    /// Also those that scores are taken on, training and validation images alike (the authors'
-    /// released code).
+    /// Also all images during scoring (the authors' released code).
     All,
 }
 
-/// How scores are taken.
+/// How a model is scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evaluation {
-    /// In batches of that many shuffled rows; `None`: as many as suits the program. Matters to
-    /// models whose rows depend on each other alone.
+    /// The size of shuffled batches; `None`: the program's choice. It affects only models whose
+    /// rows depend on each other.
     pub batch: Option<usize>,
-    /// On flipped and cropped images.
+    /// Whether images are flipped and cropped.
     pub augmented: bool,
 }
 
 impl Evaluation {
-    /// Rows in their order, as they are.
+    /// Returns whether rows are scored in their order and unchanged.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What stands between layers, and how a model is scored.
+/// Options between the layers, and how a model is scored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extras {
     /// Normalization of every hidden dense layer, before its ReLU.
     pub norm: Option<Over>,
     /// The share of a hidden dense layer's outputs that training drops, after its ReLU.
     pub dropout: f32,
-    /// Whether the last layer has a bias; else it stays 0.
+    /// Whether the last layer has a bias; otherwise it stays 0.
     pub head_bias: bool,
     /// `evaluation.batch`
-    pub scored_in: Option<usize>,
+    pub evaluation_batch: Option<usize>,
     /// `data.augment`
     pub augment: Augment,
 }
@@ -54,16 +53,16 @@ pub(crate) const AUGMENT: Setting<Words<Augment>> = Setting::words(
     "none",
     &[
         ("none", Augment::None, ""),
-        ("train", Augment::Train, "those trained on"),
-        ("all", Augment::All, "also those scored on; authors' code"),
+        ("train", Augment::Train, "training images"),
+        ("all", Augment::All, "also during scoring; authors' code"),
     ],
 )
-.help("images that are flipped and cropped at random")
+.help("which images are randomly flipped and cropped")
 .source("FedTorch: all")
 .seldom();
 
 impl Augment {
-    /// Reads `augment`, where it was written.
+    /// Reads `augment`, if given.
     pub(crate) fn read(s: &mut Section<'_>) -> Self {
         s.knows(&["augment"]);
         if s.has("augment") {
@@ -99,16 +98,16 @@ pub(super) const HEAD_BIAS: Setting<Flag> = Setting::flag("head_bias", true)
     .source("FedTorch: false");
 
 impl Extras {
-    /// The paper's text: none.
+    /// No options, as in the paper.
     pub const NONE: Self = Self {
         norm: None,
         dropout: 0.0,
         head_bias: true,
-        scored_in: None,
+        evaluation_batch: None,
         augment: Augment::None,
     };
 
-    /// Reads their keys in `[model]`, of models with hidden layers.
+    /// Reads the options of a model with hidden layers from `[model]`.
     pub(super) fn read(s: &mut Section<'_>) -> Self {
         Self {
             norm: s.get(&NORM),
@@ -118,15 +117,15 @@ impl Extras {
         }
     }
 
-    /// The images' shape, where training changes them.
-    pub(super) fn trains_on_changed(&self, images: Option<[usize; 3]>) -> Option<[usize; 3]> {
+    /// Returns the images' shape if training augments them.
+    pub(super) fn augmented_shape(&self, images: Option<[usize; 3]>) -> Option<[usize; 3]> {
         images.filter(|_| self.augment != Augment::None)
     }
 
-    /// How a model with them is scored.
+    /// Returns how a model with these options is scored.
     pub(super) fn evaluation(&self, images: bool) -> Evaluation {
         Evaluation {
-            batch: self.scored_in,
+            batch: self.evaluation_batch,
             augmented: images && self.augment == Augment::All,
         }
     }

@@ -1,10 +1,13 @@
-//! Whether a model is one for some data: what would be a panic in a kernel otherwise.
+//! Checks that a model fits the data, which otherwise would be a panic in a kernel.
 
 use super::{Loss, Model};
 use crate::data::{Schema, Task};
 use crate::error::{Error, Result};
 
-/// An error where a model's inputs, outputs or loss are not those of the data.
+/// Checks that a model fits the data.
+///
+/// # Errors
+/// If inputs, outputs or loss of the model do not match the data.
 pub fn require_fit(schema: &Schema, model: &dyn Model) -> Result<()> {
     let width: usize = schema.shape.iter().product();
     if width == 0 {
@@ -14,15 +17,15 @@ pub fn require_fit(schema: &Schema, model: &dyn Model) -> Result<()> {
         && inputs != width
     {
         return Err(Error::data(format!(
-            "the model takes {inputs} features, the data has {width}"
+            "the model expects {inputs} features, but the data has {width}"
         )));
     }
     let loss = model.loss();
     loss.require_task(&schema.task)?;
-    let wanted = loss.outputs(schema.task.classes());
-    if model.outputs() != wanted {
+    let expected = loss.outputs(schema.task.classes());
+    if model.outputs() != expected {
         return Err(Error::data(format!(
-            "the model has {} outputs, the data's task needs {wanted} with this loss",
+            "the model has {} outputs, but the data's task with this loss needs {expected}",
             model.outputs()
         )));
     }
@@ -30,7 +33,7 @@ pub fn require_fit(schema: &Schema, model: &dyn Model) -> Result<()> {
 }
 
 impl Loss {
-    /// Its name, as a spec writes it.
+    /// Returns the name as written in a spec.
     pub fn name(self) -> &'static str {
         match self {
             Loss::Softmax => "softmax",
@@ -40,7 +43,10 @@ impl Loss {
         }
     }
 
-    /// An error where the loss is for another task.
+    /// Checks that the loss suits the task.
+    ///
+    /// # Errors
+    /// If the loss is for another task.
     pub fn require_task(self, task: &Task) -> Result<()> {
         let classes = task.classes();
         match (task, self) {
@@ -51,7 +57,7 @@ impl Loss {
             ))),
             (_, loss @ (Loss::Logistic | Loss::SquaredHinge)) if classes != 2 => {
                 Err(Error::Request(format!(
-                    "model.loss: {} tells two classes apart, but the data has {classes}; use \
+                    "model.loss: {} needs two classes, but the data has {classes}; use \
                      softmax",
                     loss.name()
                 )))

@@ -1,43 +1,43 @@
-//! Names and shapes within flat parameters.
+//! Names and shapes of tensors within flat parameters.
 
 use rand::RngExt;
 
 use crate::params::Params;
 use crate::rng::Stream;
 
-/// One named tensor within flat parameters.
+/// A named tensor within flat parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    /// Its name, such as `layer1.weight`.
+    /// The name, such as `layer1.weight`.
     pub name: String,
-    /// Its shape; the last index runs fastest.
+    /// The shape; the last index runs fastest.
     pub shape: Vec<usize>,
-    /// Where it starts.
+    /// The offset of its first value.
     pub offset: usize,
-    /// Inputs of a unit it belongs to: the scale of its initial values.
+    /// The number of inputs of its units, which scales the initial values.
     pub fan_in: usize,
-    /// Its initial value, where it has one for all of its numbers.
+    /// The initial value of all numbers; `None`: random.
     pub constant: Option<f32>,
 }
 
 impl Tensor {
-    /// The number of its values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether it has no value.
+    /// Returns whether the tensor has no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where its values lie.
+    /// Returns the range of its values.
     pub fn range(&self) -> std::ops::Range<usize> {
         self.offset..self.offset + self.len()
     }
 }
 
-/// The names and shapes within flat parameters.
+/// Names and shapes of the tensors within flat parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layout {
     /// The tensors, one after the other.
@@ -56,28 +56,28 @@ impl Layout {
         });
     }
 
-    /// Appends a tensor whose numbers all start at that value.
+    /// Appends a tensor whose initial values are all `value`.
     pub fn push_constant(&mut self, name: impl Into<String>, shape: &[usize], value: f32) {
         self.push(name, shape, shape.iter().product());
         self.tensors.last_mut().expect("just pushed").constant = Some(value);
     }
 
-    /// The number of parameters.
+    /// Returns the number of parameters.
     pub fn len(&self) -> usize {
         self.tensors.last().map_or(0, |t| t.offset + t.len())
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no parameters.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All parameters zero.
+    /// Returns parameters that are all zero.
     pub fn zeros(&self) -> Params {
         vec![0.0; self.len()]
     }
 
-    /// Every parameter uniform in ±1/√fan_in, but for those that start at a value of their own.
+    /// Samples every parameter uniformly in ±1/√fan_in, except those with a constant initial value.
     pub fn uniform(&self, rng: &mut Stream) -> Params {
         let mut params = Vec::with_capacity(self.len());
         for tensor in &self.tensors {

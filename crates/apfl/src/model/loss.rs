@@ -1,4 +1,4 @@
-//! Losses: what is minimized over a model's outputs.
+//! Losses over a model's outputs.
 
 use super::kernels::exp::exp;
 use crate::data::Labels;
@@ -19,7 +19,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Outputs that the loss takes for that many classes (0: regression).
+    /// Returns the number of outputs that the loss needs for `classes` classes (0: regression).
     pub fn outputs(self, classes: usize) -> usize {
         match self {
             Loss::Softmax => classes,
@@ -28,7 +28,7 @@ impl Loss {
         }
     }
 
-    /// delta ← ∂(mean ℓ)/∂z, row by row. Returns the mean of ℓ.
+    /// Computes delta ← ∂(mean ℓ)/∂z, row by row. Returns the mean of ℓ.
     pub fn differentiate(self, z: &[f32], targets: &Labels<'_>, delta: &mut Vec<f32>) -> f64 {
         delta.resize(z.len(), 0.0);
         let mut sum = 0.0;
@@ -44,7 +44,7 @@ impl Loss {
             .enumerate()
         {
             sum += match (self, targets) {
-                (Loss::Softmax, Labels::Classes(_)) => unreachable!("done above"),
+                (Loss::Softmax, Labels::Classes(_)) => unreachable!("handled above"),
                 (Loss::Logistic, Labels::Classes(y)) => {
                     let (loss, slope) = logistic(z[0], sign(y[r]));
                     d[0] = share * slope;
@@ -59,7 +59,7 @@ impl Loss {
                 (Loss::SquaredError, targets) => {
                     let mut loss = 0.0;
                     for (k, (z, d)) in z.iter().zip(d).enumerate() {
-                        let e = z - wanted(targets, r, k);
+                        let e = z - target(targets, r, k);
                         *d = share * e;
                         loss += 0.5 * f64::from(e).powi(2);
                     }
@@ -71,7 +71,7 @@ impl Loss {
         sum / n as f64
     }
 
-    /// The sums that scores are made of.
+    /// Returns the sums from which scores are computed.
     pub fn tally(self, z: &[f32], width: usize, targets: &Labels<'_>) -> Tally {
         let mut tally = Tally::default();
         let mut powers = Vec::with_capacity(width);
@@ -81,23 +81,25 @@ impl Loss {
                 (Loss::Softmax, Labels::Classes(y)) => {
                     let (top, sum) = log_sum_exp(z, &mut powers);
                     tally.loss += f64::from(top) + sum.ln() - f64::from(z[y[r] as usize]);
-                    tally.correct += u64::from(predicted(z) == y[r]);
+                    tally.correct += u64::from(predicted_class(z) == y[r]);
                 }
                 (Loss::Logistic | Loss::SquaredHinge, Labels::Classes(y)) => {
                     tally.loss += match self {
                         Loss::Logistic => logistic(z[0], sign(y[r])).0,
                         _ => f64::from(hinge(sign(y[r]) * z[0])).powi(2),
                     };
-                    tally.correct += u64::from(predicted(z) == y[r]);
+                    tally.correct += u64::from(predicted_class(z) == y[r]);
                 }
                 (Loss::SquaredError, targets) => {
                     let squares = z.iter().enumerate();
                     let squares =
-                        squares.map(|(k, z)| f64::from(z - wanted(targets, r, k)).powi(2));
+                        squares.map(|(k, z)| f64::from(z - target(targets, r, k)).powi(2));
                     let square: f64 = squares.sum();
                     tally.loss += 0.5 * square;
                     match targets {
-                        Labels::Classes(y) => tally.correct += u64::from(predicted(z) == y[r]),
+                        Labels::Classes(y) => {
+                            tally.correct += u64::from(predicted_class(z) == y[r])
+                        }
                         Labels::Values(_) => tally.squared_error += square,
                     }
                 }
@@ -107,9 +109,9 @@ impl Loss {
         tally
     }
 
-    /// What a user wants to see of one example's outputs: probabilities of the classes
-    /// where the loss has them, scores otherwise, the value itself for regression.
-    pub fn present(self, z: &[f32], classes: usize) -> Vec<f64> {
+    /// Converts one example's outputs for display: probabilities of the classes if the loss has
+    /// them, else scores; for regression the value.
+    pub fn display_scores(self, z: &[f32], classes: usize) -> Vec<f64> {
         match self {
             Loss::Softmax => {
                 let (top, sum) = log_sum_exp(z, &mut Vec::new());
@@ -128,23 +130,23 @@ impl Loss {
 }
 
 impl Loss {
-    /// Whether what [`Loss::present`] gives are probabilities.
+    /// Returns whether [`Loss::display_scores`] returns probabilities.
     pub fn has_probabilities(self) -> bool {
         matches!(self, Loss::Softmax | Loss::Logistic)
     }
 
-    /// For every class (of two: for the second alone) a score that ranks examples by how much
-    /// they are of it, and its logit log p/(1−p):
+    /// Computes for every class (with two classes: the second only) a score that ranks examples
+    /// and its logit log p/(1−p):
     ///
     /// ```text
     /// softmax          zₖ − log Σ_{j≠k} exp zⱼ          both
     /// logistic, hinge  z                                both
     /// squared error    zₖ                               log zₖ/(1−zₖ), zₖ within 10⁻⁹ of 0 … 1
     /// ```
-    pub fn ranks(self, z: &[f32], classes: usize, out: &mut Vec<(f64, f64)>) {
+    pub fn ranking_scores(self, z: &[f32], classes: usize, out: &mut Vec<(f64, f64)>) {
         out.clear();
-        let wanted = if classes == 2 { 1..2 } else { 0..classes };
-        for k in wanted {
+        let ranked = if classes == 2 { 1..2 } else { 0..classes };
+        for k in ranked {
             out.push(match self {
                 Loss::Softmax => {
                     let others = || z.iter().enumerate().filter(|(j, _)| *j != k);
@@ -174,7 +176,7 @@ fn sign(class: u32) -> f32 {
     if class == 1 { 1.0 } else { -1.0 }
 }
 
-fn wanted(targets: &Labels<'_>, row: usize, output: usize) -> f32 {
+fn target(targets: &Labels<'_>, row: usize, output: usize) -> f32 {
     match targets {
         Labels::Values(v) => v[row],
         Labels::Classes(c) if c[row] as usize == output => 1.0,
@@ -182,9 +184,9 @@ fn wanted(targets: &Labels<'_>, row: usize, output: usize) -> f32 {
     }
 }
 
-/// The class of the largest output, the first of equal ones; a single output is
-/// positive for class 1.
-pub fn predicted(z: &[f32]) -> u32 {
+/// Returns the class of the largest output, the first of equals. A single output is positive for
+/// class 1.
+pub fn predicted_class(z: &[f32]) -> u32 {
     if let [z] = z {
         return u32::from(*z > 0.0);
     }
@@ -197,7 +199,7 @@ pub fn predicted(z: &[f32]) -> u32 {
     best as u32
 }
 
-/// max z and Σ exp(z − max z)
+/// Returns max z and Σ exp(z − max z).
 fn log_sum_exp(z: &[f32], powers: &mut Vec<f32>) -> (f32, f64) {
     let top = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     powers.clear();
@@ -206,7 +208,7 @@ fn log_sum_exp(z: &[f32], powers: &mut Vec<f32>) -> (f32, f64) {
     (top, powers.iter().map(|p| f64::from(*p)).sum())
 }
 
-/// delta ← (softmax(z) − unit(y))/n. Returns the mean of log Σₖ exp(zₖ) − z_y.
+/// Computes delta ← (softmax(z) − unit(y))/n. Returns the mean of log Σₖ exp(zₖ) − z_y.
 fn softmax(z: &[f32], width: usize, y: &[u32], delta: &mut [f32]) -> f64 {
     let share = 1.0 / y.len() as f32;
     let mut loss = 0.0;
@@ -227,7 +229,7 @@ fn softmax(z: &[f32], width: usize, y: &[u32], delta: &mut [f32]) -> f64 {
         let factor = share / sum;
         d.iter_mut().for_each(|d| *d *= factor);
         d[*y as usize] -= share;
-        // Σ ln s = ln Π s, and one logarithm does for sixteen rows: 1 ≤ s ≤ width.
+        // Σ ln s = ln Π s, so sixteen rows need one logarithm: 1 ≤ s ≤ width.
         product *= f64::from(sum);
         if r % 16 == 15 {
             loss += product.ln();
@@ -237,13 +239,13 @@ fn softmax(z: &[f32], width: usize, y: &[u32], delta: &mut [f32]) -> f64 {
     (loss + product.ln()) / y.len() as f64
 }
 
-/// max(0, 1 − margin), where a margin that is not a number stays none.
+/// Returns max(0, 1 − margin), and NaN for NaN.
 fn hinge(margin: f32) -> f32 {
     let gap = 1.0 - margin;
     if gap < 0.0 { 0.0 } else { gap }
 }
 
-/// log(1 + exp(−y·z)) and its derivative in z, without overflow.
+/// Returns log(1 + exp(−y·z)) and its derivative in z, without overflow.
 fn logistic(z: f32, y: f32) -> (f64, f32) {
     let margin = f64::from(y * z);
     let e = (-margin.abs()).exp();
@@ -253,7 +255,7 @@ fn logistic(z: f32, y: f32) -> (f64, f32) {
     } else {
         1.0 / (1.0 + e)
     };
-    // A margin that is not a number must not turn into one.
+    // `max` turns NaN into 0.
     let loss = if margin.is_nan() { f64::NAN } else { loss };
     (loss, -y * miss as f32)
 }

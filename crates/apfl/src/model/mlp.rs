@@ -1,11 +1,11 @@
-//! Dense networks with ReLU: `mlp`, and `logistic`, which is one without hidden layers.
+//! Dense networks with ReLU: `mlp`, and `linear`, which has no hidden layers.
 
 use std::sync::Arc;
 
 use super::architecture::{ModelKind, Shape, ShapeReader, whole_numbers, widths};
 use super::extras::{DROPOUT, HEAD_BIAS, NORM};
 use super::kernels::hidden::{Rectified, mark};
-use super::kernels::norm::{Normalize, Over, drop_out, kept};
+use super::kernels::norm::{Normalize, Over, dropout, dropout_scale};
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::sparse::WIDE;
@@ -21,7 +21,7 @@ use crate::settings::{Custom, Kind, Setting};
 
 pub(super) const LINEAR: ModelKind = Kind {
     name: "linear",
-    about: "one linear layer; `logistic`, its old name, is taken too",
+    about: "one linear layer; its old name `logistic` is accepted",
     settings: &[],
     examples: &["{ kind = 'linear' }"],
     value: ShapeReader {
@@ -62,12 +62,12 @@ pub(super) const KIND: ModelKind = Kind {
     },
 };
 
-/// inputs – hidden … – outputs, with biases, ReLU between, a loss and an ℓ2 term. A hidden layer
-/// is dense – normalization – ReLU – dropout, of which the second and the last are [`Extras`].
+/// A dense network with biases, ReLU between the layers, a loss and an ℓ2 term. A hidden layer is
+/// dense – normalization – ReLU – dropout; the second and the last are [`Extras`].
 #[derive(Clone, Debug)]
 pub struct Mlp {
     layers: Vec<Dense>,
-    /// Of every hidden layer, or of none.
+    /// One per hidden layer, or none.
     norms: Vec<Normalize>,
     extras: Extras,
     images: Option<[usize; 3]>,
@@ -77,13 +77,13 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// A network of those widths.
+    /// Creates a network with the given layer widths.
     pub fn new(inputs: usize, hidden: &[usize], outputs: usize, loss: Loss, l2: f32) -> Self {
-        Self::with(inputs, hidden, outputs, loss, l2, Extras::NONE)
+        Self::with_extras(inputs, hidden, outputs, loss, l2, Extras::NONE)
     }
 
-    /// The same with what stands between its layers.
-    pub fn with(
+    /// Creates a network with normalization, dropout and other [`Extras`].
+    pub fn with_extras(
         inputs: usize,
         hidden: &[usize],
         outputs: usize,
@@ -128,20 +128,19 @@ impl Mlp {
         }
     }
 
-    /// The same for images of the shape [channels, height, width], which may be flipped and
-    /// cropped.
-    pub fn of_images(mut self, shape: [usize; 3]) -> Self {
+    /// Sets the shape [channels, height, width] of images, which may be flipped and cropped.
+    pub fn for_images(mut self, shape: [usize; 3]) -> Self {
         self.images = Some(shape);
         self
     }
 
-    /// Softmax regression: no hidden layer.
+    /// Creates a softmax regression, without hidden layers.
     pub fn logistic(inputs: usize, classes: usize, l2: f32) -> Self {
         Self::new(inputs, &[], classes, Loss::Softmax, l2)
     }
 }
 
-/// Appends the parameters of a normalization: part of the layer it stands behind.
+/// Appends the parameters of a normalization to the layer that it follows.
 pub(super) fn norm(layout: &mut Layout, layer: &str, over: Over, width: usize) -> Normalize {
     let offset = layout.len();
     layout.push_constant(format!("{layer}.scale"), &[width], 1.0);
@@ -166,13 +165,13 @@ impl Model for Mlp {
         self.l2
     }
 
-    fn scored_in(&self, rows: usize) -> Option<Arc<dyn Model>> {
+    fn with_evaluation_batch(&self, rows: usize) -> Option<Arc<dyn Model>> {
         let mut model = self.clone();
-        model.extras.scored_in = Some(rows);
+        model.extras.evaluation_batch = Some(rows);
         Some(Arc::new(model))
     }
 
-    /// Where a batch is normalized no example has a gradient of its own.
+    /// With batch normalization, gradients of single examples do not exist.
     fn example_norms(&self) -> Option<&dyn ExampleNorms> {
         let own = self.extras.norm != Some(Over::Batch);
         own.then_some(self as &dyn ExampleNorms)
@@ -184,7 +183,7 @@ impl Network for Mlp {
         &self.layout
     }
 
-    /// One layer learns from w⁰ = 0; hidden layers do not.
+    /// A single layer learns from w⁰ = 0; hidden layers do not.
     fn initial(&self, rng: &mut Stream) -> Params {
         if self.layers.len() == 1 {
             self.layout.zeros()
@@ -205,14 +204,14 @@ impl Network for Mlp {
         let forward = self.layers.iter().map(Dense::flops).sum();
         Costs {
             forward,
-            // Nobody needs the derivative by the input.
+            // The derivative by the input is not computed.
             backward: 2 * forward - self.layers[0].flops(),
             ..Costs::of(&self.layout)
         }
     }
 
     fn augmented(&self) -> Option<[usize; 3]> {
-        self.extras.trains_on_changed(self.images)
+        self.extras.augmented_shape(self.images)
     }
 
     fn evaluation(&self) -> Evaluation {
@@ -220,7 +219,7 @@ impl Network for Mlp {
     }
 
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace) {
-        self.pass(Point::At(at), batch, ws);
+        self.forward_at(Point::At(at), batch, ws);
     }
 
     fn backward(
@@ -231,7 +230,7 @@ impl Network for Mlp {
         batch: &Batch<'_>,
         ws: &mut Workspace,
     ) {
-        self.back(Place::of(at), into, step, batch, ws);
+        self.backward_at(Place::of(at), into, step, batch, ws);
     }
 
     fn forward_mixed(
@@ -242,7 +241,7 @@ impl Network for Mlp {
         batch: &Batch<'_>,
         ws: &mut Workspace,
     ) {
-        self.pass(Point::Mixture { alpha, v, w }, batch, ws);
+        self.forward_at(Point::Mixture { alpha, v, w }, batch, ws);
     }
 
     fn backward_mixed(
@@ -254,13 +253,13 @@ impl Network for Mlp {
         batch: &Batch<'_>,
         ws: &mut Workspace,
     ) {
-        self.back(Place::Mixed(alpha, w), v, step, batch, ws);
+        self.backward_at(Place::Mixed(alpha, w), v, step, batch, ws);
     }
 
-    /// Where there is a single, narrow layer.
+    /// Available for a single, narrow layer.
     #[cfg(target_arch = "x86_64")]
     fn joint_passes(&self) -> Option<&dyn JointPasses> {
-        let joint = self.layers.len() == 1 && self.layers[0].takes_both();
+        let joint = self.layers.len() == 1 && self.layers[0].has_joint_passes();
         joint.then_some(self as &dyn JointPasses)
     }
 }
@@ -285,24 +284,24 @@ impl JointPasses for Mlp {
         &self,
         alpha: f32,
         both: (&mut [f32], &mut [f32]),
-        (of_v, of_w): (Step, Step),
+        (step_v, step_w): (Step, Step),
         batch: &Batch<'_>,
         ws: &mut Workspace,
     ) {
         let (input, delta) = (ws.input.rows(batch), [&ws.delta[..], &ws.mixed_delta[..]]);
-        let steps = [of_w, of_v];
+        let steps = [step_w, step_v];
         self.layers[0].accumulate_both(alpha, both, steps, input, delta, &mut ws.scratch);
     }
 }
 
 impl ExampleNorms for Mlp {
-    /// An example's gradient by a layer's weights is x·δᵀ, and δ by its biases, so that
+    /// The gradient of an example is x·δᵀ for a layer's weights and δ for its biases, so that
     ///
     /// ```text
     /// ‖∇‖² = Σ_l ‖δ_l‖² (‖x_l‖² + 1)
     /// ```
     ///
-    /// and Σ δ²(x̂² + 1) more for the scales and shifts of a normalization.
+    /// plus Σ δ²(x̂² + 1) for the scales and shifts of a normalization.
     fn squared_norms(
         &self,
         at: &[f32],
@@ -321,7 +320,7 @@ impl ExampleNorms for Mlp {
             norms,
             ..
         } = ws;
-        let kept = kept(self.extras.dropout, batch.mask);
+        let kept_scale = dropout_scale(self.extras.dropout, batch.mask);
         let mut delta: &[f32] = delta;
         for (k, layer) in self.layers.iter().enumerate().rev() {
             let bias = if layer.biased { 1.0 } else { 0.0 };
@@ -336,7 +335,7 @@ impl ExampleNorms for Mlp {
             if k > 0 {
                 layer.propagate(Point::At(at), delta, n, scratch, next);
                 relu_backward(next, &hidden[k - 1]);
-                scale(next, kept);
+                scale(next, kept_scale);
                 if let Some(norm) = self.norms.get(k - 1) {
                     for (row, square) in squares.iter_mut().enumerate() {
                         *square += norm.row_norm_squared(row, next, &norms[k - 1]);
@@ -351,7 +350,7 @@ impl ExampleNorms for Mlp {
 }
 
 impl Mlp {
-    fn pass(&self, at: Point<'_>, batch: &Batch<'_>, ws: &mut Workspace) {
+    fn forward_at(&self, at: Point<'_>, batch: &Batch<'_>, ws: &mut Workspace) {
         let n = batch.len();
         let last = self.layers.len() - 1;
         ws.hidden.resize_with(last.max(ws.hidden.len()), Vec::new);
@@ -376,12 +375,12 @@ impl Mlp {
                     norm.forward(at, &mut rest[0], &mut ws.norms[k]);
                 }
                 relu(&mut rest[0]);
-                drop_out(&mut rest[0], self.extras.dropout, batch.mask, k);
+                dropout(&mut rest[0], self.extras.dropout, batch.mask, k);
             }
         }
     }
 
-    fn back(
+    fn backward_at(
         &self,
         place: Place<'_>,
         into: &mut [f32],
@@ -401,8 +400,8 @@ impl Mlp {
             norms,
             ..
         } = ws;
-        let kept = kept(self.extras.dropout, batch.mask);
-        // The forward pass has taken the batch into the workspace.
+        let kept_scale = dropout_scale(self.extras.dropout, batch.mask);
+        // The forward pass has put the batch into the workspace.
         let input = input.rows(batch);
         let mut delta: &[f32] = delta;
         for (k, layer) in self.layers.iter().enumerate().rev() {
@@ -411,7 +410,7 @@ impl Mlp {
                 break;
             }
             let x = &hidden[k - 1];
-            let rows = layer.takes_rectified().then(|| {
+            let rows = layer.uses_rectified().then(|| {
                 mark(x, layer.inputs, masks);
                 Rectified { x, masks }
             });
@@ -424,7 +423,7 @@ impl Mlp {
                     relu_backward(next, x);
                 }
             }
-            scale(next, kept);
+            scale(next, kept_scale);
             if let Some(norm) = self.norms.get(k - 1) {
                 norm.accumulate(place, into, step, next, &mut norms[k - 1]);
                 norm.propagate(next, &mut norms[k - 1]);

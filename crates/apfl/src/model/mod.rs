@@ -1,8 +1,8 @@
 //! Models: stateless descriptions over flat parameters.
 //!
 //! A [`Network`] has two passes, [`Network::forward`] and [`Network::backward`]. A [`Model`] is a
-//! network with a loss. What algorithms use, gradients and steps of descent, follows from both
-//! and is the same for every model: see the methods of `dyn Model`.
+//! network with a loss. Gradients and steps of descent follow from both and are the same for every
+//! model: see the methods of `dyn Model`.
 
 use std::sync::Arc;
 
@@ -31,39 +31,39 @@ pub use layout::{Layout, Tensor};
 pub use loss::Loss;
 pub use network::{Costs, ExampleNorms, JointPasses, Network, Step, Workspace};
 
-/// A network with what is minimized over its outputs:
+/// A network with a loss over its outputs:
 ///
 /// ```text
 /// f(x; ξ) = mean loss of the outputs at x over ξ + (λ/2)‖x‖²
 /// ```
 ///
-/// A model that changes the training loss of another one returns the other's network, and with
-/// it all that the network is and can do.
+/// A model that changes the training loss of another one returns the other's network and so
+/// inherits all its capabilities.
 pub trait Model: Send + Sync {
     /// Returns the network.
     fn network(&self) -> &dyn Network;
 
-    /// Returns the loss of its outputs, by which it is scored too.
+    /// Returns the loss over the outputs, which is also used for scoring.
     fn loss(&self) -> Loss;
 
-    /// Returns λ of (λ/2)‖·‖², which is part of f.
+    /// Returns λ of the ℓ2 term (λ/2)‖·‖².
     fn l2(&self) -> f32;
 
-    /// `ws.delta` ← ∂(mean training loss)/∂outputs. Returns the mean training loss.
+    /// Computes `ws.delta` ← ∂(mean training loss)/∂outputs. Returns the mean training loss.
     fn differentiate(&self, batch: &Batch<'_>, ws: &mut Workspace) -> f64 {
         let Workspace { outputs, delta, .. } = ws;
         self.loss().differentiate(outputs, &batch.targets, delta)
     }
 
-    /// Returns the norms of single examples' gradients, by which a run is private by example;
-    /// `None` for a model that cannot be, as by default.
+    /// Returns the norms of single examples' gradients, which example-level privacy needs; `None`
+    /// (the default) if they are not available.
     fn example_norms(&self) -> Option<&dyn ExampleNorms> {
         None
     }
 
-    /// Returns the same model scored in batches of so many shuffled rows; `None` for one that
-    /// decides by itself how it is scored.
-    fn scored_in(&self, _rows: usize) -> Option<Arc<dyn Model>> {
+    /// Returns the model scored in shuffled batches of `rows` rows; `None` if the batch size of
+    /// scoring cannot be set.
+    fn with_evaluation_batch(&self, _rows: usize) -> Option<Arc<dyn Model>> {
         None
     }
 }

@@ -1,32 +1,32 @@
-//! Networks: the passes over flat parameters that every model is made of.
+//! Networks: forward and backward passes over flat parameters.
 
 use super::{Evaluation, Layout, kernels};
 use crate::data::Batch;
 use crate::params::{Params, mix};
 use crate::rng::Stream;
 
-/// Memory for the passes over a batch; grows to the largest batch seen, then stays.
+/// Buffers for the passes over a batch; they grow to the largest batch and are reused.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
     /// The outputs of the last forward pass, row by row.
     pub outputs: Vec<f32>,
-    /// ∂(mean loss)/∂outputs: what the backward pass starts from.
+    /// ∂(mean loss)/∂outputs, the input of the backward pass.
     pub delta: Vec<f32>,
     /// The outputs at the mixture, after [`JointPasses::forward_both`].
     pub mixed_outputs: Vec<f32>,
     /// ∂(mean loss)/∂outputs at the mixture, for [`JointPasses::backward_both`].
     pub mixed_delta: Vec<f32>,
-    /// For a network of one's own: what its backward pass needs of the forward pass.
+    /// For custom networks: values of the forward pass that the backward pass needs.
     pub kept: Vec<Vec<f32>>,
     pub(crate) input: kernels::rows::Input,
     pub(crate) images: Vec<f32>,
-    /// The number of the batch they were made of.
-    pub(crate) images_of: u64,
+    /// The number of the batch in `images`.
+    pub(crate) images_batch: u64,
     pub(crate) columns: Vec<u32>,
     pub(crate) scratch: Vec<f32>,
-    /// Where a hidden layer is not zero.
+    /// Bit masks of the nonzero values of a hidden layer.
     pub(crate) masks: Vec<u32>,
-    /// The mixture of a mixed pass, or as much of it as the network writes down.
+    /// The mixture of a mixed pass, or the part of it that the network stores.
     pub(crate) point: Params,
     pub(crate) hidden: Vec<Vec<f32>>,
     pub(crate) back: [Vec<f32>; 2],
@@ -34,30 +34,29 @@ pub struct Workspace {
     pub(crate) norms: Vec<kernels::norm::NormSpace>,
 }
 
-/// What a backward pass does to the vector it moves: into ← into − decay·at + scale·Jᵀδ.
+/// Update of a vector by a backward pass: into ← into − decay·at + scale·Jᵀδ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// The factor of the loss's gradient.
     pub scale: f32,
-    /// The factor of the point itself: the ℓ2 term.
+    /// The factor of the point itself, from the ℓ2 term.
     pub decay: f32,
 }
 
-/// What one example costs, for estimates of time and memory.
+/// Cost of one example, for estimates of time and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// Multiplications and additions of one forward pass.
+    /// Floating-point operations of one forward pass.
     pub forward: u64,
-    /// The same of one backward pass.
+    /// Floating-point operations of one backward pass.
     pub backward: u64,
     /// Numbers that both passes keep.
     pub activations: u64,
 }
 
 impl Costs {
-    /// Estimates the costs of a network from its layout: two operations for each parameter,
-    /// twice that going back, and two numbers for every output of a layer, of which there are
-    /// as many as biases.
+    /// Estimates the costs from the layout: two operations per parameter forward, four backward,
+    /// and two numbers per output of a layer, of which there are as many as biases.
     pub fn of(layout: &Layout) -> Self {
         let biases = layout.tensors.iter().filter(|t| t.shape.len() == 1);
         Self {
@@ -68,50 +67,49 @@ impl Costs {
     }
 }
 
-/// A family of functions over flat parameters: its shape, its costs and its passes.
+/// A family of functions over flat parameters: its shape, costs and passes.
 ///
-/// A network knows no loss. What is minimized over its outputs is for a
-/// [`Model`](super::Model), which has a network, to say.
+/// A network has no loss; a [`Model`](super::Model) adds one.
 pub trait Network: Send + Sync {
     /// Returns the names and shapes of the parameters.
     fn layout(&self) -> &Layout;
 
-    /// Returns the features per example, where the network takes a fixed number of them.
+    /// Returns the number of features per example, if the network needs a fixed number.
     fn inputs(&self) -> Option<usize> {
         None
     }
 
-    /// Returns how many numbers are put out per example.
+    /// Returns the number of outputs per example.
     fn outputs(&self) -> usize;
 
-    /// Returns what one example costs.
+    /// Returns the cost of one example.
     fn costs(&self) -> Costs {
         Costs::of(self.layout())
     }
 
-    /// Returns w⁰ for runs that do not set it: by default uniform in ±1/√fan_in.
+    /// Samples w⁰ for runs that do not set it; by default uniform in ±1/√fan_in.
     fn initial(&self, rng: &mut Stream) -> Params {
         self.layout().uniform(rng)
     }
 
-    /// Returns the images' shape [channels, height, width], where the network trains on flipped
-    /// and cropped ones.
+    /// Returns the images' shape [channels, height, width] if the network trains on flipped and
+    /// cropped images.
     fn augmented(&self) -> Option<[usize; 3]> {
         None
     }
 
-    /// Returns how scores are taken.
+    /// Returns how the model is scored.
     fn evaluation(&self) -> Evaluation {
         Evaluation::default()
     }
 
-    /// Fills `ws.outputs`, and keeps in `ws` what the backward pass needs.
+    /// Fills `ws.outputs` and stores in `ws` what the backward pass needs.
     fn forward(&self, at: &[f32], batch: &Batch<'_>, ws: &mut Workspace);
 
-    /// into ← into − decay·at + scale·Jᵀδ, where J is the outputs' derivative at `at` and
-    /// δ = `ws.delta`; after `forward` at the same point and batch. `at: None` means at
-    /// `into` itself, as it was before. The result is the same to the bit whether the
-    /// point is `into` or an equal copy of it.
+    /// Computes into ← into − decay·at + scale·Jᵀδ, where J is the outputs' derivative at `at` and
+    /// δ = `ws.delta`; called after `forward` at the same point and batch. `at: None` means `into`
+    /// itself, before the update. The result is the same to the bit whether the point is `into` or
+    /// an equal copy of it.
     fn backward(
         &self,
         at: Option<&[f32]>,
@@ -121,8 +119,8 @@ pub trait Network: Send + Sync {
         ws: &mut Workspace,
     );
 
-    /// [`Network::forward`] at αv + (1−α)w, to the same bits. A network that can do so does not
-    /// write the mixture down.
+    /// Does [`Network::forward`] at αv + (1−α)w, to the same bits. Networks may avoid storing the
+    /// mixture.
     fn forward_mixed(
         &self,
         alpha: f32,
@@ -138,7 +136,7 @@ pub trait Network: Send + Sync {
         ws.point = point;
     }
 
-    /// [`Network::backward`] at αv + (1−α)w, moving v, to the same bits; after
+    /// Does [`Network::backward`] at αv + (1−α)w, updating v, to the same bits; called after
     /// [`Network::forward_mixed`] with the same α, v, w and batch.
     fn backward_mixed(
         &self,
@@ -149,13 +147,13 @@ pub trait Network: Send + Sync {
         batch: &Batch<'_>,
         ws: &mut Workspace,
     ) {
-        let _ = (alpha, w); // their mixture is written down
+        let _ = (alpha, w); // the mixture is in `ws.point`
         let point = std::mem::take(&mut ws.point);
         self.backward(Some(&point), v, step, batch, ws);
         ws.point = point;
     }
 
-    /// Returns its passes at w and at a mixture together, where it has them.
+    /// Returns the joint passes at w and at a mixture, if the network has them.
     fn joint_passes(&self) -> Option<&dyn JointPasses> {
         None
     }
@@ -167,8 +165,8 @@ pub trait JointPasses {
     /// [`Network::forward`] and [`Network::forward_mixed`].
     fn forward_both(&self, alpha: f32, v: &[f32], w: &[f32], batch: &Batch<'_>, ws: &mut Workspace);
 
-    /// Moves w by `ws.delta` and v by `ws.mixed_delta`, both at the values before, to the bits of
-    /// [`Network::backward_mixed`] and then [`Network::backward`]; `steps` of v and of w.
+    /// Updates w by `ws.delta` and v by `ws.mixed_delta`, both at the old values, to the bits of
+    /// [`Network::backward_mixed`] and then [`Network::backward`]. `steps` are those of v and of w.
     fn backward_both(
         &self,
         alpha: f32,
@@ -179,10 +177,10 @@ pub trait JointPasses {
     );
 }
 
-/// The norms of single examples' gradients, which privacy by example needs.
+/// Norms of single examples' gradients, which example-level privacy needs.
 pub trait ExampleNorms {
-    /// squares ← ‖Jᵢᵀδᵢ‖² of every example i, where δ = `ws.delta`, without writing any of
-    /// these gradients down; after `forward` at the same point and batch, and before `backward`.
+    /// Computes squares ← ‖Jᵢᵀδᵢ‖² for every example i, where δ = `ws.delta`, without storing the
+    /// gradients; called after `forward` at the same point and batch, and before `backward`.
     fn squared_norms(
         &self,
         at: &[f32],

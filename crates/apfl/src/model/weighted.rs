@@ -1,32 +1,32 @@
-//! Classes that are rare count for more in training.
+//! Training losses weighted by class.
 
 use std::sync::Arc;
 
 use super::{Loss, Model, Network, Workspace};
 use crate::data::{Batch, Labels};
 
-/// n/(C·n_c) for every class: n training examples of the federation, C classes, n_c of them of
-/// class c. All weights are 1 where classes are equally common.
+/// Returns the weight n/(C·n_c) of every class c: n training examples of the federation, C classes,
+/// n_c examples of class c. All weights are 1 for equally frequent classes.
 pub fn balanced(counts: &[u64]) -> Vec<f32> {
     let n: u64 = counts.iter().sum();
     let weight = |count: &u64| match count {
-        0 => 0.0, // of a class that nobody trains on
+        0 => 0.0, // a class without training examples
         count => (n as f64 / (counts.len() as f64 * *count as f64)) as f32,
     };
     counts.iter().map(weight).collect()
 }
 
-/// A model whose training loss weighs every example by its class:
+/// A model whose training loss weights every example by its class:
 ///
 /// ```text
 /// f(x; ξ) = 1/|ξ| · Σ_{(a, y) ∈ ξ} weight_y · ℓ(h(x; a), y) + (λ/2)‖x‖²
 /// ```
 ///
-/// Its scores are those of the model itself.
+/// Its scores are unweighted.
 pub struct Weighted {
-    /// The model itself.
+    /// The unweighted model.
     pub model: Arc<dyn Model>,
-    /// A weight for every class.
+    /// The weight of every class.
     pub weights: Vec<f32>,
 }
 
@@ -49,9 +49,9 @@ impl Model for Weighted {
         self.model.l2()
     }
     fn differentiate(&self, batch: &Batch<'_>, ws: &mut Workspace) -> f64 {
-        let plain = self.model.differentiate(batch, ws);
+        let unweighted = self.model.differentiate(batch, ws);
         let Labels::Classes(y) = batch.targets else {
-            return plain;
+            return unweighted;
         };
         let width = self.network().outputs();
         let mut loss = 0.0;
@@ -64,8 +64,11 @@ impl Model for Weighted {
         }
         loss / y.len() as f64
     }
-    fn scored_in(&self, rows: usize) -> Option<Arc<dyn Model>> {
-        let (model, weights) = (self.model.scored_in(rows)?, self.weights.clone());
+    fn with_evaluation_batch(&self, rows: usize) -> Option<Arc<dyn Model>> {
+        let (model, weights) = (
+            self.model.with_evaluation_batch(rows)?,
+            self.weights.clone(),
+        );
         Some(Arc::new(Self { model, weights }))
     }
 }
@@ -86,7 +89,7 @@ mod tests {
         assert_eq!(balanced(&[5, 5, 5]), [1.0, 1.0, 1.0]);
     }
 
-    /// The same model with weight 2 for class 1.
+    /// Returns the model with weight 2 for class 1.
     fn doubled(model: impl Model + 'static) -> Weighted {
         Weighted {
             model: Arc::new(model),
@@ -94,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Numbers that differ, of both signs.
+    /// Returns distinct numbers of both signs.
     fn numbers(count: usize, first: f32) -> Params {
         (0..count).map(|k| (first + 2.3 * k as f32).sin()).collect()
     }
@@ -115,16 +118,16 @@ mod tests {
         let mut grads = [at.clone(), at.clone()];
         let mut ws = Workspace::default();
         let twice = examples(2, [a, b, b].concat(), &[0, 1, 1]);
-        let of_plain = plain.gradient(&at, &twice.all(), &mut ws, &mut grads[0]);
+        let loss_plain = plain.gradient(&at, &twice.all(), &mut ws, &mut grads[0]);
         let once = examples(2, [a, b].concat(), &[0, 1]);
-        let of_weighted = weighted.gradient(&at, &once.all(), &mut ws, &mut grads[1]);
-        assert!((1.5 * of_plain - of_weighted).abs() < 1e-6);
+        let loss_weighted = weighted.gradient(&at, &once.all(), &mut ws, &mut grads[1]);
+        assert!((1.5 * loss_plain - loss_weighted).abs() < 1e-6);
         for (a, b) in grads[0].iter().zip(&grads[1]) {
             assert!((1.5 * a - b).abs() < 1e-6, "{a} {b}");
         }
     }
 
-    /// A CNN says by itself what it keeps of a batch: its biases do not tell.
+    /// A CNN reports its own costs, which do not follow from its biases.
     #[test]
     fn a_weighted_cnn_is_estimated_and_scored_as_the_plain_one() {
         let widths = Widths {
@@ -133,7 +136,7 @@ mod tests {
             dense: 4,
         };
         let extras = Extras {
-            scored_in: Some(16),
+            evaluation_batch: Some(16),
             augment: Augment::All,
             ..Extras::NONE
         };
@@ -150,8 +153,7 @@ mod tests {
         assert_eq!(network.inputs(), plain.inputs());
     }
 
-    /// Both gradients of a step in one pass, a mixture that is not written down, and the norms of
-    /// single examples: all of them are those of the weighted loss.
+    /// Joint passes, mixed passes and norms of single examples use the weighted loss.
     #[test]
     fn the_networks_shortcuts_have_the_weighted_loss() {
         let x = numbers(5 * 7, 0.25);
@@ -174,7 +176,7 @@ mod tests {
             assert_eq!(losses, (mixed, own));
             assert_eq!((both_v, both_w), (written, of_w));
 
-            // Weights follow from class counts, which no noise protects.
+            // Weights follow from class counts, which are not protected by noise.
             assert!(weighted.example_norms().is_none());
         }
     }

@@ -189,7 +189,7 @@ impl RunBuilder {
     /// Scores shuffled rows so many at a time, which matters to models whose rows depend on each
     /// other alone. Default: as the model says ([`Network::evaluation`](crate::model::Network::evaluation)).
     pub fn evaluate_in_batches_of(mut self, rows: usize) -> Self {
-        self.plan.architecture.extras.scored_in = Some(rows);
+        self.plan.architecture.extras.evaluation_batch = Some(rows);
         self
     }
 
@@ -299,9 +299,9 @@ impl RunBuilder {
             (Some(directory), false) => RunDir::require_empty(directory)?,
             _ => {}
         }
-        let model = match plan.architecture.extras.scored_in {
+        let model = match plan.architecture.extras.evaluation_batch {
             None => self.model,
-            Some(rows) => self.model.scored_in(rows).ok_or_else(|| {
+            Some(rows) => self.model.with_evaluation_batch(rows).ok_or_else(|| {
                 Error::Request(format!(
                     "evaluation.batch: found {rows}, but the model says itself how it is scored; \
                      change its `Network::evaluation`"

@@ -11,7 +11,7 @@ use crate::clients::{ClientModels, Finalized, Keep, ModelFiles};
 use crate::engine::remote::Kept;
 use crate::error::{Error, Result};
 use crate::local_client::ModelForm;
-use crate::metrics::{Assessment, ByModel, Gain, Gathered, Scoring, Spread};
+use crate::metrics::{Assessment, ByModel, FinalsAccumulator, Gain, Scoring, Spread};
 use crate::run::run_dir::{
     Baseline, ChosenRecord, ClientRecord, Counts, Part, Prior, RunDir, Summary, TotalGain,
 };
@@ -205,8 +205,8 @@ struct Sums {
     scoring: Scoring,
     reached: usize,
     clients: usize,
-    gathered: ByModel<Gathered>,
-    alone: Gathered,
+    gathered: ByModel<FinalsAccumulator>,
+    alone: FinalsAccumulator,
     gains: Vec<Gain>,
     chosen: BTreeMap<String, usize>,
     mixing: Vec<f64>,
@@ -221,7 +221,7 @@ impl Sums {
             reached: 0,
             clients: 0,
             gathered: ByModel::default(),
-            alone: Gathered::default(),
+            alone: FinalsAccumulator::default(),
             gains: Vec::new(),
             chosen: BTreeMap::new(),
             mixing: Vec::new(),
@@ -281,7 +281,7 @@ impl Sums {
 
     /// The summary, as far as the clients alone make it.
     fn total(self) -> Summary {
-        let over = |gathered: &Gathered| gathered.over(&self.scoring);
+        let over = |gathered: &FinalsAccumulator| gathered.summarize(&self.scoring);
         Summary {
             rounds: 0,
             clients: self.clients,

@@ -6,7 +6,7 @@ use crate::digest::sha256_of;
 use crate::engine::EngineKind;
 use crate::engine::mpi::Facts;
 use crate::error::Result;
-use crate::model::kernels::vectors;
+use crate::model::kernels::describe_vectors;
 use crate::params::bytes_of;
 use crate::training::Setup;
 
@@ -42,7 +42,7 @@ pub fn facts_of(program: &Program, spec: &str, setup: &Setup) -> Facts {
         ("the program".to_string(), program),
         (
             "the CPU's vectors, and with them the bits".into(),
-            vectors().into(),
+            describe_vectors().into(),
         ),
         ("the spec".into(), digest(spec.as_bytes())),
         (

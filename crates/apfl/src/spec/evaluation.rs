@@ -37,7 +37,7 @@ pub(super) const DELIVERY: &[&dyn Declaration] = &[&CLIENTS, &KEEP];
 pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
     s.section("evaluation", |s| {
         s.knows(&["batch"]);
-        s.optional_field(&BATCH, &mut plan.architecture.extras.scored_in);
+        s.optional_field(&BATCH, &mut plan.architecture.extras.evaluation_batch);
         s.field(&EVERY, &mut plan.evaluate_every);
     });
     s.section("delivery", |s| {

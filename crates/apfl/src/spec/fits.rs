@@ -62,7 +62,7 @@ fn batches(plan: &Plan, problems: &mut Problems) {
     }
     let batches = [
         ("training.batch", plan.local_training.batch),
-        ("evaluation.batch", extras.scored_in),
+        ("evaluation.batch", extras.evaluation_batch),
     ];
     for (key, _) in batches.iter().filter(|(_, rows)| *rows == Some(1)) {
         let problem = "found 1, but model.norm = \"batch\" needs at least two rows per batch";
@@ -73,12 +73,12 @@ fn batches(plan: &Plan, problems: &mut Problems) {
 /// What an algorithm has against the rest of a plan, but for its model.
 fn objections(plan: &Plan, problems: &mut Problems) {
     let (properties, kind) = (plan.algorithm.properties(), name(plan));
-    if properties.everybody && plan.participation != 1.0 {
+    if properties.full_participation && plan.participation != 1.0 {
         let found = plan.participation;
         let problem = format!("found {found}, but {kind} needs every client in every round: 1");
         problems.note("federation.participation", problem);
     }
-    if properties.everybody && plan.weights == Weights::Examples {
+    if properties.full_participation && plan.weights == Weights::Examples {
         let problem = format!("found \"examples\", but the mean of {kind} is a plain one: uniform");
         problems.note("federation.weights", problem);
     }
@@ -87,7 +87,7 @@ fn objections(plan: &Plan, problems: &mut Problems) {
         let problem = format!("found {found}, but {kind} with these settings has none; use 0");
         problems.note("training.momentum", problem);
     }
-    if let Some(most) = properties.most_rate
+    if let Some(most) = properties.max_learning_rate
         && plan.local_training.learning_rate > most
     {
         problems.note(
@@ -101,7 +101,7 @@ fn objections(plan: &Plan, problems: &mut Problems) {
     }
     if let (true, Some(why)) = (
         plan.server != ServerOptimizer::Mean,
-        properties.beyond_optimizers,
+        properties.optimizer_problem,
     ) {
         let problem = format!("found \"{}\", but {why}", plan.server.kind());
         problems.note("federation.server", problem);

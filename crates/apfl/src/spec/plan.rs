@@ -239,7 +239,7 @@ impl Plan {
         }
         checks::check(&*dataset, &*model)?;
         checks::start(&w0, model.layout().len())?;
-        let attackers = Attackers::draw(self.attack, dataset.clients(), self.seed);
+        let attackers = Attackers::sample(self.attack, dataset.clients(), self.seed);
         let dataset = attackers.poison(dataset)?;
         let mut notes = self.notes.clone();
         notes.extend(dataset.notes());

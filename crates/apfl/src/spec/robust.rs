@@ -35,7 +35,7 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
 
 /// Refuses algorithms whose updates are more than one model, or none.
 fn refuse(plan: &Plan, key: &str, found: &str, problems: &mut Problems) {
-    if let Some(why) = plan.algorithm.properties().beyond_rules {
+    if let Some(why) = plan.algorithm.properties().aggregator_problem {
         problems.note(key, format!("found \"{found}\", but {why}"));
     }
 }

@@ -79,7 +79,7 @@ impl From<Theory> for PlannedSchedule {
 impl PlannedSchedule {
     /// Returns the schedule of an algorithm where a spec does not say.
     pub fn usual(algorithm: &AlgorithmSpec) -> Self {
-        let (factor, per) = algorithm.usual_decay();
+        let (factor, per) = algorithm.default_decay();
         let per = PER.values.parse(&per.into());
         let per = per.expect("a word of `per`");
         Self::Known(Schedule::Geometric { factor, per })

@@ -163,7 +163,7 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
              disclose = [\"mixing\", \"scores\"]",
         );
     }
-    if plan.algorithm.properties().everybody && sites.min_sites < sites.names.len() {
+    if plan.algorithm.properties().full_participation && sites.min_sites < sites.names.len() {
         refuse(
             "federation.min_sites",
             "the algorithm needs everybody in every round",

@@ -178,11 +178,12 @@ pub(super) fn resolve(
         // η_t of Theorems 2 to 4 has L in a alone.
         None if theory.a.is_some() => (f64::NAN, "not needed".to_string()),
         None if plan.architecture.is_linear() => {
-            let bound = curvature::of_linear(dataset, model, plan.seed)?;
+            let bound = curvature::smoothness_of_linear(dataset, model, plan.seed)?;
             (bound, "a bound from the data".to_string())
         }
         None => {
-            let (estimate, clients) = curvature::estimated(dataset, model, w0, plan.seed)?;
+            let (estimate, clients) =
+                curvature::estimate_smoothness(dataset, model, w0, plan.seed)?;
             let whence = format!("an estimate from the curvature at w⁰ of {clients} clients");
             (estimate, whence)
         }

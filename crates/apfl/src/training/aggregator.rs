@@ -3,7 +3,7 @@
 
 use super::{Setup, Weights};
 use crate::aggregation::{Aggregation, SplitUpdate};
-use crate::algorithm::extensions::aggregated;
+use crate::algorithm::extensions::aggregated_part;
 use crate::algorithm::{Algorithm, Sender};
 use crate::error::{Error, Result};
 use crate::params::Params;
@@ -29,7 +29,7 @@ impl<A: Algorithm> Aggregator<A> {
     pub(super) fn new(setup: &Setup, algorithm: &A, server: &A::Server, round: u64) -> Self {
         let private = (setup.protects() == Some(Level::Client)).then(|| {
             let clip = setup.privacy.as_ref().expect("it protects").settings.clip;
-            PrivateSum::new(clip, aggregated(algorithm, server).len())
+            PrivateSum::new(clip, aggregated_part(algorithm, server).len())
         });
         Self {
             private,
@@ -59,7 +59,7 @@ impl<A: Algorithm> Aggregator<A> {
         if mean && !forged && self.private.is_none() {
             return algorithm.fold(server, &mut self.fold, from, update);
         }
-        let mut update = match SplitUpdate::of(&update) {
+        let mut update = match SplitUpdate::split(&update) {
             Ok(update) => update,
             Err(error) => {
                 self.problem.get_or_insert(error);
@@ -67,12 +67,12 @@ impl<A: Algorithm> Aggregator<A> {
             }
         };
         if forged {
-            let w = aggregated(algorithm, server);
+            let w = aggregated_part(algorithm, server);
             let attackers = &setup.attackers;
             attackers.forge(client, self.round, w, &mut update.model);
         }
         if let Some(sum) = &mut self.private {
-            let w = aggregated(algorithm, server);
+            let w = aggregated_part(algorithm, server);
             if update.model.len() != w.len() || !update.is_model_only() {
                 self.problem.get_or_insert(Error::Request(
                     "federation.privacy.level: found \"client\", but the algorithm's updates are more \
@@ -91,7 +91,7 @@ impl<A: Algorithm> Aggregator<A> {
             return;
         }
         if mean {
-            algorithm.fold(server, &mut self.fold, from, update.joined())
+            algorithm.fold(server, &mut self.fold, from, update.join())
         } else {
             self.collected.push((from, update))
         }
@@ -110,10 +110,10 @@ impl<A: Algorithm> Aggregator<A> {
         if let Some(sum) = self.private.take() {
             // One model that stands for all, also where there was nobody: its fold is itself.
             let budget = setup.privacy.as_ref().expect("it protects");
-            let w = aggregated(algorithm, server);
+            let w = aggregated_part(algorithm, server);
             let mut rng = setup.noise_stream(self.round);
             let w = sum.release(w, budget.noise, setup.expected_cohort(), &mut rng);
-            let update = SplitUpdate::of_model(w).joined();
+            let update = SplitUpdate::of_model(w).join();
             let weight = 1.0;
             algorithm.fold(server, &mut self.fold, Sender { client: 0, weight }, update);
             return Ok(self.fold);
@@ -127,7 +127,12 @@ impl<A: Algorithm> Aggregator<A> {
             let models: Vec<Params> = collected.iter_mut().map(take).collect();
             let combined = rule.combine(&models);
             for (from, update) in collected {
-                algorithm.fold(server, &mut self.fold, from, update.with(combined.clone()));
+                algorithm.fold(
+                    server,
+                    &mut self.fold,
+                    from,
+                    update.join_with(combined.clone()),
+                );
             }
         }
         Ok(self.fold)

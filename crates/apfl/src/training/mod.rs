@@ -63,8 +63,8 @@ impl Training {
     pub fn new(setup: Setup, algorithm: &AlgorithmSpec) -> Result<Self> {
         struct New(Setup);
         impl AlgorithmVisitor for New {
-            type Out = Result<Training>;
-            fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
+            type Output = Result<Training>;
+            fn visit<A: Algorithm>(self, algorithm: A) -> Self::Output {
                 Training::with_algorithm(self.0, algorithm)
             }
         }
@@ -389,8 +389,8 @@ pub(crate) fn at_site(
 ) -> Result<(Vec<u8>, Handled, Option<Kept>)> {
     struct AtSite<'a>(Setup, Place<'a>, ClientRequest, &'a [u8]);
     impl AlgorithmVisitor for AtSite<'_> {
-        type Out = Result<(Vec<u8>, Handled, Option<Kept>)>;
-        fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
+        type Output = Result<(Vec<u8>, Handled, Option<Kept>)>;
+        fn visit<A: Algorithm>(self, algorithm: A) -> Self::Output {
             let Self(setup, place, asked, body) = self;
             let algorithm = Arc::new(fitted(algorithm, &setup)?);
             let pass = asked.pass;
@@ -418,8 +418,8 @@ pub fn serve(
 ) -> Result<()> {
     struct Serve(crate::engine::mpi::Cluster, Setup);
     impl AlgorithmVisitor for Serve {
-        type Out = Result<()>;
-        fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
+        type Output = Result<()>;
+        fn visit<A: Algorithm>(self, algorithm: A) -> Self::Output {
             let algorithm = Arc::new(fitted(algorithm, &self.1)?);
             let Setup {
                 context, threads, ..

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{ByModel, Losses, Scores, Spread};
+use crate::metrics::{ByModel, Scores, Spread, WorstLosses};
 
 /// A line of `rounds.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct RoundRecord {
     pub scores: Option<ByModel<Scores>>,
     /// The highest loss of any client of the cohort, in evaluated rounds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub worst: Option<ByModel<Losses>>,
+    pub worst: Option<ByModel<WorstLosses>>,
     /// αᵢ over the same clients after the round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,

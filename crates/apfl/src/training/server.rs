@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Setup;
 use super::aggregator::Aggregator;
-use crate::aggregation::optimizer::Moments;
+use crate::aggregation::optimizer::OptimizerState;
 use crate::algorithm::Algorithm;
-use crate::algorithm::extensions::{aggregated, aggregated_mut};
+use crate::algorithm::extensions::{aggregated_part, aggregated_part_mut};
 use crate::clients::{Request, Response};
 use crate::digest::digest_of;
 use crate::engine::{Each, Engine};
@@ -76,7 +76,7 @@ pub(super) struct ServerOf<A: Algorithm> {
     engine: Box<dyn Engine<A>>,
     state: A::Server,
     /// The state of the server's optimizer, where there is one.
-    moments: Option<Moments>,
+    moments: Option<OptimizerState>,
     /// The updates of the round that goes on.
     updates: Option<Aggregator<A>>,
     traffic: Traffic,
@@ -89,8 +89,10 @@ impl<A: Algorithm> ServerOf<A> {
         engine: Box<dyn Engine<A>>,
     ) -> Result<Self> {
         let mut state = algorithm.start(&setup.context.w0, setup.context.dataset.clients());
-        let moments = setup.server.start(aggregated(&*algorithm, &state).len());
-        if moments.is_some() && aggregated_mut(&*algorithm, &mut state).is_none() {
+        let moments = setup
+            .server
+            .start(aggregated_part(&*algorithm, &state).len());
+        if moments.is_some() && aggregated_part_mut(&*algorithm, &mut state).is_none() {
             return Err(Error::Request(format!(
                 "federation.server: found \"{}\", but the algorithm has no shared model that \
                  an optimizer could move; use mean",
@@ -170,10 +172,10 @@ impl<A: Algorithm> Server for ServerOf<A> {
         let before = self
             .moments
             .is_some()
-            .then(|| aggregated(algorithm, state).to_vec());
+            .then(|| aggregated_part(algorithm, state).to_vec());
         algorithm.finish(state, fold);
         if let (Some(moments), Some(before)) = (&mut self.moments, before)
-            && let Some(w) = aggregated_mut(algorithm, state)
+            && let Some(w) = aggregated_part_mut(algorithm, state)
         {
             self.setup.server.step(moments, &before, w);
         }
@@ -213,7 +215,7 @@ impl<A: Algorithm> Server for ServerOf<A> {
         let wrong = |e| Error::Checkpoint(format!("the server's state: {e}"));
         self.state = A::Server::unpack(&mut state).map_err(wrong)?;
         if self.moments.is_some() {
-            self.moments = Some(Moments::unpack(&mut state).map_err(wrong)?);
+            self.moments = Some(OptimizerState::unpack(&mut state).map_err(wrong)?);
         }
         Ok(())
     }

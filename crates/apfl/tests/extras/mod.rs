@@ -157,7 +157,7 @@ fn numbers(count: usize, rng: &mut Stream) -> Vec<f32> {
 fn gradients_of_the_mlp_are_central_differences() {
     for (case, extras) in all_extras().into_iter().enumerate() {
         for (widths, rows) in [(&[9usize, 5][..], 7usize), (&[33], 4), (&[], 3)] {
-            let model: &dyn Model = &Mlp::with(6, widths, 4, Loss::Softmax, 0.0, extras);
+            let model: &dyn Model = &Mlp::with_extras(6, widths, 4, Loss::Softmax, 0.0, extras);
             let mut rng = stream(5, Purpose::Theory, case as u64, widths.len() as u64);
             let slow_at = |at: &[f64], x: &[f32], y: &[u32]| {
                 slow_mlp(model, widths.len(), &extras, at, (x, y), MASK)
@@ -256,7 +256,7 @@ fn gradients_of_the_cnn_are_central_differences() {
 #[test]
 fn a_mixture_gives_the_bits_of_its_numbers() {
     for extras in all_extras() {
-        let model: &dyn Model = &Mlp::with(6, &[9, 5], 4, Loss::Softmax, 0.01, extras);
+        let model: &dyn Model = &Mlp::with_extras(6, &[9, 5], 4, Loss::Softmax, 0.01, extras);
         let mut rng = stream(7, Purpose::Theory, 0, 0);
         let (v, w) = (
             numbers(model.layout().len(), &mut rng),
@@ -290,7 +290,7 @@ fn dropout_keeps_the_mean_and_evaluation_drops_nothing() {
     let mut sum = 0.0;
     for mask in 1..=200u64 {
         let mut x = vec![2.0f32; 100];
-        apfl::model::kernels::norm::drop_out(&mut x, 0.25, mask, 0);
+        apfl::model::kernels::norm::dropout(&mut x, 0.25, mask, 0);
         zeros += x.iter().filter(|x| **x == 0.0).count();
         sum += x.iter().sum::<f32>();
         assert!(x.iter().all(|x| *x == 0.0 || *x == 2.0 / 0.75));
@@ -299,7 +299,7 @@ fn dropout_keeps_the_mean_and_evaluation_drops_nothing() {
     assert!((zeros as f64 / 20_000.0 - 0.25).abs() < 0.0125, "{zeros}");
     assert!((sum / 20_000.0 - 2.0).abs() < 0.04, "{sum}");
     let mut x = vec![2.0f32; 100];
-    apfl::model::kernels::norm::drop_out(&mut x, 0.25, 0, 0);
+    apfl::model::kernels::norm::dropout(&mut x, 0.25, 0, 0);
     assert!(x.iter().all(|x| *x == 2.0));
 }
 
@@ -307,7 +307,7 @@ fn dropout_keeps_the_mean_and_evaluation_drops_nothing() {
 #[test]
 fn norms_of_examples_gradients_are_those_of_explicit_ones() {
     for extras in all_extras() {
-        let model: &dyn Model = &Mlp::with(6, &[9, 5], 4, Loss::Softmax, 0.0, extras);
+        let model: &dyn Model = &Mlp::with_extras(6, &[9, 5], 4, Loss::Softmax, 0.0, extras);
         let norms = model.example_norms();
         assert_eq!(norms.is_some(), extras.norm != Some(Over::Batch));
         let Some(norms) = norms else {

@@ -156,7 +156,7 @@ fn the_old_place_of_augmentation_is_read() {
             .contains_key("augment")
     );
     let flat = plan("[data]\naugment = 'all'", &[]).setup().unwrap_err();
-    assert!(flat.to_string().contains("are no images"), "{flat}");
+    assert!(flat.to_string().contains("expected images"), "{flat}");
 }
 
 #[test]

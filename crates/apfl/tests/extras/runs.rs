@@ -84,13 +84,13 @@ fn v_drops_nothing_from_round_two_on() {
     assert_ne!(always.0, first.0);
 }
 
-fn scored(norm: Option<Over>, scored_in: Option<usize>) -> f64 {
+fn scored(norm: Option<Over>, evaluation_batch: Option<usize>) -> f64 {
     let extras = Extras {
         norm,
-        scored_in,
+        evaluation_batch,
         ..Extras::NONE
     };
-    let model = Mlp::with(6, &[9], 4, Loss::Softmax, 0.0, extras);
+    let model = Mlp::with_extras(6, &[9], 4, Loss::Softmax, 0.0, extras);
     let mut rng = stream(9, Purpose::Theory, 0, 0);
     let at = numbers(model.layout().len(), &mut rng);
     let features = Features::Floats(numbers(6 * 50, &mut rng));
@@ -125,10 +125,10 @@ fn the_batch_of_evaluation_matters_to_batch_statistics_alone() {
 fn every_client_is_scored_in_an_order_of_its_own() {
     let extras = Extras {
         norm: Some(Over::Batch),
-        scored_in: Some(10),
+        evaluation_batch: Some(10),
         ..Extras::NONE
     };
-    let model = Mlp::with(6, &[9], 4, Loss::Softmax, 0.0, extras);
+    let model = Mlp::with_extras(6, &[9], 4, Loss::Softmax, 0.0, extras);
     let mut rng = stream(11, Purpose::Theory, 0, 0);
     let at = numbers(model.layout().len(), &mut rng);
     let rows = numbers(6 * 50, &mut rng);
@@ -152,7 +152,7 @@ fn of_one_row_nothing_is_left() {
         norm: Some(Over::Batch),
         ..Extras::NONE
     };
-    let model = Mlp::with(6, &[9], 4, Loss::Softmax, 0.0, extras);
+    let model = Mlp::with_extras(6, &[9], 4, Loss::Softmax, 0.0, extras);
     let mut rng = stream(10, Purpose::Theory, 0, 0);
     let at = numbers(model.layout().len(), &mut rng);
     let outputs = |x: Vec<f32>| {

@@ -4,14 +4,14 @@ use super::{SMALL, bits, problems, run, spec, start};
 use crate::small::{Slow, apart, classes, fitting, full, mean};
 use apfl::FedAvg;
 use apfl::aggregation::ServerOptimizer;
-use apfl::aggregation::optimizer::Moving;
+use apfl::aggregation::optimizer::AdaptiveMoments;
 use apfl::algorithm::every_algorithm;
 use apfl::error::Error;
 use apfl::run::Checkpoints;
 use apfl::spec::Spec;
 use apfl::training::Training;
 
-const MOVING: Moving = Moving {
+const MOVING: AdaptiveMoments = AdaptiveMoments {
     learning_rate: 0.5,
     momentum: 0.5,
     decay: 0.75,
@@ -116,7 +116,7 @@ fn adam_follows_its_float64_evaluation() {
     let (l2, tau, eta, rounds) = (1e-3, 3, 0.25, 12);
     let small = classes(5, 4, 3, &[], l2);
     let slow = Slow::of(&small, l2);
-    let of = Moving {
+    let of = AdaptiveMoments {
         learning_rate: 0.1,
         momentum: 0.9,
         decay: 0.99,

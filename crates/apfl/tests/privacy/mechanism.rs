@@ -139,7 +139,7 @@ fn a_private_step_clips_every_example_by_itself() {
     };
     let rng = stream(1, Purpose::Batches, 1, 0);
     let mut client = LocalClient::new(model, &examples, local_training(None), 1, rng, &mut scratch)
-        .privately(Some(how), noise_stream());
+        .with_privacy(Some(how), noise_stream());
     let mut x = at.clone();
     client.next_batch();
     client.descend(&mut x, 0.5);
@@ -176,7 +176,7 @@ fn private_steps_draw_poisson_samples_and_add_their_noise() {
             rng,
             &mut scratch,
         )
-        .privately(Some(how), noise_stream());
+        .with_privacy(Some(how), noise_stream());
         let mut x = at.clone();
         client.next_batch();
         let size = client.on_batch(|_, batch, _| batch.len());

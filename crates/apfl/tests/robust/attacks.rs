@@ -9,7 +9,7 @@ use super::{finish, plan};
 /// scale 3: w = 1, wᵢ = 1.5 is sent as 1 − 3·0.5 = −0.5.
 #[test]
 fn what_attackers_send() {
-    let attackers = |kind, share| Attackers::draw(Some(Attack { kind, share }), 100, 9);
+    let attackers = |kind, share| Attackers::sample(Some(Attack { kind, share }), 100, 9);
     let flip = attackers(AttackKind::SignFlip { scale: 3.0 }, 0.29);
     assert_eq!(flip.count(), 29); // though 0.29·100 is 28.999999999999996
     let mut sent = vec![1.5, 2.0];
@@ -37,7 +37,7 @@ fn what_attackers_send() {
             kind: AttackKind::LabelFlip,
             share: 0.3,
         });
-        let sampled = Attackers::draw(attack, 100, seed);
+        let sampled = Attackers::sample(attack, 100, seed);
         (0..100).filter(|k| sampled.has(*k)).collect::<Vec<_>>()
     };
     assert_eq!(who(1).len(), 30);

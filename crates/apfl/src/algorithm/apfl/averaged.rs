@@ -1,14 +1,13 @@
-//! What Algorithm 1 puts out in its last lines: averages over all steps.
+//! The output of Algorithm 1: averages over all steps.
 //!
 //! ```text
 //! ŵ  = (1/(K·S_T)) Σ_t p_t Σ_{j∈U_t} wⱼ⁽ᵗ⁾                 p_t = (t+a)²   S_T = Σ p_t
 //! v̂ᵢ = αᵢ·(1/S_T) Σ_t p_t vᵢ⁽ᵗ⁾ + (1−αᵢ)ŵ                 t = 1 … T local steps
 //! ```
 //!
-//! A client sums over its own steps and sends the weighted mean of its wᵢ beside wᵢ
-//! itself: one more vector uplink. A client that is not drawn keeps vᵢ, so the part of
-//! its sum that it missed is vᵢ times a sum of p_t, added when it is next drawn and at
-//! the end.
+//! A client sums over its own steps and sends the weighted mean of its wᵢ along with wᵢ: one more
+//! vector uplink. vᵢ of a client that is not sampled does not change, so the missed part of its
+//! sum is vᵢ times a sum of p_t. It is added when the client is next sampled and at the end.
 
 use super::{Apfl, ClientState};
 use crate::algorithm::extensions::{Extensions, FinalModels};
@@ -17,12 +16,12 @@ use crate::local_client::LocalClient;
 use crate::pack::ModelOnly;
 use crate::params::{Mean, Params};
 
-/// APFL with a fixed α that ends with ŵ and v̂ᵢ.
+/// APFL with a fixed α whose final models are ŵ and v̂ᵢ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Averaged {
-    /// The training itself, which the averages do not touch.
+    /// The training, which is not affected by the averages.
     pub apfl: Apfl,
-    /// a; `None`: the theory schedule's.
+    /// a; `None`: that of the theory schedule.
     pub shift: Option<f64>,
 }
 
@@ -41,18 +40,18 @@ crate::pack!(Server { shared, sum like shared.model, weight });
 
 /// State that a client keeps between rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sums {
+pub struct AveragedState {
     /// vᵢ and αᵢ
     pub state: ClientState,
     /// Σ p_t vᵢ⁽ᵗ⁾ over the steps up to `seen`.
     pub sum: Vec<f64>,
-    /// The last step that the sum has.
+    /// The last step in the sum.
     pub seen: u64,
 }
 
-crate::pack!(Sums { state, sum like state.v, seen });
+crate::pack!(AveragedState { state, sum like state.v, seen });
 
-/// What a client sends back.
+/// The update of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// wᵢ after the last step.
@@ -65,7 +64,7 @@ pub struct Update {
 
 crate::pack!(Update { last, path like last.model, weight });
 
-/// Σ (t+a)² over t = from+1 … to, without the cancellation of a difference of sums:
+/// Returns Σ (t+a)² over t = from+1 … to, without the cancellation of a difference of sums:
 /// with k = to − from and b = a + from it is Σ_{j=1}^k (j+b)² = k(k+1)(2k+1)/6 + bk(k+1) + b²k.
 pub fn weight_between(from: u64, to: u64, a: f64) -> f64 {
     let k = to.saturating_sub(from) as f64;
@@ -73,7 +72,7 @@ pub fn weight_between(from: u64, to: u64, a: f64) -> f64 {
     k * (k + 1.0) * (2.0 * k + 1.0) / 6.0 + b * k * (k + 1.0) + b * b * k
 }
 
-/// sum ← sum + weight·x
+/// Computes sum ← sum + weight·x.
 fn add(sum: &mut [f64], weight: f64, x: &[f32]) {
     for (sum, x) in sum.iter_mut().zip(x) {
         *sum += weight * f64::from(*x);
@@ -84,14 +83,14 @@ impl Averaged {
     fn shift(&self, client: &LocalClient<'_>) -> f64 {
         self.shift
             .or(client.shift())
-            .expect("the plan asks for algorithm.averaging_shift or a theory schedule")
+            .expect("the plan requires algorithm.averaging_shift or a theory schedule")
     }
 }
 
 impl Algorithm for Averaged {
     type Server = Server;
     type Broadcast = ModelOnly;
-    type ClientState = Sums;
+    type ClientState = AveragedState;
     type Update = Update;
     type Fold = (Mean, Mean, f64);
 
@@ -107,8 +106,8 @@ impl Algorithm for Averaged {
         server.shared.clone()
     }
 
-    fn join(&self, w0: &[f32]) -> Sums {
-        Sums {
+    fn join(&self, w0: &[f32]) -> AveragedState {
+        AveragedState {
             state: self.apfl.join(w0),
             sum: vec![0.0; w0.len()],
             seen: 0,
@@ -118,11 +117,11 @@ impl Algorithm for Averaged {
     fn local_round(
         &self,
         sent: &ModelOnly,
-        local: &mut Sums,
+        local: &mut AveragedState,
         client: &mut LocalClient<'_>,
     ) -> Update {
         let a = self.shift(client);
-        let Sums { state, sum, seen } = local;
+        let AveragedState { state, sum, seen } = local;
         let mut t = client.steps_before();
         add(sum, weight_between(*seen, t, a), &state.v);
         let mut w = sent.model.clone();
@@ -175,7 +174,7 @@ impl Algorithm for Averaged {
         self.apfl.models(inner, client)
     }
 
-    fn mixing(&self, local: &Sums) -> Option<f32> {
+    fn mixing(&self, local: &AveragedState) -> Option<f32> {
         self.apfl.mixing(&local.state)
     }
 
@@ -183,11 +182,11 @@ impl Algorithm for Averaged {
         let inner = self.apfl.properties();
         Properties {
             details: format!("{}, averaged", inner.details),
-            beyond_rules: Some(
-                "algorithm.output = \"averaged\" sends the mean of every client's path besides, \
-                 which it would not reach; use output = \"last\"",
+            aggregator_problem: Some(
+                "algorithm.output = \"averaged\" also sends the mean of every client's path, which \
+                                 aggregators and attacks do not reach; use output = \"last\"",
             ),
-            beyond_optimizers: Some(
+            optimizer_problem: Some(
                 "algorithm.output = \"averaged\" averages the path of the mean; use output = \
                  \"last\"",
             ),
@@ -206,7 +205,7 @@ impl Algorithm for Averaged {
 }
 
 impl FinalModels for Averaged {
-    /// ŵ
+    /// Returns ŵ.
     fn shared(&self, server: &Server) -> Params {
         if server.weight == 0.0 {
             return server.shared.model.clone();
@@ -215,10 +214,10 @@ impl FinalModels for Averaged {
         mean.collect()
     }
 
-    /// v̂ᵢ
-    fn personal(&self, local: &Sums, shared: &[f32], client: &LocalClient<'_>) -> Params {
+    /// Returns v̂ᵢ.
+    fn personal(&self, local: &AveragedState, shared: &[f32], client: &LocalClient<'_>) -> Params {
         let a = self.shift(client);
-        let Sums { state, sum, seen } = local;
+        let AveragedState { state, sum, seen } = local;
         let steps = client.steps_before();
         let missed = weight_between(*seen, steps, a);
         let total = weight_between(0, steps, a);

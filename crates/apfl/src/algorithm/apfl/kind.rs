@@ -1,4 +1,4 @@
-//! `kind = "apfl"` and its settings, as a spec writes them.
+//! The registry entry of `kind = "apfl"` and its settings.
 
 use super::mixing::{Alpha, MIXING};
 use super::options::{self, Preset};
@@ -15,14 +15,14 @@ const OUTPUT: Setting<Words<bool>> = Setting::words(
         ("averaged", true, "averages over all steps, with a fixed α"),
     ],
 )
-.help("what training ends with")
+.help("the final models")
 .source("Algorithm 1")
 .seldom();
 
 const AVERAGING_SHIFT: Setting<Number> =
     Setting::optional("averaging_shift", at_least(0.0).to(1e15))
         .symbol("a")
-        .help("the shift of the weights (t+a)², where no theory schedule gives it")
+        .help("the shift of the weights (t+a)², unless a theory schedule sets it")
         .with("output = \"averaged\"")
         .source("Algorithm 1")
         .example("100")
@@ -69,12 +69,12 @@ pub(in crate::algorithm) const KIND: AlgorithmKind = Kind {
     ],
     value: |s| {
         let learned = Alpha::One(Mixing::Adaptive(0.0));
-        s.filled(Written::new(learned, Options::PAPER)).into()
+        s.filled(ApflSettings::new(learned, Options::PAPER)).into()
     },
 };
 
-/// APFL in any of its forms, as a spec writes it.
-struct Written {
+/// APFL in any of its forms, as in a spec.
+struct ApflSettings {
     alpha: Alpha,
     options: Options,
     averaged: bool,
@@ -82,7 +82,7 @@ struct Written {
     agnostic: Option<f64>,
 }
 
-impl Settings for Written {
+impl Settings for ApflSettings {
     fn settings(&mut self, s: &mut Section<'_>) {
         self.alpha.settings(s);
         self.options.settings(s);
@@ -92,13 +92,14 @@ impl Settings for Written {
         if !self.averaged && self.shift.is_some() {
             s.problem(
                 "averaging_shift",
-                "is for output = \"averaged\" only; leave it out, or ask for that output",
+                "applies to output = \"averaged\" only; remove it or set that output",
             );
         }
         if self.averaged && self.agnostic.is_some() {
             s.problem(
                 "agnostic",
-                "does not go with output = \"averaged\", whose theory weighs all clients alike",
+                "is incompatible with output = \"averaged\", whose theory weights all clients \
+                 equally; remove one of them",
             );
         }
         if let Alpha::Chosen(_) = self.alpha {
@@ -107,7 +108,7 @@ impl Settings for Written {
     }
 }
 
-impl Written {
+impl ApflSettings {
     fn new(alpha: Alpha, options: Options) -> Self {
         Self {
             alpha,
@@ -118,13 +119,13 @@ impl Written {
         }
     }
 
-    /// Notes what a chosen α does not go with.
+    /// Reports settings that are incompatible with a chosen α.
     fn refuse_with_chosen(&self, s: &mut Section<'_>) {
         if self.options.preset != Preset::None {
             s.problem(
                 "preset",
-                "does not go with mixing = { chosen = … }: it is about how α is learned; leave it \
-                 out and write its other options one by one",
+                "is incompatible with mixing = { chosen = … }, because it sets how α is learned; \
+                                 remove it and set its other options individually",
             );
         } else {
             let differing = self.options.differences(&Options::PAPER);
@@ -132,25 +133,25 @@ impl Written {
                 .into_iter()
                 .filter(|key| key.starts_with("alpha_"))
             {
-                let problem = "is about a learned α, and mixing = { chosen = … } learns none; \
-                               leave it out";
+                let problem = "applies to a learned α, but mixing = { chosen = … } learns none; \
+                                               remove it";
                 s.problem(key, problem);
             }
         }
         if self.averaged {
             s.problem(
                 "output",
-                "found \"averaged\", which needs one α for all: use mixing = { fixed = … }, or \
+                "found \"averaged\", which needs one α for all; use mixing = { fixed = … } or \
                  output = \"last\"",
             );
         }
     }
 }
 
-impl From<Written> for AlgorithmSpec {
-    fn from(written: Written) -> Self {
-        let Written { options, shift, .. } = written;
-        match (written.alpha, written.averaged, written.agnostic) {
+impl From<ApflSettings> for AlgorithmSpec {
+    fn from(settings: ApflSettings) -> Self {
+        let ApflSettings { options, shift, .. } = settings;
+        match (settings.alpha, settings.averaged, settings.agnostic) {
             (Alpha::Chosen(choosing), _, None) => Self::Chosen(Chosen::new(choosing, options)),
             (Alpha::Chosen(choosing), _, Some(step)) => Self::AgnosticChosen(AgnosticChosen {
                 inner: Chosen::new(choosing, options),
@@ -170,17 +171,17 @@ impl From<Written> for AlgorithmSpec {
 
 impl Settings for Apfl {
     fn settings(&mut self, s: &mut Section<'_>) {
-        s.filled(Written::new(Alpha::One(self.mixing), self.options));
+        s.filled(ApflSettings::new(Alpha::One(self.mixing), self.options));
     }
 }
 
 impl Settings for Averaged {
     fn settings(&mut self, s: &mut Section<'_>) {
         let Apfl { mixing, options } = self.apfl;
-        s.filled(Written {
+        s.filled(ApflSettings {
             averaged: true,
             shift: self.shift,
-            ..Written::new(Alpha::One(mixing), options)
+            ..ApflSettings::new(Alpha::One(mixing), options)
         });
     }
 }
@@ -188,9 +189,9 @@ impl Settings for Averaged {
 impl Settings for AgnosticApfl {
     fn settings(&mut self, s: &mut Section<'_>) {
         let Apfl { mixing, options } = self.inner;
-        s.filled(Written {
+        s.filled(ApflSettings {
             agnostic: Some(self.step),
-            ..Written::new(Alpha::One(mixing), options)
+            ..ApflSettings::new(Alpha::One(mixing), options)
         });
     }
 }
@@ -198,16 +199,16 @@ impl Settings for AgnosticApfl {
 impl Settings for Chosen {
     fn settings(&mut self, s: &mut Section<'_>) {
         let choosing = self.choosing.clone();
-        s.filled(Written::new(Alpha::Chosen(choosing), self.options));
+        s.filled(ApflSettings::new(Alpha::Chosen(choosing), self.options));
     }
 }
 
 impl Settings for AgnosticChosen {
     fn settings(&mut self, s: &mut Section<'_>) {
         let choosing = self.inner.choosing.clone();
-        s.filled(Written {
+        s.filled(ApflSettings {
             agnostic: Some(self.step),
-            ..Written::new(Alpha::Chosen(choosing), self.inner.options)
+            ..ApflSettings::new(Alpha::Chosen(choosing), self.inner.options)
         });
     }
 }

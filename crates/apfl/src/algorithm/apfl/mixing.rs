@@ -1,4 +1,4 @@
-//! `mixing` of APFL: α fixed, learned, or chosen on held-out rows.
+//! The setting `mixing` of APFL: α fixed, learned, or chosen on held-out rows.
 
 use toml::{Table, Value};
 
@@ -9,10 +9,10 @@ use crate::settings::{
     at_least,
 };
 
-/// α as a spec says it.
+/// α as in a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Alpha {
-    /// One for each client, fixed or learned.
+    /// One α per client, fixed or learned.
     One(Mixing),
     /// Chosen by each client.
     Chosen(Choosing),
@@ -37,13 +37,12 @@ pub(super) const MIXING: Setting<Custom<Mixing>> = Setting::custom(
 .symbol("α")
 .help(
     "the share of the client's own v in its mixture: learned from this start; or { fixed = 0.5 }; or \
-     { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1], folds = 5, prior = 50 }: the one that is best on rows \
-     held out",
+         { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1], folds = 5, prior = 50 }: the best on held-out rows",
 )
 .example("{ adaptive = 0.01 }")
 .source("Algorithm 1, section 4.2");
 
-/// Reads the one entry of a table, where it is a fixed or a learned α.
+/// Reads a table with one entry, a fixed or a learned α.
 fn one_alpha(found: &Value) -> Option<Mixing> {
     let table = found.as_table()?;
     let (key, value) = table.iter().next().filter(|_| table.len() == 1)?;
@@ -68,7 +67,7 @@ const FIXED: Setting<Number> = Setting::optional("fixed", UNIT)
     .help("one fixed α for every client");
 const ADAPTIVE: Setting<Number> = Setting::optional("adaptive", UNIT)
     .symbol("α⁰")
-    .help("where every client starts to learn its own")
+    .help("the α from which every client learns its own")
     .source("section 4.2");
 const CHOSEN: Setting<Custom<Vec<f32>>> = Setting::custom(
     "chosen",
@@ -90,24 +89,25 @@ const CHOSEN: Setting<Custom<Vec<f32>>> = Setting::custom(
     },
 )
 .symbol("A")
-.help("each client's own is the one that is best on rows held out (docs/CHOICE.md)");
+.help("the α of each client is the best on its held-out rows (docs/CHOICE.md)");
 const FOLDS: Setting<Whole> = Setting::number("folds", 5, at_least(1).to(100))
-    .help("passes with a part of the rows held out; one more follows on all rows");
+    .help("passes with a part of the rows held out; a last pass uses all rows");
 const PRIOR: Setting<Number> = Setting::number("prior", 50.0, at_least(0.0).to(1e15))
     .symbol("κ")
-    .help("how many rows the federation's losses count as beside a client's own");
-const ASIDE: Setting<Number> = Setting::number("aside", 0.2, above_zero(f64::MIN_POSITIVE).to(0.9))
-    .help("the share of rows that is held out")
-    .with("folds = 1");
+    .help("the weight of the federation's losses, in rows of a client");
+const HELD_OUT: Setting<Number> =
+    Setting::number("aside", 0.2, above_zero(f64::MIN_POSITIVE).to(0.9))
+        .help("the share of held-out rows")
+        .with("folds = 1");
 const REFIT: Setting<Flag> = Setting::flag("refit", true)
-    .help("whether a last pass trains on all rows; else the models of the one pass are delivered")
+    .help("whether a last pass trains on all rows; else the models of the only pass are final")
     .with("folds = 1");
 const PASS: Setting<Whole> = Setting::optional("pass", at_least(1).to_that_of("folds"))
-    .help("one pass alone, as in choice/1, … of a run directory");
+    .help("runs this pass only, as in choice/1, … of a run directory");
 
-/// What may stand in the table.
+/// The settings in the table.
 pub(crate) const SETTINGS: &[&dyn Declaration] = &[
-    &FIXED, &ADAPTIVE, &CHOSEN, &FOLDS, &PRIOR, &ASIDE, &REFIT, &PASS,
+    &FIXED, &ADAPTIVE, &CHOSEN, &FOLDS, &PRIOR, &HELD_OUT, &REFIT, &PASS,
 ];
 
 impl Alpha {
@@ -122,7 +122,7 @@ impl Alpha {
     }
 }
 
-/// `chosen` and the keys beside it.
+/// Binds `chosen` and the keys beside it.
 fn bind(choosing: &mut Choosing, s: &mut Section<'_>) {
     s.field_or(&CHOSEN, vec![0.0, 1.0], &mut choosing.candidates);
     if !choosing.candidates.is_sorted() {
@@ -135,17 +135,18 @@ fn bind(choosing: &mut Choosing, s: &mut Section<'_>) {
     s.field(&FOLDS, &mut choosing.folds);
     s.field(&PRIOR, &mut choosing.prior);
     if choosing.folds == 1 {
-        s.field(&ASIDE, &mut choosing.aside);
+        s.field(&HELD_OUT, &mut choosing.aside);
         s.field(&REFIT, &mut choosing.refit);
     } else {
         let share = s.take("aside").is_some();
-        // A resolved spec says refit = true.
+        // A resolved spec has refit = true.
         let refit = s
             .take("refit")
             .map_or(choosing.refit, |refit| refit.as_bool() == Some(true));
         for (key, wrong) in [("aside", share), ("refit", !refit)] {
             if wrong {
-                let problem = "is for folds = 1; with more of them every row is held out once";
+                let problem =
+                    "applies to folds = 1 only; with more folds every row is held out once";
                 s.problem(key, problem);
             }
         }

@@ -1,8 +1,8 @@
 //! Adaptive personalized federated learning: Algorithm 1 of the paper, with the learned
 //! mixing of its section 4.2.
 //!
-//! The paper's own round is in this file. Departures from it are [`options`], and their
-//! round is in `variant.rs`.
+//! The paper's round is in this file. Departures from it are [`options`]; their round is in
+//! `variant.rs`.
 
 pub mod averaged;
 pub mod chosen;
@@ -27,9 +27,9 @@ use crate::params::{Params, axpy, dot_difference, mix};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Mixing {
-    /// α for ever.
+    /// A constant α.
     Fixed(f32),
-    /// α⁰, learned by each client for itself.
+    /// α⁰, from which each client learns its own α.
     Adaptive(f32),
 }
 
@@ -57,7 +57,7 @@ pub struct ClientState {
 crate::pack!(ClientState { v, alpha });
 
 impl Apfl {
-    /// The paper's.
+    /// Creates the paper's APFL.
     pub fn paper(mixing: Mixing) -> Self {
         Self {
             mixing,
@@ -65,25 +65,31 @@ impl Apfl {
         }
     }
 
-    /// The paper's, with one αᵢ for all that stays.
+    /// Creates the paper's APFL with a fixed α for all clients.
     ///
     /// # Panics
-    /// Where α is not within 0 … 1.
+    /// If α is not in 0 … 1.
     pub fn fixed(alpha: f32) -> Self {
-        assert!((0.0..=1.0).contains(&alpha), "α is within 0 … 1");
+        assert!(
+            (0.0..=1.0).contains(&alpha),
+            "expected α in 0 … 1, found {alpha}"
+        );
         Self::paper(Mixing::Fixed(alpha))
     }
 
-    /// The paper's, with αᵢ learned from α⁰.
+    /// Creates the paper's APFL with αᵢ learned from α⁰.
     ///
     /// # Panics
-    /// Where α⁰ is not within 0 … 1.
+    /// If α⁰ is not in 0 … 1.
     pub fn adaptive(alpha: f32) -> Self {
-        assert!((0.0..=1.0).contains(&alpha), "α⁰ is within 0 … 1");
+        assert!(
+            (0.0..=1.0).contains(&alpha),
+            "expected α⁰ in 0 … 1, found {alpha}"
+        );
         Self::paper(Mixing::Adaptive(alpha))
     }
 
-    /// The paper's, with αᵢ chosen from a list on rows that are held out.
+    /// Creates the paper's APFL with αᵢ chosen from a list on held-out rows.
     pub fn chosen(candidates: impl Into<Vec<f32>>) -> Chosen {
         Chosen::new(Choosing::from(candidates), Options::PAPER)
     }
@@ -92,7 +98,7 @@ impl Apfl {
         matches!(self.mixing, Mixing::Adaptive(_))
     }
 
-    /// The local steps of a round; `after` sees wᵢ and vᵢ after each.
+    /// Takes the local steps of a round and calls `after` with wᵢ and vᵢ after each.
     fn round(
         &self,
         w: &mut [f32],
@@ -111,7 +117,7 @@ impl Apfl {
         }
     }
 
-    /// With every right-hand side at the values before the step:
+    /// Takes the paper's steps, with every right-hand side at the values before the step:
     ///
     /// ```text
     /// wᵢ ← w                v̄ᵢ ← αᵢvᵢ + (1−αᵢ)wᵢ
@@ -153,7 +159,7 @@ impl Apfl {
     }
 }
 
-/// v̄ᵢ = αᵢvᵢ + (1−αᵢ)wᵢ, or that mixture of outputs.
+/// Returns v̄ᵢ = αᵢvᵢ + (1−αᵢ)wᵢ, or that mixture of outputs.
 fn mixture<'a>(mixed: Mix, alpha: f32, v: &'a [f32], w: &'a [f32]) -> Predictor<'a> {
     if mixed == Mix::Logits {
         return Predictor::MixedOutputs { alpha, v, w };
@@ -210,7 +216,7 @@ impl OneModel for Apfl {
 }
 
 impl Options {
-    /// What they say of APFL, whatever its α.
+    /// Returns the properties of APFL with these options, for any α.
     fn properties(&self) -> Properties {
         Properties {
             models: ["w", "wᵢ after the local steps", "αᵢvᵢ + (1−αᵢ)wᵢ"],
@@ -220,8 +226,8 @@ impl Options {
             },
             gradients: 2,
             momentum: *self == Options::PAPER,
-            usual_decay: match self.preset {
-                Preset::None => Properties::default().usual_decay,
+            default_decay: match self.preset {
+                Preset::None => Properties::default().default_decay,
                 Preset::FedTorch => (1.0 / 1.01, "epoch"),
             },
             ..Properties::default()

@@ -1,4 +1,4 @@
-//! Where public implementations depart from the paper, each departure a named option.
+//! Options for departures of public implementations from the paper.
 
 use toml::Value;
 
@@ -6,7 +6,7 @@ use crate::settings::{
     Custom, Flag, Number, Section, Setting, Settings, Words, as_number, at_least,
 };
 
-/// What is mixed by α.
+/// What α mixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// Parameters: v̄ = αv + (1−α)w.
@@ -15,7 +15,7 @@ pub enum Mix {
     Logits,
 }
 
-/// Which values a step sees.
+/// The order of updates in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// w, v and α all move from the values before the step.
@@ -24,7 +24,7 @@ pub enum Order {
     Sequential,
 }
 
-/// How often α is learned.
+/// How often α is updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
     /// At a round's first step.
@@ -33,7 +33,7 @@ pub enum Every {
     Step,
 }
 
-/// What α descends along.
+/// The direction in which α descends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlphaGradient {
     /// The derivative of the mixed loss f along α: ⟨v−w, ∇f(v̄)⟩.
@@ -42,12 +42,12 @@ pub enum AlphaGradient {
     Blended,
 }
 
-/// Which rows α's gradient is taken on.
+/// The rows on which α's gradient is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlphaOn {
     /// The batch that moves w and v.
     Batch,
-    /// A fifth of the training rows, which neither w nor v is trained on.
+    /// A fifth of the training rows, on which neither w nor v is trained.
     HeldOut,
 }
 
@@ -58,45 +58,44 @@ pub enum Rate {
     Schedule,
     /// `training.learning_rate`, never decayed.
     Constant,
-    /// A number of its own.
+    /// A fixed number.
     Number(f64),
 }
 
-/// When v's passes drop outputs of hidden layers, where the model has `dropout`.
+/// When `dropout` acts on v.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VDropout {
-    /// As w's do.
+    /// As on w.
     Always,
-    /// In round 1 alone: v's network is never put back into training mode after its first
-    /// evaluation.
+    /// Only in round 1: v's network does not return to training mode after its first evaluation.
     FirstRound,
 }
 
-/// A set of options to start from.
+/// Preset of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// Each option by itself.
+    /// No preset: each option is set individually.
     None,
-    /// The authors' released code: every option is pinned.
+    /// The authors' released code: every option is fixed.
     FedTorch,
 }
 
-/// APFL's options.
+/// Options of APFL.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Where they start from.
+    /// The preset.
     pub preset: Preset,
     /// What α mixes.
     pub mix: Mix,
-    /// Which values a step sees.
+    /// The order of updates in a step.
     pub order: Order,
-    /// How often α is learned.
+    /// How often α is updated.
     pub alpha_every: Every,
     /// The pull of α to 0.
     pub alpha_l2: f64,
-    /// What α descends along.
+    /// The direction in which α descends.
     pub alpha_gradient: AlphaGradient,
-    /// Which rows its gradient is taken on.
+    /// The rows on which α's gradient is computed.
     pub alpha_on: AlphaOn,
     /// α's step size.
     pub alpha_rate: Rate,
@@ -104,14 +103,14 @@ pub struct Options {
     pub v_rate: Rate,
     /// Whether the ℓ2 term acts on v instead of on v̄.
     pub l2_on_v: bool,
-    /// When v's passes drop outputs.
+    /// When dropout acts on v.
     pub v_dropout: VDropout,
     /// R
     pub projection: Option<f64>,
 }
 
 impl Options {
-    /// The paper's.
+    /// The paper's options.
     pub const PAPER: Self = Self {
         preset: Preset::None,
         mix: Mix::Parameters,
@@ -143,7 +142,7 @@ impl Options {
         projection: None,
     };
 
-    /// The keys of the options that are not those of `other`.
+    /// Returns the keys of the options that differ from `other`.
     pub(super) fn differences(&self, other: &Self) -> Vec<&'static str> {
         let same = [
             ("mix", self.mix == other.mix),
@@ -189,7 +188,7 @@ impl Settings for Options {
             for key in self.differences(&pinned) {
                 s.problem(
                     key,
-                    "is not what preset = \"fedtorch\" has; leave out the key, or the preset and \
+                    "differs from preset = \"fedtorch\"; remove the key, or remove the preset and \
                      write its options one by one",
                 );
             }
@@ -201,7 +200,7 @@ pub(super) const PRESET: Setting<Words<Preset>> = Setting::words(
     "preset",
     "none",
     &[
-        ("none", Preset::None, "each option by itself"),
+        ("none", Preset::None, "each option is set individually"),
         (
             "fedtorch",
             Preset::FedTorch,
@@ -209,7 +208,7 @@ pub(super) const PRESET: Setting<Words<Preset>> = Setting::words(
         ),
     ],
 )
-.help("where the options start from")
+.help("the values of the options")
 .source("the authors' code, FedTorch")
 .seldom();
 
@@ -245,7 +244,7 @@ pub(super) const ORDER: Setting<Words<Order>> = Setting::words(
         ),
     ],
 )
-.help("which values a step sees")
+.help("the order of updates in a step")
 .source("Algorithm 1; FedTorch: sequential")
 .seldom();
 
@@ -279,7 +278,7 @@ pub(super) const ALPHA_GRADIENT: Setting<Words<AlphaGradient>> = Setting::words(
         ),
     ],
 )
-.help("what α descends along")
+.help("the direction in which α descends")
 .source("section 4.2; FedTorch: blended")
 .seldom();
 
@@ -291,11 +290,11 @@ pub(super) const ALPHA_ON: Setting<Words<AlphaOn>> = Setting::words(
         (
             "aside",
             AlphaOn::HeldOut,
-            "⌈m/5⌉ of the rows, which w and v do not see; ours",
+            "⌈m/5⌉ of the rows, on which w and v are not trained; ours",
         ),
     ],
 )
-.help("which rows α learns on")
+.help("the rows on which α learns")
 .seldom();
 
 const STEP: Custom<Rate> = Custom {
@@ -315,12 +314,12 @@ const STEP: Custom<Rate> = Custom {
 };
 
 pub(super) const ALPHA_RATE: Setting<Custom<Rate>> = Setting::custom("alpha_rate", STEP)
-    .help("α's rate: η_t, the rate that is never decayed, or its own")
+    .help("α's rate: η_t, the learning rate without decay, or a number")
     .source("FL4Health: 0.01")
     .seldom();
 
 pub(super) const V_RATE: Setting<Custom<Rate>> = Setting::custom("v_rate", STEP)
-    .help("v's rate, likewise")
+    .help("v's rate, as alpha_rate")
     .source("FedTorch: constant")
     .seldom();
 
@@ -333,7 +332,7 @@ pub(super) const V_DROPOUT: Setting<Words<VDropout>> = Setting::words(
     "v_dropout",
     "always",
     &[
-        ("always", VDropout::Always, "as w's"),
+        ("always", VDropout::Always, "as on w"),
         (
             "first-round",
             VDropout::FirstRound,
@@ -365,6 +364,6 @@ pub(super) const PROJECTION: Setting<Custom<Option<f64>>> = Setting::custom(
 
 /// Reads a number above 0.
 fn positive(found: &Value) -> Option<f64> {
-    // Steps are taken in f32, where smaller ones are none.
+    // In f32 smaller steps have no effect.
     as_number(found).filter(|x| (1e-30..=1e30).contains(x))
 }

@@ -1,13 +1,13 @@
-//! A client's round under options that are not all the paper's.
+//! A client's round with options that depart from the paper.
 
 use super::options::{AlphaGradient, AlphaOn, Every, Mix, Options, Order, Rate, VDropout};
 use super::{Apfl, ClientState};
-use crate::local_client::{LocalClient, Part};
+use crate::local_client::{BatchSource, LocalClient};
 use crate::model::Step;
 use crate::params::{Params, axpy, dot_difference, mix, project};
 
 impl Rate {
-    fn at(self, eta: f32, client: &LocalClient<'_>) -> f32 {
+    fn value(self, eta: f32, client: &LocalClient<'_>) -> f32 {
         match self {
             Rate::Schedule => eta,
             Rate::Constant => client.learning_rate(),
@@ -17,12 +17,12 @@ impl Rate {
 }
 
 impl Options {
-    /// Whether dropout acts on v's passes.
+    /// Returns whether dropout acts on v's passes.
     fn drops_v(&self, round: u64) -> bool {
         self.v_dropout != VDropout::FirstRound || round == 1
     }
 
-    /// w ← w − η∇f(w; ξ), within the ball: the same step as FedAvg's.
+    /// Takes FedAvg's step w ← w − η∇f(w; ξ), projected to the ball.
     fn move_w(&self, w: &mut [f32], eta: f32, client: &mut LocalClient<'_>) {
         client.descend(w, eta);
         if let Some(radius) = self.projection {
@@ -30,7 +30,7 @@ impl Options {
         }
     }
 
-    /// v ← Π(v − η_v ∂ᵥf), with ∂ᵥf = αg, and + λv where the ℓ2 term acts on v itself.
+    /// Takes the step v ← v − η_v ∂ᵥf, projected, with ∂ᵥf = αg, plus λv if the ℓ2 term acts on v.
     fn move_v(&self, (alpha, v): (f32, &mut [f32]), g: &[f32], eta_v: f32, lambda: f32) {
         if self.l2_on_v {
             let decay = eta_v * lambda;
@@ -42,14 +42,14 @@ impl Options {
         }
     }
 
-    /// g ← ∂ᵥ of the mixed loss, but for its factor α, and δ ← ∂(mean loss)/∂outputs:
+    /// Computes g ← ∂ᵥ of the mixed loss, without its factor α, and δ ← ∂(mean loss)/∂outputs:
     ///
     /// ```text
     /// parameters:  δ at z(v̄)               g = J(v̄)ᵀδ
     /// logits:      δ at αz(v) + (1−α)z(w)   g = J(v)ᵀδ
     /// ```
     ///
-    /// with J = ∂z/∂parameters, and + λv̄ where the ℓ2 term goes through v̄.
+    /// with J = ∂z/∂parameters, plus λv̄ if the ℓ2 term goes through v̄.
     fn mixed_gradient(
         &self,
         (alpha, v): (f32, &[f32]),
@@ -67,16 +67,16 @@ impl Options {
         let round = client.round();
         let loss = client.on_batch(|model, batch, ws| {
             let batch = &batch.asked_again();
-            let of_v = &batch.dropped_if(self.drops_v(round));
+            let batch_v = &batch.dropped_if(self.drops_v(round));
             let at = match self.mix {
                 Mix::Parameters => {
-                    model.forward(v_bar, of_v, ws);
+                    model.forward(v_bar, batch_v, ws);
                     v_bar
                 }
                 Mix::Logits => {
                     model.forward(w, batch, ws);
                     let z_w = ws.outputs.clone();
-                    model.forward(v, of_v, ws);
+                    model.forward(v, batch_v, ws);
                     let z_v = ws.outputs.clone();
                     mix(&mut ws.outputs, alpha, &z_v, &z_w);
                     v
@@ -84,7 +84,7 @@ impl Options {
             };
             let loss = model.differentiate(batch, ws);
             delta.clone_from(&ws.delta);
-            model.backward(Some(at), g, plain, of_v, ws);
+            model.backward(Some(at), g, plain, batch_v, ws);
             loss
         });
         client.watch(loss);
@@ -93,7 +93,7 @@ impl Options {
         }
     }
 
-    /// h ← α∂ᵥ + (1−α)∂_w of the mixed loss, where ∂ᵥ is what moves v:
+    /// Computes h ← α∂ᵥ + (1−α)∂_w of the mixed loss, where ∂ᵥ moves v:
     ///
     /// ```text
     /// ℓ2 through v̄:  ∂ᵥ = αg            ∂_w = (1−α)(J(w)ᵀδ + λv̄)
@@ -138,7 +138,7 @@ impl Options {
         }
     }
 
-    /// What α descends along, at v and w as they are now, with the gradients given.
+    /// Returns the direction in which α descends, at the current v and w, with the given gradients.
     #[allow(clippy::too_many_arguments)]
     fn slope(
         &self,
@@ -153,15 +153,15 @@ impl Options {
         match (self.alpha_gradient, self.mix) {
             (AlphaGradient::Blended, _) => dot_difference(v, w, h),
             (AlphaGradient::Slope, Mix::Parameters) => dot_difference(v, w, g),
-            // Σ (z(v) − z(w))·δ, and the ℓ2 term's part.
+            // Σ (z(v) − z(w))·δ, plus the ℓ2 term's part.
             (AlphaGradient::Slope, Mix::Logits) => {
                 let round = client.round();
                 let along_outputs = client.on_batch(|model, batch, ws| {
                     let batch = &batch.asked_again();
                     model.forward(w, batch, ws);
-                    let of_w = ws.outputs.clone();
+                    let z_w = ws.outputs.clone();
                     model.forward(v, &batch.dropped_if(self.drops_v(round)), ws);
-                    dot_difference(&ws.outputs, &of_w, delta)
+                    dot_difference(&ws.outputs, &z_w, delta)
                 });
                 if self.l2_on_v {
                     along_outputs
@@ -174,7 +174,7 @@ impl Options {
     }
 }
 
-/// The gradients of a step, and what they are taken with.
+/// The gradients of a step and the buffers to compute them.
 struct Gradients<'a> {
     options: &'a Options,
     v_bar: Params,
@@ -184,34 +184,40 @@ struct Gradients<'a> {
 }
 
 impl Gradients<'_> {
-    /// Takes them at v̄ on the batch ξ; `alphas`: α's too.
-    fn take(&mut self, local: &ClientState, w: &[f32], alphas: bool, client: &mut LocalClient<'_>) {
+    /// Computes the gradients at v̄ on the batch ξ, and α's if `with_alpha`.
+    fn compute(
+        &mut self,
+        local: &ClientState,
+        w: &[f32],
+        with_alpha: bool,
+        client: &mut LocalClient<'_>,
+    ) {
         let (options, own) = (self.options, (local.alpha, &local.v[..]));
         mix(&mut self.v_bar, local.alpha, &local.v, w);
         let (v_bar, g, delta) = (&self.v_bar, &mut self.g, &mut self.delta);
         options.mixed_gradient(own, w, v_bar, g, delta, client);
-        if alphas && options.alpha_gradient == AlphaGradient::Blended {
+        if with_alpha && options.alpha_gradient == AlphaGradient::Blended {
             options.blend(local, w, v_bar, g, delta, &mut self.h, client);
         }
     }
 
-    /// What α descends along, at v and w as they are now.
+    /// Returns the direction in which α descends, at the current v and w.
     fn slope(&self, v: &[f32], w: &[f32], client: &mut LocalClient<'_>) -> f64 {
         let Self { v_bar, g, h, .. } = self;
         self.options.slope(v, w, v_bar, g, &self.delta, h, client)
     }
 }
 
-/// With f the mixed loss, η, η_v, η_α the step sizes, Π the projection:
+/// Trains one round, with f the mixed loss, η, η_v, η_α the step sizes, Π the projection:
 ///
 /// ```text
 /// wᵢ ← w;   τ times:
-///   w ← Π(w − η∇f(w; ξ))                  sequential: now, else after v
+///   w ← Π(w − η∇f(w; ξ))                  sequential: here, else after v
 ///   v ← Π(v − η_v ∂ᵥf)                    ∂ᵥf = α(…) of the mixture, see above
 ///   α ← clip₀₁(α − η_α (slope + alpha_l2·α))   adaptive, at a round's first step or at
-///                                         every one; the slope at the old v and w, or
-///                                         at the new ones where sequential; on ξ, or on rows
-///                                         aside, of which ξ has none
+///                                         every step; the slope at the old v and w, or
+///                                         at the new ones if sequential; on ξ, or on held-out
+///                                         rows, of which ξ has none
 /// ```
 pub(super) fn round(
     apfl: &Apfl,
@@ -222,13 +228,17 @@ pub(super) fn round(
 ) {
     let options = &apfl.options;
     let sequential = options.order == Order::Sequential;
-    let aside = apfl.learns() && options.alpha_on == AlphaOn::HeldOut;
-    let part = if aside { Part::Rest } else { Part::Whole };
-    if aside {
+    let held_out = apfl.learns() && options.alpha_on == AlphaOn::HeldOut;
+    let source = if held_out {
+        BatchSource::Rest
+    } else {
+        BatchSource::Whole
+    };
+    if held_out {
         client.hold_out(client.examples().div_ceil(5));
     }
     let lambda = client.model().l2();
-    let mut taken = Gradients {
+    let mut gradients = Gradients {
         options,
         v_bar: client.borrow(),
         g: client.borrow(),
@@ -237,37 +247,37 @@ pub(super) fn round(
     };
     for s in 0..client.steps() {
         let eta = client.rate(s);
-        let eta_v = options.v_rate.at(eta, client);
-        let eta_alpha = options.alpha_rate.at(eta, client);
+        let eta_v = options.v_rate.value(eta, client);
+        let eta_alpha = options.alpha_rate.value(eta, client);
         let learns = apfl.learns() && (s == 0 || options.alpha_every == Every::Step);
         let mut slope = 0.0;
-        if learns && aside && !sequential {
-            client.next_batch_of(Part::HeldOut);
-            taken.take(local, w, true, client);
-            slope = taken.slope(&local.v, w, client);
+        if learns && held_out && !sequential {
+            client.next_batch_of(BatchSource::HeldOut);
+            gradients.compute(local, w, true, client);
+            slope = gradients.slope(&local.v, w, client);
         }
 
-        client.next_batch_of(part);
+        client.next_batch_of(source);
         if sequential {
             options.move_w(w, eta, client);
         }
-        taken.take(local, w, learns && !aside, client);
-        if learns && !aside && !sequential {
-            slope = taken.slope(&local.v, w, client);
+        gradients.compute(local, w, learns && !held_out, client);
+        if learns && !held_out && !sequential {
+            slope = gradients.slope(&local.v, w, client);
         }
 
-        options.move_v((local.alpha, &mut local.v), &taken.g, eta_v, lambda);
+        options.move_v((local.alpha, &mut local.v), &gradients.g, eta_v, lambda);
         if !sequential {
             options.move_w(w, eta, client);
         }
 
         if learns {
-            if aside && sequential {
-                client.next_batch_of(Part::HeldOut);
-                taken.take(local, w, true, client);
+            if held_out && sequential {
+                client.next_batch_of(BatchSource::HeldOut);
+                gradients.compute(local, w, true, client);
             }
             if sequential {
-                slope = taken.slope(&local.v, w, client);
+                slope = gradients.slope(&local.v, w, client);
             }
             let alpha = f64::from(local.alpha);
             let step = f64::from(eta_alpha) * (slope + options.alpha_l2 * alpha);
@@ -275,13 +285,13 @@ pub(super) fn round(
         }
         after(w, &local.v);
     }
-    client.give_back(taken.v_bar);
-    client.give_back(taken.g);
-    client.give_back(taken.h);
+    client.give_back(gradients.v_bar);
+    client.give_back(gradients.g);
+    client.give_back(gradients.h);
 }
 
-/// The same for several fixed α with a v each, on the same batches: w and every v move as with
-/// that α alone.
+/// Trains one round for several fixed α with one v each, on the same batches. w and every v move
+/// as with that α alone.
 pub(super) fn rounds(
     options: &Options,
     w: &mut [f32],
@@ -294,7 +304,7 @@ pub(super) fn rounds(
     let mut delta = Vec::new();
     for s in 0..client.steps() {
         let eta = client.rate(s);
-        let eta_v = options.v_rate.at(eta, client);
+        let eta_v = options.v_rate.value(eta, client);
         client.next_batch();
         if sequential {
             options.move_w(w, eta, client);

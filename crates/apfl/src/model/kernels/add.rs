@@ -1,26 +1,26 @@
-//! Rows times a weight matrix: a dense layer's forward pass.
+//! Rows times a weight matrix: the forward pass of a dense layer.
 
 use pulp::{MemMask, Simd, WithSimd};
 
 use super::point::Point;
-use super::tile::{At, Mixed, Weight, check, strips};
+use super::tile::{At, Mixed, Weight, check_columns, strips};
 
-/// Numbers of W that stay in the first-level cache while all rows of x pass by.
+/// Numbers of W that stay in the first-level cache while all rows of x are processed.
 const DEPTH: usize = 128 * 32;
 
-/// The columns that are summed up before they are added to y.
+/// Returns the number of columns that are summed before they are added to y.
 pub(super) fn depth(outputs: usize, lanes: usize) -> usize {
     DEPTH / outputs.min(2 * lanes)
 }
 
-/// Rows of W that are asked for before they are used: a wide matrix comes from afar.
+/// Rows of W that are prefetched ahead, because a wide matrix is not in a near cache.
 const AHEAD: usize = 12;
 
-/// y[r] ← y[r] + Σₖ x[r, k]·W[columns[k]].
+/// Computes y[r] ← y[r] + Σₖ x[r, k]·W[columns[k]].
 pub(super) struct Add<'a> {
     pub(super) x: &'a [f32],
     pub(super) columns: &'a [u32],
-    /// W, and b behind it.
+    /// W, then b.
     pub(super) layer: Point<'a>,
     pub(super) inputs: usize,
     pub(super) y: &'a mut [f32],
@@ -44,23 +44,23 @@ impl WithSimd for Add<'_> {
         let lanes = S::F32_LANES;
         let (width, outputs) = (columns.len(), layer.count() / (inputs + 1));
         let n = x.len() / width;
-        check(columns, inputs);
+        check_columns(columns, inputs);
         assert!(x.len() == n * width && y.len() >= n * outputs);
         assert!(layer.count() == (inputs + 1) * outputs);
         assert!(outputs.next_multiple_of(lanes) - outputs <= outputs);
         let shape = (n, outputs, width);
         match layer {
-            Point::At(at) => all(simd, x, columns, At(at.as_ptr()), shape, y),
+            Point::At(at) => add_tiles(simd, x, columns, At(at.as_ptr()), shape, y),
             Point::Mixture { alpha, v, w } => {
-                all(simd, x, columns, Mixed::of(simd, alpha, v, w), shape, y);
+                add_tiles(simd, x, columns, Mixed::of(simd, alpha, v, w), shape, y);
             }
         }
     }
 }
 
-/// All tiles of [`Add`], which has checked its shapes.
+/// Computes all tiles of [`Add`], which has checked its shapes.
 #[inline(always)]
-fn all<S: Simd>(
+fn add_tiles<S: Simd>(
     simd: S,
     x: &[f32],
     columns: &[u32],
@@ -78,12 +78,12 @@ fn all<S: Simd>(
             let mut row = 0;
             // As many rows at a time as there are registers for.
             while row < n {
-                let most = match (lanes >= 16, vectors) {
+                let max_rows = match (lanes >= 16, vectors) {
                     (true, 1) => 20,
                     (true, _) => 10,
                     (false, _) => 5,
                 };
-                let rows = match (n - row).min(most) {
+                let rows = match (n - row).min(max_rows) {
                     20 => 20,
                     10.. => 10,
                     5.. => 5,
@@ -92,8 +92,8 @@ fn all<S: Simd>(
                 };
                 // SAFETY: rows row..row+rows of x and y exist, and x has a number for
                 // every column; every column is less than inputs, so a full vector at
-                // any strip of W[column] ends at most `outputs` behind W, where b
-                // lies; y is masked to its own strip.
+                // any strip of W[column] ends at most `outputs` past W, where b
+                // is; y is masked to its own strip.
                 unsafe {
                     let x = x.as_ptr().add(row * width + start);
                     let w = layer.skip(first);
@@ -117,7 +117,7 @@ fn all<S: Simd>(
     }
 }
 
-/// One tile of [`Add`]: `R` rows, `V` vectors, the last of them under the mask.
+/// Computes one tile of [`Add`]: `R` rows, `V` vectors, the last one masked.
 ///
 /// # Safety
 /// `x` has `R` rows at the stride `width`, with a number for every column; `w` may be
@@ -134,7 +134,7 @@ unsafe fn add<S: Simd, const R: usize, const V: usize>(
 ) {
     let mut sums = [[simd.splat_f32s(0.0); V]; R];
     if V == 1 {
-        // Narrow: two columns at a time, so that a row of x is addressed once for all.
+        // Narrow: two columns at a time, so that a row of x is addressed once.
         let (pairs, rest) = columns.as_chunks::<2>();
         for (k, pair) in pairs.iter().enumerate() {
             // SAFETY: as the caller promises.
@@ -151,8 +151,8 @@ unsafe fn add<S: Simd, const R: usize, const V: usize>(
         }
     } else {
         for (k, &column) in columns.iter().enumerate() {
-            let soon = columns[(k + AHEAD).min(columns.len() - 1)];
-            w.soon::<V>(soon as usize * outputs);
+            let ahead = columns[(k + AHEAD).min(columns.len() - 1)];
+            w.prefetch::<V>(ahead as usize * outputs);
             // SAFETY: as the caller promises.
             unsafe {
                 let x = x.add(k);
@@ -175,7 +175,7 @@ unsafe fn add<S: Simd, const R: usize, const V: usize>(
     }
 }
 
-/// sums[r] ← sums[r] + Σ_c x[r, c]·W[columns[c]], one vector wide.
+/// Computes sums[r] ← sums[r] + Σ_c x[r, c]·W[columns[c]], one vector wide.
 ///
 /// # Safety
 /// As for [`add`].
@@ -204,8 +204,8 @@ unsafe fn add_columns<S: Simd, const R: usize, const C: usize, const V: usize>(
     }
 }
 
-/// [`add`] for a single row: its columns in four groups, so that no sum waits for the
-/// one before.
+/// Does [`add`] for a single row, with the columns in four groups, so that no sum waits for the
+/// previous one.
 ///
 /// # Safety
 /// As for [`add`].
@@ -247,7 +247,7 @@ unsafe fn add_row<S: Simd, const V: usize>(
     unsafe { add_to(simd, total, y, mask) };
 }
 
-/// y ← y + sums, the last vector under the mask.
+/// Computes y ← y + sums, with the last vector masked.
 ///
 /// # Safety
 /// `y` may be read and written so.

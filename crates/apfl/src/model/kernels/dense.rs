@@ -14,30 +14,30 @@ use super::sparse::{self, WIDE};
 use super::update::Update;
 use crate::model::Step;
 
-/// The shape of a dense layer and where its parameters lie: W first, then b.
+/// The shape of a dense layer and the offset of its parameters: W first, then b.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dense {
-    /// Inputs.
+    /// Number of inputs.
     pub inputs: usize,
-    /// Outputs.
+    /// Number of outputs.
     pub outputs: usize,
-    /// Where W starts within the flat parameters.
+    /// The offset of W within the flat parameters.
     pub offset: usize,
-    /// Whether b is added and moved; else it lies there and means nothing.
+    /// Whether b is used; otherwise its parameters have no effect.
     pub biased: bool,
 }
 
-/// Narrower layers leave most of a vector empty, and their rows would not be padded by
-/// the bias behind the last of them.
+/// The smallest number of outputs for vectors. Narrower layers leave most of a vector empty, and
+/// the bias would not pad their last row.
 pub(super) const NARROW: usize = 8;
 
 impl Dense {
-    /// Multiplications and additions over one example.
+    /// Returns the floating-point operations per example.
     pub fn flops(&self) -> u64 {
         2 * (self.inputs * self.outputs) as u64
     }
 
-    /// Where W and b lie.
+    /// Returns the range of W and b.
     pub fn range(&self) -> std::ops::Range<usize> {
         self.offset..self.bias().end
     }
@@ -51,7 +51,7 @@ impl Dense {
         end..end + self.outputs
     }
 
-    /// y ← x·W + b for `n` rows:
+    /// Computes y ← x·W + b for `n` rows:
     /// y[r] = b + Σ_constant x[j]·W[j] + Σ_varied x[r, j]·W[j].
     pub fn forward(
         &self,
@@ -96,7 +96,7 @@ impl Dense {
         add(rows.x, rows.varied, y);
     }
 
-    /// back ← δ·Wᵀ for `n` rows: what the layer before is to change.
+    /// Computes back ← δ·Wᵀ for `n` rows, the derivative by the inputs.
     pub fn propagate(
         &self,
         at: Point<'_>,
@@ -106,7 +106,7 @@ impl Dense {
         back: &mut Vec<f32>,
     ) {
         back.resize(n * self.inputs, 0.0);
-        // Short sums are better made side by side than along a vector.
+        // Short sums are faster side by side than along a vector.
         if self.outputs < WIDE {
             let weight = at.part(self.weight()).numbers(scratch);
             let shape = (n, self.inputs, self.outputs);
@@ -132,7 +132,7 @@ impl Dense {
         });
     }
 
-    /// W ← W − decay·W_at + scale·xᵀδ and b likewise, where W_at is W at its place.
+    /// Updates W ← W − decay·W_at + scale·xᵀδ and b likewise, where W_at is W at `place`.
     pub fn accumulate(
         &self,
         place: Place<'_>,
@@ -168,15 +168,15 @@ impl Dense {
                 scratch,
             });
         }
-        self.move_bias(place, into, step, delta, scratch);
+        self.update_bias(place, into, step, delta, scratch);
     }
 
-    /// Whether what was rectified before the layer is worth a look.
-    pub fn takes_rectified(&self) -> bool {
+    /// Returns whether the passes for rectified inputs are faster.
+    pub fn uses_rectified(&self) -> bool {
         self.outputs >= WIDE
     }
 
-    /// [`Dense::propagate`] to rows that were rectified, and through their ReLU.
+    /// Does [`Dense::propagate`] for rectified rows, including their ReLU.
     pub fn propagate_rectified(
         &self,
         at: Point<'_>,
@@ -196,7 +196,7 @@ impl Dense {
         });
     }
 
-    /// [`Dense::accumulate`] for rows that were rectified.
+    /// Does [`Dense::accumulate`] for rectified rows.
     pub fn accumulate_rectified(
         &self,
         place: Place<'_>,
@@ -215,11 +215,11 @@ impl Dense {
             delta,
             scratch,
         });
-        self.move_bias(place, into, step, delta, scratch);
+        self.update_bias(place, into, step, delta, scratch);
     }
 
-    /// b ← b − decay·b_at + scale·Σᵣ δ[r]
-    fn move_bias(
+    /// Updates b ← b − decay·b_at + scale·Σᵣ δ[r].
+    fn update_bias(
         &self,
         place: Place<'_>,
         into: &mut [f32],
@@ -242,13 +242,13 @@ impl Dense {
         }
     }
 
-    /// Whether both points of a mixture can be passed together.
+    /// Returns whether the joint passes at w and at a mixture are available.
     #[cfg(target_arch = "x86_64")]
-    pub fn takes_both(&self) -> bool {
-        self.biased && both::fits(self.outputs)
+    pub fn has_joint_passes(&self) -> bool {
+        self.biased && both::is_supported(self.outputs)
     }
 
-    /// [`Dense::forward`] at w and at αv + (1−α)w, to the same bits.
+    /// Does [`Dense::forward`] at w and at αv + (1−α)w, to the same bits.
     #[cfg(target_arch = "x86_64")]
     pub fn forward_both(
         &self,
@@ -280,8 +280,8 @@ impl Dense {
         both::add_both(points, rows.x, rows.varied, [own, mixed]);
     }
 
-    /// [`Dense::accumulate`] for v at αv + (1−α)w, then for w at itself, to the same bits;
-    /// steps and δ of w, of v.
+    /// Does [`Dense::accumulate`] for v at αv + (1−α)w, then for w at itself, to the same bits.
+    /// `steps` and `delta` are those of w and of v.
     #[cfg(target_arch = "x86_64")]
     pub fn accumulate_both(
         &self,
@@ -304,27 +304,27 @@ impl Dense {
             delta,
         };
         update.run(scratch);
-        self.move_bias(Place::Mixed(alpha, w), v, steps[1], delta[1], scratch);
-        self.move_bias(Place::Here, w, steps[0], delta[0], scratch);
+        self.update_bias(Place::Mixed(alpha, w), v, steps[1], delta[1], scratch);
+        self.update_bias(Place::Here, w, steps[0], delta[0], scratch);
     }
 
     fn update_narrow(&self, weight: &mut [f32], scale: f32, rows: LayerRows<'_>, delta: &[f32]) {
         for o in 0..self.outputs {
-            let of_this = || delta.iter().skip(o).step_by(self.outputs);
-            let total: f32 = of_this().sum();
+            let output_delta = || delta.iter().skip(o).step_by(self.outputs);
+            let total: f32 = output_delta().sum();
             for (x, &j) in rows.constants.iter().zip(rows.constant) {
                 weight[j as usize * self.outputs + o] += scale * (x * total);
             }
             for (k, &j) in rows.varied.iter().enumerate() {
                 let x = rows.x.iter().skip(k).step_by(rows.varied.len());
-                let sum: f32 = x.zip(of_this()).map(|(x, d)| x * d).sum();
+                let sum: f32 = x.zip(output_delta()).map(|(x, d)| x * d).sum();
                 weight[j as usize * self.outputs + o] += scale * sum;
             }
         }
     }
 }
 
-/// y[r] ← y[r] + Σ x[r, j]·W[j] for layers of few outputs.
+/// Computes y[r] ← y[r] + Σ x[r, j]·W[j] for layers of few outputs.
 fn add_narrow(x: &[f32], columns: &[u32], weight: Point<'_>, y: &mut [f32]) {
     if columns.is_empty() {
         return;
@@ -333,7 +333,7 @@ fn add_narrow(x: &[f32], columns: &[u32], weight: Point<'_>, y: &mut [f32]) {
     let outputs = y.len() / rows.len();
     for (x, y) in rows.zip(y.chunks_exact_mut(outputs)) {
         for (o, y) in y.iter_mut().enumerate() {
-            // Eight sums side by side, or each would wait for the one before.
+            // Eight sums side by side, so that none waits for the previous one.
             let mut sums = [0.0f32; 8];
             let pairs = x.iter().zip(columns).enumerate();
             for (k, (x, &j)) in pairs {

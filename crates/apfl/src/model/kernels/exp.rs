@@ -2,23 +2,23 @@
 
 use pulp::Arch;
 
-/// x ← eˣ for numbers of at most 88, each within two units in the last place; below −64 it is
-/// 0 (e⁻⁶⁴ = 1.6e-28). NaN stays NaN.
+/// Computes x ← eˣ for numbers up to 88, within two units in the last place. Below −64 the result
+/// is 0 (e⁻⁶⁴ = 1.6e-28). NaN stays NaN.
 ///
-/// Beside the 1 of a softmax no sum notices what is left out. Kept, it would become numbers
-/// below 1e-38 after a factor or two, with which many CPUs are a hundred times slower, and a
-/// model that has blown up gives little else.
+/// Next to the 1 of a softmax the omitted values do not change any sum. If kept, they would soon be
+/// subnormal (below 1e-38), which many CPUs process a hundred times slower; a diverged model
+/// produces many of them.
 pub fn exp(x: &mut [f32]) {
     Arch::new().dispatch(|| x.iter_mut().for_each(|x| *x = exp_one(*x)));
 }
 
-/// x = k·ln 2 + r with |r| ≤ ½ ln 2, so eˣ = 2ᵏ·eʳ, and eʳ is its Taylor series: the first
-/// term left out, r⁸/8!, is below 6e-9.
+/// Computes eˣ = 2ᵏ·eʳ with x = k·ln 2 + r and |r| ≤ ½ ln 2. eʳ is its Taylor series; the first
+/// omitted term, r⁸/8!, is below 6e-9.
 #[inline(always)]
 fn exp_one(x: f32) -> f32 {
-    // Adding 1.5·2²³ rounds to a whole number, which then stands in the lowest bits.
+    // Adding 1.5·2²³ rounds to a whole number, which is then in the lowest bits.
     const ROUND: f32 = 12_582_912.0;
-    // ln 2 in two parts, the first so short that k times it is exact.
+    // ln 2 in two parts; k times the first, short one is exact.
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     let vanishes = x < -64.0;
@@ -43,12 +43,15 @@ mod tests {
     fn within_two_units_in_the_last_place() {
         let mut x: Vec<f32> = (0..=200_000).map(|k| -64.0 + k as f32 * 7.6e-4).collect();
         x.extend([0.0, -0.0, 1e-30, -1e-30, f32::EPSILON]);
-        let wanted: Vec<f64> = x.iter().map(|x| f64::from(*x).exp()).collect();
+        let expected: Vec<f64> = x.iter().map(|x| f64::from(*x).exp()).collect();
         exp(&mut x);
-        for (x, wanted) in x.iter().zip(wanted) {
-            let nearest = wanted as f32;
+        for (x, expected) in x.iter().zip(expected) {
+            let nearest = expected as f32;
             let unit = f64::from(nearest.next_up() - nearest);
-            assert!((f64::from(*x) - wanted).abs() <= 2.0 * unit, "{x} {wanted}");
+            assert!(
+                (f64::from(*x) - expected).abs() <= 2.0 * unit,
+                "expected {expected}, found {x}"
+            );
         }
     }
 

@@ -1,27 +1,27 @@
-//! Back through a dense layer whose inputs were rectified: half of them are zero.
+//! The backward pass of a dense layer whose inputs are rectified: half of them are zero.
 //!
-//! A zero moves no weight, and what would go back to it is stopped by the ReLU. Both passes go
-//! along the rows of W, each read once, and visit only the batch's rows that are not zero there.
-//! The sums have the terms of `update` and `propagate` in the same order, less
-//! those that are zero: the same bits, as long as all numbers are finite.
+//! A zero updates no weight, and the ReLU stops its derivative. Both passes read each row of W once
+//! and visit only the batch's rows that are not zero there. The sums have the nonzero terms of
+//! `update` and `propagate` in the same order, so the bits are the same as long as all numbers are
+//! finite.
 
 use pulp::{Arch, Simd, WithSimd};
 
 use super::point::{Place, Point};
-use super::sparse::{Decay, GROUP, MOST, WIDE, by_vectors, chunks, most, move_row};
+use super::sparse::{Decay, GROUP, MAX_VECTORS, WIDE, by_vectors, chunks, max_vectors, move_row};
 use super::tile::{At, Mixed, Weight, pad};
 use crate::model::Step;
 
-/// Rows after a ReLU, and where they are not zero.
+/// Rows after a ReLU, with masks of their nonzero values.
 #[derive(Clone, Copy, Debug)]
 pub struct Rectified<'a> {
     /// The numbers, row by row.
     pub x: &'a [f32],
-    /// For every column and group of rows, which are not zero.
+    /// For every column and group of rows, the nonzero rows.
     pub masks: &'a [u32],
 }
 
-/// masks ← for every column and group of up to 32 rows, which are not zero.
+/// Computes for every column and group of up to 32 rows the mask of nonzero rows.
 pub fn mark(x: &[f32], width: usize, masks: &mut Vec<u32>) {
     let groups = (x.len() / width).div_ceil(GROUP);
     masks.clear();
@@ -52,7 +52,7 @@ impl WithSimd for Mark<'_> {
 }
 
 impl Rectified<'_> {
-    /// The rows in which column j is not zero, ascending.
+    /// Returns the rows in which column j is not zero, ascending.
     #[inline(always)]
     fn rows(self, j: usize, width: usize) -> impl Iterator<Item = usize> {
         let groups = self.masks.len() / width;
@@ -62,10 +62,10 @@ impl Rectified<'_> {
     }
 }
 
-/// W[j] ← W[j] − decay·W_at[j] + scale·Σᵣ x[r, j]·δ[r].
+/// Computes W[j] ← W[j] − decay·W_at[j] + scale·Σᵣ x[r, j]·δ[r].
 pub(super) struct Update<'a> {
     pub(super) rows: Rectified<'a>,
-    /// Where W and b are decayed from.
+    /// The point from which W and b decay.
     pub(super) place: Place<'a>,
     /// W and b.
     pub(super) into: &'a mut [f32],
@@ -91,13 +91,13 @@ impl WithSimd for Update<'_> {
         } = self;
         let outputs = into.len() / (inputs + 1);
         assert!(into.len() == (inputs + 1) * outputs && outputs >= WIDE);
-        assert!(place.elsewhere().is_none_or(|len| len == into.len()));
+        assert!(place.other_len().is_none_or(|len| len == into.len()));
         let padded = outputs.next_multiple_of(S::F32_LANES);
         let n = delta.len() / outputs;
         let delta = pad(scratch, delta, (outputs, padded), step.scale);
-        check(rows, n, inputs);
+        check_masks(rows, n, inputs);
         let decay = Decay::new(simd, step.decay, place);
-        for (first, vectors) in chunks(padded / S::F32_LANES, most::<S>()) {
+        for (first, vectors) in chunks(padded / S::F32_LANES, max_vectors::<S>()) {
             let first = first * S::F32_LANES;
             let delta = (delta, padded, first);
             by_vectors!(
@@ -108,8 +108,8 @@ impl WithSimd for Update<'_> {
     }
 }
 
-/// The masks name rows below n, and there is one of each column for every group of them.
-fn check(rows: Rectified<'_>, n: usize, inputs: usize) {
+/// Asserts that the masks name rows below n, with one mask per column and group.
+fn check_masks(rows: Rectified<'_>, n: usize, inputs: usize) {
     assert!(rows.x.len() == n * inputs && n > 0);
     assert!(rows.masks.len() == n.div_ceil(GROUP) * inputs);
     let rest = (n - 1) % GROUP + 1;
@@ -118,7 +118,8 @@ fn check(rows: Rectified<'_>, n: usize, inputs: usize) {
     assert!(all & !(u32::MAX >> (GROUP - rest)) == 0);
 }
 
-/// `V` vectors of outputs from `first` on; the last vector of a row of W ends where the row ends.
+/// Updates `V` vectors of outputs from `first` on. The last vector of a row of W ends where the row
+/// ends.
 #[inline(always)]
 fn update<S: Simd, const V: usize>(
     simd: S,
@@ -132,8 +133,8 @@ fn update<S: Simd, const V: usize>(
     let last = (first + (V - 1) * lanes).min(outputs - lanes) - first;
     for j in 0..inputs {
         let mut sums = [simd.splat_f32s(0.0); V];
-        // SAFETY: the rows are below n, as `check` has seen, j is below inputs, and no vector
-        // ends behind `outputs` within its row: all lie within x, δ and W; the decay's place is
+        // SAFETY: the rows are below n, as `check_masks` asserts, j is below inputs, and no vector
+        // ends past `outputs` within its row: all lie within x, δ and W; the decay's place is
         // null or as long as W.
         unsafe {
             for r in rows.rows(j, inputs) {
@@ -151,10 +152,10 @@ fn update<S: Simd, const V: usize>(
     }
 }
 
-/// back[r, j] ← Σₒ δ[r, o]·W[j, o] where x[r, j] is not zero, else 0.
+/// Computes back[r, j] ← Σₒ δ[r, o]·W[j, o] where x[r, j] is not zero, else 0.
 pub(super) struct Propagate<'a> {
     pub(super) rows: Rectified<'a>,
-    /// W, and b behind it.
+    /// W, then b.
     pub(super) layer: Point<'a>,
     pub(super) inputs: usize,
     pub(super) delta: &'a [f32],
@@ -181,7 +182,7 @@ impl WithSimd for Propagate<'_> {
         let n = delta.len() / outputs;
         assert!(layer.count() == (inputs + 1) * outputs && padded - outputs <= outputs);
         assert!(back.len() == n * inputs && delta.len() == n * outputs);
-        check(rows, n, inputs);
+        check_masks(rows, n, inputs);
         let delta = pad(scratch, delta, (outputs, padded), 1.0);
         back.fill(0.0);
         let shape = (inputs, outputs, padded);
@@ -195,7 +196,7 @@ impl WithSimd for Propagate<'_> {
     }
 }
 
-/// Where the row of W fits into the registers, it is read once for all rows of δ.
+/// Reads a row of W once for all rows of δ if it fits into registers.
 #[inline(always)]
 fn propagate<S: Simd>(
     simd: S,
@@ -207,12 +208,17 @@ fn propagate<S: Simd>(
 ) {
     let vectors = shape.2 / S::F32_LANES;
     by_vectors!(
-        if vectors > most::<S>() { 1 } else { vectors },
+        if vectors > max_vectors::<S>() {
+            1
+        } else {
+            vectors
+        },
         dots::<S>(simd, rows, weight, shape, delta, back)
     );
 }
 
-/// A row of W of `V` vectors; `V` = 1: of any number, read again for every row of δ.
+/// Computes the products with a row of W of `V` vectors. With `V` = 1 the row may have any length
+/// and is read again for every row of δ.
 #[inline(always)]
 fn dots<S: Simd, const V: usize>(
     simd: S,
@@ -228,9 +234,9 @@ fn dots<S: Simd, const V: usize>(
         .mask();
     let load = |j: usize, v: usize| {
         // SAFETY: j is below inputs, so a vector at its row of W ends at most padded − outputs
-        // ≤ outputs behind W, where b lies.
+        // ≤ outputs past W, where b is.
         let w = unsafe { weight.load(simd, j * outputs + v * lanes) };
-        // What lies behind a row may be no number, and zero times that is none.
+        // The value after a row may be NaN, and 0·NaN is NaN.
         if (v + 1) * lanes == padded {
             simd.select_f32s(tail, w, simd.splat_f32s(0.0))
         } else {
@@ -246,7 +252,7 @@ fn dots<S: Simd, const V: usize>(
         }
         for r in rows.rows(j, inputs) {
             let mut sum = simd.splat_f32s(0.0);
-            // SAFETY: r is below n, as `check` has seen.
+            // SAFETY: r is below n, as `check_masks` asserts.
             let delta = |v: usize| unsafe {
                 (delta.as_ptr().add(r * padded + v * lanes) as *const S::f32s).read_unaligned()
             };
@@ -264,7 +270,7 @@ fn dots<S: Simd, const V: usize>(
     }
 }
 
-/// The places of a word's ones, ascending.
+/// The positions of a word's ones, ascending.
 struct Bits(u32);
 
 impl Iterator for Bits {

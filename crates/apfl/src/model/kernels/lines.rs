@@ -1,26 +1,26 @@
-//! Memory that starts on a cache line.
+//! An allocator that aligns large blocks to cache lines.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system's memory, where what is large starts on a cache line: a vector of sixteen numbers
-/// then lies in one line and not across two. A program asks for it with
+/// The system allocator with large blocks aligned to cache lines, so that a vector of sixteen
+/// floats lies in one line. Enable it in a program with
 ///
 /// ```
 /// #[global_allocator]
 /// static MEMORY: apfl::model::CacheLines = apfl::model::CacheLines;
 /// ```
 ///
-/// Numbers do not depend on it, speed does.
+/// It affects speed, not results.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheLines;
 
 const LINE: usize = 64;
 
-/// In bytes. What is smaller is no vector of parameters; what is larger grows better where the
-/// system can move its pages.
+/// Sizes in bytes of aligned blocks. Smaller blocks are not parameters; larger ones grow faster if
+/// the system can move their pages.
 const LARGE: std::ops::Range<usize> = 1 << 10..64 << 20;
 
-/// The layout that the system is asked for: a question of the size alone.
+/// Returns the layout to request from the system, which depends on the size only.
 fn on_a_line(layout: Layout) -> Layout {
     if LARGE.contains(&layout.size()) {
         layout.align_to(LINE).unwrap_or(layout)
@@ -29,8 +29,8 @@ fn on_a_line(layout: Layout) -> Layout {
     }
 }
 
-// SAFETY: every block is the system's, asked for and given back with the same layout, which
-// depends on the block's layout alone; its alignment is at least the one wanted.
+// SAFETY: every block is the system's, allocated and freed with the same layout, which depends on
+// the block's layout only; its alignment is at least the requested one.
 unsafe impl GlobalAlloc for CacheLines {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promises; a size of zero stays one.
@@ -49,8 +49,8 @@ unsafe impl GlobalAlloc for CacheLines {
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller promises that the size, rounded up to the alignment, is one.
-        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        let (old, new) = (on_a_line(layout), on_a_line(wanted));
+        let requested = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        let (old, new) = (on_a_line(layout), on_a_line(requested));
         // SAFETY: the block has the layout `old`; a new one is written for as much as both hold.
         unsafe {
             if old.align() == new.align() {

@@ -1,11 +1,11 @@
-//! Matrix products and the passes of a dense layer. The only room with `unsafe`.
+//! Matrix products and the passes of a dense layer. The only module with `unsafe`.
 //!
 //! Matrices are row-major. A dense layer's weight has the shape (inputs, outputs):
-//! y = x·W + b. The passes pick the CPU's widest vectors at run time, by `pulp`; what is too
-//! narrow for them goes to the `gemm-f32` crate. Always on one thread, so that the order of
-//! a sum never depends on how many there are.
+//! y = x·W + b. The passes pick the CPU's widest vectors at run time, by `pulp`; layers too
+//! narrow for them use the `gemm-f32` crate. A pass always runs on one thread, so that the order
+//! of a sum does not depend on the number of threads.
 
-// Tiles of registers are indexed: that is what unrolls them.
+// Tiles of registers are indexed, which unrolls their loops.
 #![allow(clippy::needless_range_loop)]
 
 mod add;
@@ -32,7 +32,7 @@ pub use dense::Dense;
 use point::Place;
 pub use rows::numbers;
 
-/// How many numbers the vectors of this CPU hold: other widths give other last bits.
+/// Returns the number of floats in this CPU's vectors. Other widths give other last bits.
 pub fn lanes() -> usize {
     struct Lanes;
     impl pulp::WithSimd for Lanes {
@@ -44,8 +44,8 @@ pub fn lanes() -> usize {
     pulp::Arch::new().dispatch(Lanes)
 }
 
-/// The same in words.
-pub fn vectors() -> &'static str {
+/// Describes the vectors of this CPU.
+pub fn describe_vectors() -> &'static str {
     match lanes() {
         16 => "of 16 numbers (AVX-512)",
         8 => "of 8 numbers (AVX2)",
@@ -54,7 +54,7 @@ pub fn vectors() -> &'static str {
     }
 }
 
-/// dst ← keep·dst + scale·A·B for an (m, k)-matrix A and a (k, n)-matrix B, each given
+/// Computes dst ← keep·dst + scale·A·B for an (m, k)-matrix A and a (k, n)-matrix B, each given
 /// with its (row, column) strides; dst is row-major (m, n).
 #[allow(clippy::too_many_arguments)]
 fn product(
@@ -74,8 +74,8 @@ fn product(
     assert!(dst.len() >= m * n);
     assert!(a.len() >= last(m, k, (a_row, a_column)));
     assert!(b.len() >= last(k, n, (b_row, b_column)));
-    // The kernel writes along columns: rows that lie together are the columns of the
-    // transposed product, dstᵀ = bᵀ·aᵀ. (One column alone is both.)
+    // The kernel writes along columns: contiguous rows are the columns of the transposed
+    // product, dstᵀ = bᵀ·aᵀ. (A single column is both.)
     type Matrix = (*const f32, usize, usize);
     let (a, b): (Matrix, Matrix) = if n > 1 {
         ((b.as_ptr(), b_row, b_column), (a.as_ptr(), a_row, a_column))
@@ -111,8 +111,8 @@ fn product(
     }
 }
 
-/// into ← into − factor·(into at its place) within `range`. The same arithmetic wherever
-/// that is, so that an equal copy gives equal bits.
+/// Computes into ← into − factor·(point of `place`) within `range`. The arithmetic does not depend
+/// on the place, so an equal copy gives equal bits.
 pub fn decay(place: Place<'_>, into: &mut [f32], range: std::ops::Range<usize>, factor: f32) {
     if factor == 0.0 {
         return;
@@ -123,21 +123,21 @@ pub fn decay(place: Place<'_>, into: &mut [f32], range: std::ops::Range<usize>, 
     }
 }
 
-/// x ← max(x, 0)
+/// Computes x ← max(x, 0).
 pub fn relu(x: &mut [f32]) {
-    // Not `max`, which would turn what is not a number into 0.
+    // Not `max`, which would turn NaN into 0.
     x.iter_mut()
         .for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x });
 }
 
-/// x ← factor·x; 1 changes no bit.
+/// Computes x ← factor·x.
 pub fn scale(x: &mut [f32], factor: f32) {
     if factor != 1.0 {
         x.iter_mut().for_each(|x| *x *= factor);
     }
 }
 
-/// δ ← δ where the rectified `y` is positive, else 0.
+/// Sets δ to 0 where the rectified `y` is not positive.
 pub fn relu_backward(delta: &mut [f32], y: &[f32]) {
     for (d, y) in delta.iter_mut().zip(y) {
         *d = if *y > 0.0 { *d } else { 0.0 };

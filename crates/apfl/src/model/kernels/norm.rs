@@ -1,5 +1,4 @@
-//! Normalization of a layer's outputs, and dropout: what may stand between a dense layer and the
-//! next.
+//! Normalization of a layer's outputs, and dropout.
 
 use rand::Rng;
 
@@ -8,31 +7,32 @@ use super::point::{Place, Point};
 use crate::model::Step;
 use crate::rng::{Purpose, stream};
 
-/// What is added to a variance before its root is taken (PyTorch's).
+/// Added to a variance before its root is taken, as in PyTorch.
 const EPSILON: f32 = 1e-5;
 
-/// What a mean and a variance are taken over.
+/// The numbers over which mean and variance are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// Each output over the rows of the batch, in training and in evaluation: there are no
-    /// running statistics, and a row's outputs depend on the rows beside it.
+    /// Each output over the rows of the batch, also in evaluation: there are no running statistics,
+    /// and a row's outputs depend on the other rows of its batch.
     Batch,
     /// Each row over its outputs.
     Row,
 }
 
-/// y = s·x̂ + t with x̂ = (x − mean)/√(variance + ε), where s and t are parameters of every output.
+/// A normalization y = s·x̂ + t with x̂ = (x − mean)/√(variance + ε), where s and t are parameters of
+/// every output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normalize {
-    /// What is averaged over.
+    /// The numbers over which mean and variance are taken.
     pub over: Over,
-    /// Outputs.
+    /// Number of outputs.
     pub width: usize,
-    /// Where s starts within the flat parameters; t lies behind it.
+    /// The offset of s within the flat parameters; t follows.
     pub offset: usize,
 }
 
-/// What its backward pass needs of the forward pass.
+/// Values of the forward pass that the backward pass needs.
 #[derive(Clone, Debug, Default)]
 pub struct NormSpace {
     /// x̂, row by row.
@@ -41,7 +41,7 @@ pub struct NormSpace {
     inverse: Vec<f32>,
     /// Σᵣ δ and Σᵣ δ·x̂ of every output.
     sums: [Vec<f32>; 2],
-    /// s, where the pass is taken.
+    /// s at the point of the pass.
     scale: Vec<f32>,
 }
 
@@ -54,7 +54,7 @@ impl Normalize {
         self.offset + self.width..self.offset + 2 * self.width
     }
 
-    /// x ← s·x̂ + t, for every row.
+    /// Computes x ← s·x̂ + t for every row.
     pub fn forward(&self, at: Point<'_>, x: &mut [f32], space: &mut NormSpace) {
         space.normal.clear();
         space.normal.extend_from_slice(x);
@@ -118,7 +118,7 @@ impl Normalize {
         }
     }
 
-    /// δ by the outputs becomes δ by the inputs, after [`Normalize::forward`] at the same point.
+    /// Turns δ by the outputs into δ by the inputs, after [`Normalize::forward`] at the same point.
     /// With g = s·δ and the means over rows (batch) or over outputs (row):
     ///
     /// ```text
@@ -134,7 +134,7 @@ impl Normalize {
         match self.over {
             Over::Batch => {
                 let rows = delta.chunks_exact(self.width);
-                sum(self.width, rows.zip(normal.chunks_exact(self.width)), sums);
+                sum_delta(self.width, rows.zip(normal.chunks_exact(self.width)), sums);
                 let share = 1.0 / (normal.len() / self.width).max(1) as f32;
                 let [deltas, products] = sums;
                 let rows = delta.chunks_exact_mut(self.width);
@@ -164,7 +164,7 @@ impl Normalize {
         }
     }
 
-    /// s ← s − decay·s_at + scale·Σᵣ δ·x̂ and t ← t − decay·t_at + scale·Σᵣ δ; before
+    /// Updates s ← s − decay·s_at + scale·Σᵣ δ·x̂ and t ← t − decay·t_at + scale·Σᵣ δ; called before
     /// [`Normalize::propagate`].
     pub fn accumulate(
         &self,
@@ -176,7 +176,7 @@ impl Normalize {
     ) {
         let rows = delta.chunks_exact(self.width);
         let rows = rows.zip(space.normal.chunks_exact(self.width));
-        sum(self.width, rows, &mut space.sums);
+        sum_delta(self.width, rows, &mut space.sums);
         let [deltas, products] = &space.sums;
         for (range, sums) in [(self.scales(), products), (self.shifts(), deltas)] {
             decay(place, into, range.clone(), step.decay);
@@ -186,7 +186,7 @@ impl Normalize {
         }
     }
 
-    /// ‖∂s‖² + ‖∂t‖² of one row alone, where rows do not depend on each other.
+    /// Returns ‖∂s‖² + ‖∂t‖² of one row, if rows do not depend on each other.
     pub fn row_norm_squared(&self, row: usize, delta: &[f32], space: &NormSpace) -> f64 {
         let range = row * self.width..(row + 1) * self.width;
         let pairs = delta[range.clone()].iter().zip(&space.normal[range]);
@@ -199,7 +199,7 @@ impl Normalize {
 }
 
 /// Σᵣ δ and Σᵣ δ·x̂ of every output.
-fn sum<'a>(
+fn sum_delta<'a>(
     width: usize,
     rows: impl Iterator<Item = (&'a [f32], &'a [f32])>,
     [deltas, products]: &mut [Vec<f32>; 2],
@@ -216,26 +216,27 @@ fn sum<'a>(
     }
 }
 
-/// Each number of the `layer`-th layer is 0 with that probability, else divided by 1 − p, by the
-/// batch's mask: the same for every model that sees the batch with it. Mask 0 drops nothing.
-pub fn drop_out(x: &mut [f32], probability: f32, mask: u64, layer: usize) {
+/// Applies dropout to the `layer`-th layer: each number becomes 0 with probability p, else it is
+/// divided by 1 − p. The choice follows from the batch's mask, the same for every model that sees
+/// the batch. Mask 0 drops nothing.
+pub fn dropout(x: &mut [f32], probability: f32, mask: u64, layer: usize) {
     if mask == 0 || probability == 0.0 {
         return;
     }
-    let keep = kept(probability, mask);
+    let scale = dropout_scale(probability, mask);
     let limit = (f64::from(probability) * 4_294_967_296.0) as u32;
     let mut rng = stream(mask, Purpose::Dropout, layer as u64, 0);
     for x in x {
         *x = if rng.next_u32() < limit {
             0.0
         } else {
-            *x * keep
+            *x * scale
         };
     }
 }
 
-/// 1/(1 − p), by which a number that was kept was multiplied, and so is its δ.
-pub fn kept(probability: f32, mask: u64) -> f32 {
+/// Returns 1/(1 − p), the factor of the numbers that are not dropped and of their δ.
+pub fn dropout_scale(probability: f32, mask: u64) -> f32 {
     match mask {
         0 => 1.0,
         _ => 1.0 / (1.0 - probability),

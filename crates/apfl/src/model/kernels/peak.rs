@@ -1,14 +1,14 @@
-//! How fast this core multiplies and adds: the roof that a benchmark is held against.
+//! Peak floating-point rate of this core, to compare benchmarks with.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Independent sums: as many as keep two units busy over the latency of one addition.
+/// Independent sums, enough to keep two units busy over the latency of one addition.
 const SUMS: usize = 20;
 
-/// `count` times a·b + c in every lane of every sum.
+/// Computes a·b + c `count` times in every lane of every sum.
 struct MultiplyAdd {
     count: u64,
 }
@@ -31,15 +31,15 @@ impl WithSimd for MultiplyAdd {
     }
 }
 
-/// The most multiplications and additions a second on this thread, in f32: the best of
-/// several tries within `seconds`.
+/// Measures the peak f32 operations per second of this thread: the best of several tries within
+/// `seconds`.
 pub fn peak_flops(seconds: f64) -> f64 {
     let started = Instant::now();
     let mut best = 0.0f64;
     while started.elapsed().as_secs_f64() < seconds {
-        let one = Instant::now();
+        let try_started = Instant::now();
         let flops = Arch::new().dispatch(MultiplyAdd { count: 100_000 });
-        best = best.max(flops as f64 / one.elapsed().as_secs_f64());
+        best = best.max(flops as f64 / try_started.elapsed().as_secs_f64());
     }
     best
 }

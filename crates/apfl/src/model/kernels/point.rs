@@ -1,4 +1,4 @@
-//! Where a pass is taken: at parameters, or at a mixture that nobody has written down.
+//! The point of a pass: parameters, or a mixture that is not stored.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use crate::params::mix;
 /// A point in the space of parameters.
 #[derive(Clone, Copy, Debug)]
 pub enum Point<'a> {
-    /// These parameters.
+    /// Parameters.
     At(&'a [f32]),
-    /// α·v + (1 − α)·w, made number by number as it is needed, to the same bits as
-    /// [`mix`] makes it: one vector less to keep in the cache.
+    /// α·v + (1 − α)·w, computed on the fly to the same bits as [`mix`], which keeps one vector
+    /// less in the cache.
     Mixture {
         /// α
         alpha: f32,
@@ -22,7 +22,7 @@ pub enum Point<'a> {
 }
 
 impl<'a> Point<'a> {
-    /// Some of its numbers.
+    /// Returns a range of its numbers.
     pub fn part(self, range: Range<usize>) -> Self {
         match self {
             Point::At(at) => Point::At(&at[range]),
@@ -34,7 +34,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// How many numbers it has.
+    /// Returns the number of its numbers.
     pub fn count(self) -> usize {
         match self {
             Point::At(at) => at.len(),
@@ -42,7 +42,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// One of them.
+    /// Returns the `k`-th number.
     #[inline(always)]
     pub fn get(self, k: usize) -> f32 {
         match self {
@@ -51,45 +51,45 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// All of them, written into `room` where they are not written down.
-    pub fn numbers(self, room: &'a mut Vec<f32>) -> &'a [f32] {
+    /// Returns all numbers, computed into `buffer` if they are not stored.
+    pub fn numbers(self, buffer: &'a mut Vec<f32>) -> &'a [f32] {
         match self {
             Point::At(at) => at,
             Point::Mixture { alpha, v, w } => {
-                room.resize(v.len(), 0.0);
-                mix(room, alpha, v, w);
-                room
+                buffer.resize(v.len(), 0.0);
+                mix(buffer, alpha, v, w);
+                buffer
             }
         }
     }
 }
 
-/// Where a derivative is taken, seen from the vector that moves.
+/// The point of a derivative, relative to the vector that is updated.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
-    /// At that vector itself, as it was before.
+    /// That vector itself, before the update.
     Here,
-    /// At another one.
+    /// Another vector.
     There(&'a [f32]),
-    /// At α·itself + (1 − α)·w.
+    /// α·itself + (1 − α)·w.
     Mixed(f32, &'a [f32]),
 }
 
 impl<'a> Place<'a> {
-    /// How many numbers there are elsewhere than in the vector that moves.
-    pub fn elsewhere(self) -> Option<usize> {
+    /// Returns the length of the other vector, if there is one.
+    pub fn other_len(self) -> Option<usize> {
         match self {
             Place::Here => None,
             Place::There(at) | Place::Mixed(_, at) => Some(at.len()),
         }
     }
 
-    /// `None` is here.
+    /// Returns the place of `at`; `None` means the updated vector itself.
     pub fn of(at: Option<&'a [f32]>) -> Self {
         at.map_or(Place::Here, Place::There)
     }
 
-    /// The point, while `into` has not moved.
+    /// Returns the point, before `into` is updated.
     pub fn point(self, into: &'a [f32]) -> Point<'a> {
         match self {
             Place::Here => Point::At(into),
@@ -98,7 +98,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The same for some of the numbers.
+    /// Returns the place for a range of the numbers.
     pub fn part(self, range: Range<usize>) -> Self {
         match self {
             Place::Here => Place::Here,
@@ -107,7 +107,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The number that belongs to the `k`-th of the vector, which is `own`.
+    /// Returns the point's `k`-th number, where `own` is that of the updated vector.
     #[inline(always)]
     pub fn get(self, k: usize, own: f32) -> f32 {
         match self {

@@ -1,13 +1,13 @@
-//! Back through a dense layer: what the layer before is to change.
+//! The derivative by the inputs of a dense layer.
 
 use pulp::{Simd, WithSimd};
 
 use super::point::Point;
 use super::tile::{At, Mixed, Weight, pad};
 
-/// back[r, j] ← Σₒ δ[r, o]·W[j, o].
+/// Computes back[r, j] ← Σₒ δ[r, o]·W[j, o].
 pub(super) struct Propagate<'a> {
-    /// W, and b behind it.
+    /// W, then b.
     pub(super) layer: Point<'a>,
     pub(super) inputs: usize,
     pub(super) delta: &'a [f32],
@@ -35,22 +35,22 @@ impl WithSimd for Propagate<'_> {
         let n = delta.len() / outputs;
         assert!(layer.count() == (inputs + 1) * outputs && padded - outputs <= outputs);
         assert!(back.len() == n * inputs && delta.len() == n * outputs);
-        // With zeros for whatever lies behind a row of W.
+        // Zeros for the values after a row of W.
         let padded_delta = pad(scratch, delta, (outputs, padded), 1.0);
         let shape = (inputs, outputs, padded);
         match layer {
-            Point::At(at) => all(simd, At(at.as_ptr()), shape, padded_delta, back),
+            Point::At(at) => propagate_tiles(simd, At(at.as_ptr()), shape, padded_delta, back),
             Point::Mixture { alpha, v, w } => {
                 let weight = Mixed::of(simd, alpha, v, w);
-                all(simd, weight, shape, padded_delta, back);
+                propagate_tiles(simd, weight, shape, padded_delta, back);
             }
         }
     }
 }
 
-/// All tiles of [`Propagate`], which has checked its shapes.
+/// Computes all tiles of [`Propagate`], which has checked its shapes.
 #[inline(always)]
-fn all<S: Simd>(
+fn propagate_tiles<S: Simd>(
     simd: S,
     weight: impl Weight<S>,
     (inputs, outputs, padded): (usize, usize, usize),
@@ -58,13 +58,13 @@ fn all<S: Simd>(
     back: &mut [f32],
 ) {
     let n = delta.len() / padded;
-    let most = if S::F32_LANES >= 16 { 10 } else { 5 };
+    let max_rows = if S::F32_LANES >= 16 { 10 } else { 5 };
     for j in (0..inputs).step_by(2) {
         let two = j + 1 < inputs;
         let weight = weight.skip(j * outputs);
         let mut row = 0;
         while row < n {
-            let rows = match (n - row).min(most) {
+            let rows = match (n - row).min(max_rows) {
                 10 => 10,
                 5.. => 5,
                 2.. => 2,
@@ -72,7 +72,7 @@ fn all<S: Simd>(
             };
             // SAFETY: δ has these rows; j (and j + 1, for two) is less than inputs, so a
             // vector at any of these rows of W ends at most padded − outputs ≤ outputs
-            // behind W, where b lies; back has n rows of `inputs`.
+            // past W, where b is; back has n rows of `inputs`.
             unsafe {
                 let delta = delta.as_ptr().add(row * padded);
                 let back = back.as_mut_ptr().add(row * inputs + j);
@@ -93,7 +93,7 @@ fn all<S: Simd>(
     }
 }
 
-/// One tile: `R` rows of δ, `J` rows of W.
+/// Computes one tile: `R` rows of δ, `J` rows of W.
 ///
 /// # Safety
 /// δ has `R` rows of whole vectors at its stride, W `J` rows that may be read as far, and
@@ -115,7 +115,7 @@ unsafe fn tile<S: Simd, const R: usize, const J: usize>(
             for j in 0..J {
                 here[j] = weight.load(simd, j * outputs + o);
                 if last {
-                    // What lies behind a row may be no number, and zero times that is none.
+                    // The value after a row may be NaN, and 0·NaN is NaN.
                     let row = simd.mask_between_m32s(0, (outputs - o) as u32).mask();
                     here[j] = simd.select_f32s(row, here[j], simd.splat_f32s(0.0));
                 }

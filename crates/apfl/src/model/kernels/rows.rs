@@ -1,29 +1,27 @@
-//! What a dense layer takes in: rows of numbers, and which of their columns are worth
-//! a visit.
+//! The input of a dense layer: rows of numbers, split into varying and constant columns.
 
 use super::compact::compact;
 use super::sparse::{Sparse, find};
 use crate::data::{Batch, FeatureView as Features, Scaling};
 
-/// Rows of numbers that belong to some of a layer's inputs; the other inputs are the
-/// same in all rows. Half of MNIST's pixels are so within a batch: they enter a product
-/// as a term of rank one.
+/// Rows of numbers for the inputs of a layer that vary within a batch. The other inputs, half of
+/// MNIST's pixels, are constant and enter a product as a term of rank one.
 #[derive(Clone, Copy, Debug)]
 pub struct LayerRows<'a> {
-    /// The numbers that vary, row by row.
+    /// The varying numbers, row by row.
     pub x: &'a [f32],
-    /// The inputs they belong to, ascending.
+    /// The varying inputs, ascending.
     pub varied: &'a [u32],
-    /// The numbers that do not.
+    /// The constant numbers.
     pub constants: &'a [f32],
-    /// The inputs those belong to, ascending.
+    /// The constant inputs, ascending.
     pub constant: &'a [u32],
-    /// The same rows as bytes that are mostly zero, instead of all the above.
+    /// The rows as bytes that are mostly zero, instead of all the above.
     pub sparse: Option<Sparse<'a>>,
 }
 
 impl<'a> LayerRows<'a> {
-    /// Rows whose numbers all vary; `inputs` are 0, 1, ….
+    /// Creates rows whose numbers all vary; `inputs` are 0, 1, ….
     pub fn dense(x: &'a [f32], inputs: &'a [u32]) -> Self {
         Self {
             x,
@@ -35,22 +33,22 @@ impl<'a> LayerRows<'a> {
     }
 }
 
-/// A batch as [`LayerRows`], kept as long as the same number is asked for: APFL takes every
-/// batch twice, at w and at v̄.
+/// A batch as [`LayerRows`], cached by the batch's number, because APFL uses every batch twice, at
+/// w and at v̄.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
     scaling: Option<Scaling>,
-    /// The batch's number, its columns, and whether it is for a wide layer.
-    known: (u64, usize, bool),
+    /// The cached batch's number, its columns, and whether it is for a wide layer.
+    cached: (u64, usize, bool),
     columns: Columns,
     all: Vec<u32>,
-    /// Where the bytes are not zero, if that is seldom.
+    /// Masks of the nonzero bytes, if they are few.
     masks: Vec<u32>,
     sparse: bool,
     products: Vec<[f32; 256]>,
 }
 
-/// The columns of byte rows, told apart.
+/// The columns of byte rows, split into varying and constant ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
     pub(super) x: Vec<f32>,
@@ -59,22 +57,22 @@ pub struct Columns {
     pub(super) constant: Vec<u32>,
     /// Per column, the bits in which some row differs from the first.
     pub(super) differs: Vec<u8>,
-    /// The same as a bit per column.
+    /// Per column, a bit: whether some row differs from the first.
     pub(super) masks: Vec<u64>,
-    /// Where each channel ends among the columns that vary.
+    /// The end of each channel among the varying columns.
     pub(super) ends: Vec<usize>,
-    /// The bytes of the columns that vary, row by row.
-    pub(super) together: Vec<u8>,
+    /// The bytes of the varying columns, row by row.
+    pub(super) varied_bytes: Vec<u8>,
 }
 
 impl Input {
-    /// Takes the batch in, for a first layer that is wide or not.
+    /// Prepares a batch for a first layer that is wide or not.
     pub fn prepare(&mut self, batch: &Batch<'_>, wide: bool) {
         match batch.rows {
             Features::Floats(_) => all_columns(&mut self.all, batch.width),
             Features::Bytes(bytes, scaling) => {
                 let this = (batch.number, batch.width, wide);
-                if batch.number > 0 && self.known == this {
+                if batch.number > 0 && self.cached == this {
                     return;
                 }
                 if self.scaling.as_ref() != Some(scaling) {
@@ -83,7 +81,7 @@ impl Input {
                         |(scale, _): &(f32, f32)| std::array::from_fn(|k| k as f32 * scale);
                     self.products = scaling.channels.iter().map(products).collect();
                 }
-                self.known = this;
+                self.cached = this;
                 self.sparse = wide && 2 * find(bytes, batch.width, &mut self.masks) <= bytes.len();
                 if !self.sparse {
                     compact(bytes, batch.width, scaling, &mut self.columns);
@@ -92,7 +90,7 @@ impl Input {
         }
     }
 
-    /// The batch that was taken in last.
+    /// Returns the batch that was prepared last.
     pub fn rows<'a>(&'a self, batch: &Batch<'a>) -> LayerRows<'a> {
         match batch.rows {
             Features::Floats(x) => LayerRows::dense(x, &self.all[..batch.width]),
@@ -117,13 +115,13 @@ impl Input {
     }
 }
 
-/// Makes `all` hold at least 0, 1, …, width − 1.
+/// Extends `all` to at least 0, 1, …, width − 1.
 pub fn all_columns(all: &mut Vec<u32>, width: usize) {
-    let known = all.len() as u32;
-    all.extend(known..(width as u32).max(known));
+    let cached = all.len() as u32;
+    all.extend(cached..(width as u32).max(cached));
 }
 
-/// The batch's features as numbers: its own where they are, else converted into `buffer`.
+/// Returns the batch's features as floats, converted into `buffer` if they are bytes.
 pub fn numbers<'a>(batch: &Batch<'a>, buffer: &'a mut Vec<f32>) -> &'a [f32] {
     match batch.rows {
         Features::Floats(x) => x,

@@ -1,11 +1,10 @@
-//! A wide first layer on bytes that are mostly zero.
+//! The passes of a wide first layer on bytes that are mostly zero.
 //!
-//! A byte k counts as shift + k·scale, so a zero is the constant `shift`: that part of a
-//! product is the same for all rows (a term of rank one), and what is left has as many
-//! terms as there are bytes other than zero: a fifth in MNIST.
+//! A byte k means shift + k·scale, so a zero is the constant `shift`. That part of a product is the
+//! same for all rows (a term of rank one). The rest has one term per nonzero byte: a fifth of all
+//! in MNIST.
 //!
-//! Both passes go along the rows of W, each read once, with the batch's rows in the
-//! first-level cache.
+//! Both passes read each row of W once, with the batch's rows in the first-level cache.
 
 use pulp::{Simd, WithSimd};
 
@@ -14,21 +13,21 @@ use super::tile::{At, Mixed, Weight, aligned, pad_and_sum, prefetch};
 use crate::data::Scaling;
 use crate::model::Step;
 
-/// Rows of a batch that one mask tells apart.
+/// Rows of a batch per mask.
 pub(super) const GROUP: usize = 32;
 
-/// Outputs from which on a layer is wide enough: two of the widest vectors and more.
+/// The smallest number of outputs of a wide layer: more than two of the widest vectors.
 pub const WIDE: usize = 64;
 
-/// Rows of W that are asked for before they are moved.
+/// Rows of W that are prefetched ahead.
 const AHEAD: usize = 3;
 
-/// A batch of bytes, and where it is not zero.
+/// A batch of bytes with masks of its nonzero bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Sparse<'a> {
     /// The bytes, row by row.
     pub(super) bytes: &'a [u8],
-    /// For every group of rows and every column, which rows have another byte than zero.
+    /// For every group of rows and every column, the rows with a nonzero byte.
     pub(super) masks: &'a [u32],
     /// k·scale for every channel and byte k.
     pub(super) products: &'a [[f32; 256]],
@@ -37,8 +36,8 @@ pub struct Sparse<'a> {
     pub(super) width: usize,
 }
 
-/// masks ← for every group of rows and every column, which rows are not zero. Returns how
-/// many bytes are not.
+/// Computes for every group of rows and every column the mask of nonzero rows. Returns the number
+/// of nonzero bytes.
 pub(super) fn find(bytes: &[u8], width: usize, masks: &mut Vec<u32>) -> usize {
     masks.clear();
     masks.resize((bytes.len() / width).div_ceil(GROUP) * width, 0);
@@ -60,7 +59,7 @@ pub(super) fn find(bytes: &[u8], width: usize, masks: &mut Vec<u32>) -> usize {
     masks.iter().map(|mask| mask.count_ones() as usize).sum()
 }
 
-/// masks[j] ← the rows in which column j is not zero.
+/// Computes masks[j] ← the rows in which column j is not zero.
 fn mark(bytes: &[u8], masks: &mut [u32]) {
     for (r, row) in bytes.chunks_exact(masks.len()).enumerate() {
         for (mask, byte) in masks.iter_mut().zip(row) {
@@ -73,7 +72,7 @@ fn mark(bytes: &[u8], masks: &mut [u32]) {
 mod avx512 {
     use std::arch::x86_64::*;
 
-    /// As [`super::mark`], sixteen columns at a time.
+    /// Does [`super::mark`] sixteen columns at a time.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     pub(super) fn mark(bytes: &[u8], masks: &mut [u32]) {
         let width = masks.len();
@@ -93,7 +92,7 @@ mod avx512 {
 }
 
 impl<'a> Sparse<'a> {
-    /// The groups of up to [`GROUP`] rows: (first row, rows, bytes, masks).
+    /// Returns the groups of up to [`GROUP`] rows: (first row, rows, bytes, masks).
     fn groups(self) -> impl Iterator<Item = (usize, usize, &'a [u8], &'a [u32])> {
         let bytes = self.bytes.chunks(GROUP * self.width);
         let masks = self.masks.chunks_exact(self.width);
@@ -102,7 +101,7 @@ impl<'a> Sparse<'a> {
         pairs.map(move |(k, (bytes, masks))| (k * GROUP, rows(bytes), bytes, masks))
     }
 
-    /// The channels: (first column, columns, shift, products).
+    /// Returns the channels: (first column, columns, shift, products).
     fn channels(self) -> impl Iterator<Item = (usize, usize, f32, &'a [f32; 256])> {
         let plane = self.width / self.scaling.channels.len();
         let pairs = self.scaling.channels.iter().zip(self.products).enumerate();
@@ -110,9 +109,10 @@ impl<'a> Sparse<'a> {
     }
 }
 
-/// Vectors of a row of W that are held in registers: (first, vectors), as even as can be.
-pub(super) fn chunks(vectors: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
-    let count = vectors.div_ceil(most);
+/// Splits the vectors of a row of W into chunks (first, vectors) of nearly equal size that fit
+/// into registers.
+pub(super) fn chunks(vectors: usize, max: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = vectors.div_ceil(max);
     (0..count).map(move |k| {
         let first = k * vectors / count;
         (first, (k + 1) * vectors / count - first)
@@ -135,23 +135,23 @@ macro_rules! by_vectors {
             10 => $f::<$s, 10>($($arg),*),
             11 => $f::<$s, 11>($($arg),*),
             12 => $f::<$s, 12>($($arg),*),
-            _ => $f::<$s, MOST>($($arg),*),
+            _ => $f::<$s, MAX_VECTORS>($($arg),*),
         }
     };
 }
 pub(super) use by_vectors;
 
-/// The most vectors that are held at a time: two rows of W, or one of sums, and some room.
-pub(super) const MOST: usize = 13;
+/// The largest number of vectors in registers: two rows of W, or one of sums, and some room.
+pub(super) const MAX_VECTORS: usize = 13;
 
-pub(super) fn most<S: Simd>() -> usize {
-    if S::F32_LANES >= 16 { MOST } else { 5 }
+pub(super) fn max_vectors<S: Simd>() -> usize {
+    if S::F32_LANES >= 16 { MAX_VECTORS } else { 5 }
 }
 
-/// y[r] ← b + shift·Σⱼ W[j] + Σⱼ byte[r, j]·scale·W[j].
+/// Computes y[r] ← b + shift·Σⱼ W[j] + Σⱼ byte[r, j]·scale·W[j].
 pub(super) struct Forward<'a> {
     pub(super) sparse: Sparse<'a>,
-    /// W, and b behind it.
+    /// W, then b.
     pub(super) layer: Point<'a>,
     pub(super) y: &'a mut Vec<f32>,
     pub(super) scratch: &'a mut Vec<f32>,
@@ -174,11 +174,11 @@ impl WithSimd for Forward<'_> {
         let vectors = outputs.div_ceil(S::F32_LANES);
         let padded = vectors * S::F32_LANES;
         assert!(layer.count() == (width + 1) * outputs && padded - outputs <= outputs);
-        // Behind the batch's rows one for what they have in common.
+        // After the batch's rows, one row for the common part.
         let start = aligned(scratch, (n + 1) * padded);
         let sums = &mut scratch[start..start + (n + 1) * padded];
         let (rows, common) = sums.split_at_mut(n * padded);
-        for (first, vectors) in chunks(vectors, most::<S>()) {
+        for (first, vectors) in chunks(vectors, max_vectors::<S>()) {
             for (row, count, bytes, masks) in sparse.groups() {
                 let rows = &mut rows[row * padded..][..count * padded];
                 let common = (row == 0).then_some(&mut *common);
@@ -214,8 +214,8 @@ impl WithSimd for Forward<'_> {
     }
 }
 
-/// One group of rows, `V` vectors of outputs from `first` on. The common part is added
-/// where there is a row for it.
+/// Computes one group of rows, `V` vectors of outputs from `first` on. Adds the common part if
+/// there is a row for it.
 #[inline(always)]
 fn forward<S: Simd, const V: usize>(
     simd: S,
@@ -245,7 +245,7 @@ fn forward<S: Simd, const V: usize>(
             let two = j + 1 < start + plane;
             let next = if two { j + 1 } else { j };
             // SAFETY: the columns are less than width, so a vector at any of W's rows ends
-            // at most padded − outputs ≤ outputs behind W, where b lies; rows of bytes and
+            // at most padded − outputs ≤ outputs past W, where b is; rows of bytes and
             // sums are below n, as the masks are cut to n bits.
             unsafe {
                 let mut one = [simd.splat_f32s(0.0); V];
@@ -275,7 +275,7 @@ fn forward<S: Simd, const V: usize>(
     }
 }
 
-/// y ← y + x·one + z·other
+/// Computes y ← y + x·one + z·other.
 ///
 /// # Safety
 /// `y` may be read and written for `V` vectors.
@@ -296,10 +296,10 @@ unsafe fn add_two<S: Simd, const V: usize>(
     }
 }
 
-/// W[j] ← W[j] − decay·W_at[j] + scale·(shift·Σᵣ δ[r] + Σᵣ byte[r, j]·scaleⱼ·δ[r]).
+/// Computes W[j] ← W[j] − decay·W_at[j] + scale·(shift·Σᵣ δ[r] + Σᵣ byte[r, j]·scaleⱼ·δ[r]).
 pub(super) struct Update<'a> {
     pub(super) sparse: Sparse<'a>,
-    /// Where W and b are decayed from.
+    /// The point from which W and b decay.
     pub(super) place: Place<'a>,
     /// W and b.
     pub(super) into: &'a mut [f32],
@@ -328,14 +328,14 @@ impl WithSimd for Update<'_> {
         let padded = vectors * S::F32_LANES;
         assert!(into.len() == (width + 1) * outputs && outputs >= WIDE);
         assert!(delta.len() == n * outputs);
-        assert!(place.elsewhere().is_none_or(|len| len == into.len()));
+        assert!(place.other_len().is_none_or(|len| len == into.len()));
         let (scaled, total) = pad_and_sum(scratch, delta, (outputs, padded), step.scale);
         for (row, count, bytes, masks) in sparse.groups() {
-            // What all rows share, and the decay, once.
+            // The common part and the decay are added once.
             let total = if row == 0 { total } else { &[] };
             let decay = if row == 0 { step.decay } else { 0.0 };
             let scaled = &scaled[row * padded..][..count * padded];
-            for (first, vectors) in chunks(vectors, most::<S>()) {
+            for (first, vectors) in chunks(vectors, max_vectors::<S>()) {
                 let first = first * S::F32_LANES;
                 let decay = Decay::new(simd, decay, place);
                 let group = (bytes, masks);
@@ -349,7 +349,7 @@ impl WithSimd for Update<'_> {
     }
 }
 
-/// How W decays: by a factor of share·W + rest·at, or of W where `at` is null.
+/// Decay of W by a factor of share·W + rest·at, or of W if `at` is null.
 #[derive(Clone, Copy)]
 pub(super) struct Decay<S: Simd> {
     factor: Option<S::f32s>,
@@ -358,8 +358,8 @@ pub(super) struct Decay<S: Simd> {
     at: *const f32,
 }
 
-/// One group of rows, `V` vectors of outputs from `first` on. The last vector of a row of
-/// W ends where the row ends.
+/// Updates by one group of rows, `V` vectors of outputs from `first` on. The last vector of a row
+/// of W ends where the row ends.
 #[inline(always)]
 fn update<S: Simd, const V: usize>(
     simd: S,
@@ -392,7 +392,7 @@ fn update<S: Simd, const V: usize>(
             let last = starts[V - 1] - first;
             prefetch::<S, V>(into.as_ptr().wrapping_add((j + AHEAD) * outputs + first));
             // SAFETY: rows of bytes and δ are below n, as the masks are cut to n bits;
-            // j is below width and no vector ends behind `outputs` within its row, so
+            // j is below width and no vector ends past `outputs` within its row, so
             // all lie within W and δ; `at` is null or as long as W.
             unsafe {
                 while mask != 0 {
@@ -415,7 +415,7 @@ fn update<S: Simd, const V: usize>(
 }
 
 impl<S: Simd> Decay<S> {
-    /// By `factor`, at that place.
+    /// Creates a decay by `factor` at a place.
     #[inline(always)]
     pub(super) fn new(simd: S, factor: f32, place: Place<'_>) -> Self {
         let (share, at) = match place {
@@ -431,7 +431,7 @@ impl<S: Simd> Decay<S> {
         }
     }
 
-    /// The same from `count` numbers on.
+    /// Skips the first `count` numbers.
     #[inline(always)]
     pub(super) fn skip(self, count: usize) -> Self {
         if self.at.is_null() {
@@ -445,12 +445,12 @@ impl<S: Simd> Decay<S> {
     }
 }
 
-/// row ← row − decay·row_at + sums, the last of its vectors at `last`: it may have lanes in common
-/// with the one before, where both come to the same, as all is read before anything is written.
+/// Computes row ← row − decay·row_at + sums, with the last vector at `last`. It may overlap the one
+/// before, with equal results, as everything is read before anything is written.
 ///
 /// # Safety
-/// `V` vectors may be read and written at `row`, the last one at `last`, and be read at the decay's
-/// place, unless it is null.
+/// `V` vectors may be read and written at `row`, the last one at `last`, and be read at the
+/// decay's place, unless it is null.
 #[inline(always)]
 pub(super) unsafe fn move_row<S: Simd, const V: usize>(
     simd: S,

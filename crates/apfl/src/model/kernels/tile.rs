@@ -1,13 +1,12 @@
-//! Products of a few rows with a weight matrix, straight from where it lies.
+//! Products of a few rows with a weight matrix, without copying the matrix.
 //!
-//! A tile of sums stays in registers while the columns (or rows) that add to it pass by.
-//! A vector at the end of a matrix row reaches into the next row, or into the bias behind
-//! the last one: what is read there is not used, and what is written there is what stood
-//! there.
+//! A tile of sums stays in registers while columns (or rows) are added to it. A vector at the end
+//! of a matrix row reaches into the next row, or into the bias after the last one: what is read
+//! there is not used, and what is written there is the old value.
 
 use pulp::Simd;
 
-/// Where a tile's vectors lie within the outputs: (first, vectors).
+/// Returns the vectors of each tile within the outputs: (first, vectors).
 pub(super) fn strips(outputs: usize, lanes: usize) -> impl Iterator<Item = (usize, usize)> {
     let vectors = outputs.div_ceil(lanes);
     (0..vectors)
@@ -15,9 +14,9 @@ pub(super) fn strips(outputs: usize, lanes: usize) -> impl Iterator<Item = (usiz
         .map(move |v| (v * lanes, 2.min(vectors - v)))
 }
 
-/// Asks for the cache line of a number.
+/// Prefetches the cache line of a number.
 #[inline(always)]
-pub(super) fn ask(at: *const f32) {
+pub(super) fn prefetch_line(at: *const f32) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -28,59 +27,59 @@ pub(super) fn ask(at: *const f32) {
     let _ = at;
 }
 
-/// Asks for the cache lines of `V` vectors and the one they may reach into.
+/// Prefetches the cache lines of `V` vectors and the one that they may reach into.
 #[inline(always)]
 pub(super) fn prefetch<S: Simd, const V: usize>(from: *const f32) {
     for line in 0..=(V * S::F32_LANES).div_ceil(16) {
-        ask(from.wrapping_add(16 * line));
+        prefetch_line(from.wrapping_add(16 * line));
     }
 }
 
-/// Every column is one of the inputs.
+/// Asserts that every column is one of the inputs.
 #[inline(always)]
-pub(super) fn check(columns: &[u32], inputs: usize) {
-    let most = columns.iter().fold(0, |most, column| most.max(*column));
-    assert!((most as usize) < inputs || columns.is_empty());
+pub(super) fn check_columns(columns: &[u32], inputs: usize) {
+    let max = columns.iter().fold(0, |max, column| max.max(*column));
+    assert!((max as usize) < inputs || columns.is_empty());
 }
 
-/// `len` numbers that start on a cache line within `room`, all zero, and where they start.
-pub(super) fn aligned(room: &mut Vec<f32>, len: usize) -> usize {
-    room.clear();
-    room.resize(len + 16, 0.0);
-    // No telling where, as under an interpreter: then it is only slower.
-    room.as_ptr().align_offset(64).min(16)
+/// Makes room for `len` zeros that start on a cache line, and returns their offset.
+pub(super) fn aligned(buffer: &mut Vec<f32>, len: usize) -> usize {
+    buffer.clear();
+    buffer.resize(len + 16, 0.0);
+    // If the alignment is unknown, as under an interpreter, it is only slower.
+    buffer.as_ptr().align_offset(64).min(16)
 }
 
-/// scale·δ with zeros up to whole vectors.
+/// Returns scale·δ, padded with zeros to whole vectors.
 #[inline(always)]
 pub(super) fn pad<'a>(
-    room: &'a mut Vec<f32>,
+    buffer: &'a mut Vec<f32>,
     delta: &[f32],
     (outputs, padded): (usize, usize),
     scale: f32,
 ) -> &'a [f32] {
     let len = delta.len() / outputs * padded;
-    let start = aligned(room, len);
-    let rows = room[start..start + len].chunks_exact_mut(padded);
+    let start = aligned(buffer, len);
+    let rows = buffer[start..start + len].chunks_exact_mut(padded);
     for (to, from) in rows.zip(delta.chunks_exact(outputs)) {
         for (to, from) in to.iter_mut().zip(from) {
             *to = scale * from;
         }
     }
-    &room[start..start + len]
+    &buffer[start..start + len]
 }
 
-/// [`pad`], and Σᵣ of the rows.
+/// Returns [`pad`] and the sum Σᵣ of its rows.
 #[inline(always)]
 pub(super) fn pad_and_sum<'a>(
-    room: &'a mut Vec<f32>,
+    buffer: &'a mut Vec<f32>,
     delta: &[f32],
     (outputs, padded): (usize, usize),
     scale: f32,
 ) -> (&'a [f32], &'a [f32]) {
     let n = delta.len() / outputs;
-    let start = aligned(room, (n + 1) * padded);
-    let (scaled, total) = room[start..start + (n + 1) * padded].split_at_mut(n * padded);
+    let start = aligned(buffer, (n + 1) * padded);
+    let (scaled, total) = buffer[start..start + (n + 1) * padded].split_at_mut(n * padded);
     let pairs = scaled
         .chunks_exact_mut(padded)
         .zip(delta.chunks_exact(outputs));
@@ -93,20 +92,22 @@ pub(super) fn pad_and_sum<'a>(
     (scaled, total)
 }
 
-/// Where W is read.
+/// Source of W.
 pub(super) trait Weight<S: Simd>: Copy {
-    /// The same from `count` numbers on.
+    /// Skips the first `count` numbers.
     fn skip(self, count: usize) -> Self;
 
-    /// Asks for `V` vectors at `place`, wherever that is.
-    fn soon<const V: usize>(self, place: usize);
+    /// Prefetches `V` vectors at `place`, which may be any address.
+    fn prefetch<const V: usize>(self, place: usize);
 
+    /// Loads a vector.
+    ///
     /// # Safety
     /// A whole vector may be read at `place`.
     unsafe fn load(self, simd: S, place: usize) -> S::f32s;
 }
 
-/// As it is written down.
+/// W as stored.
 #[derive(Clone, Copy)]
 pub(super) struct At(pub(super) *const f32);
 
@@ -117,7 +118,7 @@ impl<S: Simd> Weight<S> for At {
     }
 
     #[inline(always)]
-    fn soon<const V: usize>(self, place: usize) {
+    fn prefetch<const V: usize>(self, place: usize) {
         prefetch::<S, V>(self.0.wrapping_add(place));
     }
 
@@ -128,7 +129,7 @@ impl<S: Simd> Weight<S> for At {
     }
 }
 
-/// α·v + (1 − α)·w, to the same bits as [`crate::params::mix`].
+/// The mixture α·v + (1 − α)·w, to the same bits as [`crate::params::mix`].
 #[derive(Clone, Copy)]
 pub(super) struct Mixed<S: Simd> {
     v: *const f32,
@@ -161,7 +162,7 @@ impl<S: Simd> Weight<S> for Mixed<S> {
     }
 
     #[inline(always)]
-    fn soon<const V: usize>(self, place: usize) {
+    fn prefetch<const V: usize>(self, place: usize) {
         prefetch::<S, V>(self.v.wrapping_add(place));
         prefetch::<S, V>(self.w.wrapping_add(place));
     }

@@ -1,16 +1,16 @@
-//! A dense layer's weights moved by its derivative, which is never stored.
+//! The update of a dense layer's weights, without storing the derivative.
 
 use pulp::{MemMask, Simd, WithSimd};
 
 use super::point::Place;
 use super::rows::LayerRows;
-use super::tile::{check, pad_and_sum, prefetch, strips};
+use super::tile::{check_columns, pad_and_sum, prefetch, strips};
 use crate::model::Step;
 
-/// W[j] ← W[j] − decay·W_at[j] + scale·Σᵣ x[r, j]·δ[r]; for a constant input the sum is
+/// Updates W[j] ← W[j] − decay·W_at[j] + scale·Σᵣ x[r, j]·δ[r]; for a constant input the sum is
 /// x[j]·Σᵣ δ[r].
 pub(super) struct Update<'a> {
-    /// Where W and b are decayed from.
+    /// The point from which W and b decay.
     pub(super) place: Place<'a>,
     /// W and b.
     pub(super) into: &'a mut [f32],
@@ -48,7 +48,7 @@ impl WithSimd for Update<'_> {
     }
 }
 
-/// W[j] ← W[j] − decay·W_at[j] + Σᵣ x[r, k]·δ[r] over the columns j = columns[k], δ padded.
+/// Updates W[j] ← W[j] − decay·W_at[j] + Σᵣ x[r, k]·δ[r] for the columns j = columns[k]; δ is padded.
 #[inline(always)]
 fn update_columns<S: Simd>(
     simd: S,
@@ -62,7 +62,7 @@ fn update_columns<S: Simd>(
     let lanes = S::F32_LANES;
     let padded = outputs.next_multiple_of(lanes);
     let n = delta.len() / padded;
-    check(columns, inputs);
+    check_columns(columns, inputs);
     assert!(x.len() >= n * width && delta.len() == n * padded);
     assert!(padded - outputs <= outputs);
     assert!(into.len() == (inputs + 1) * outputs);
@@ -72,8 +72,8 @@ fn update_columns<S: Simd>(
         Place::Mixed(alpha, w) => (alpha, Some(w)),
     };
     assert!(at.is_none_or(|at| at.len() == into.len()));
-    let most = if lanes >= 16 { 10 } else { 5 };
-    // What a row's last vector reaches beyond it does not decay.
+    let max_rows = if lanes >= 16 { 10 } else { 5 };
+    // The lanes of a row's last vector beyond the row do not decay.
     let tail = outputs - (padded - lanes);
     let inner = Decay {
         any: decay != 0.0,
@@ -88,15 +88,15 @@ fn update_columns<S: Simd>(
         within: simd.mask_between_m32s(0, tail as u32),
         ..inner
     };
-    let whole = width / most;
-    let tiles = (0..whole).map(|tile| (tile * most, most));
-    let mut rest = whole * most;
-    let rests = std::iter::from_fn(|| {
+    let whole = width / max_rows;
+    let tiles = (0..whole).map(|tile| (tile * max_rows, max_rows));
+    let mut rest = whole * max_rows;
+    let smaller_tiles = std::iter::from_fn(|| {
         let size = [5, 2, 1].into_iter().find(|size| rest + size <= width)?;
         rest += size;
         Some((rest - size, size))
     });
-    for (k, size) in tiles.chain(rests) {
+    for (k, size) in tiles.chain(smaller_tiles) {
         let columns = &columns[k..];
         for (first, vectors) in strips(outputs, lanes) {
             let decay = if first + vectors * lanes < padded {
@@ -106,7 +106,7 @@ fn update_columns<S: Simd>(
             };
             // SAFETY: x has a number for every column in n rows; every column is less
             // than inputs, so a full vector at any strip of W[column] ends at most
-            // `outputs` behind W, where b lies; δ has n padded rows.
+            // `outputs` past W, where b is; δ has n padded rows.
             unsafe {
                 let x = x.as_ptr().add(k);
                 let delta = (delta.as_ptr().add(first), padded, n);
@@ -115,23 +115,23 @@ fn update_columns<S: Simd>(
                     Some(at) => at.as_ptr().add(first),
                     None => std::ptr::null(),
                 };
-                let of = (at, into, outputs);
+                let target = (at, into, outputs);
                 match (size, vectors) {
-                    (10, 2) => update::<S, 10, 2>(simd, x, width, columns, delta, of, decay),
-                    (10, _) => update::<S, 10, 1>(simd, x, width, columns, delta, of, decay),
-                    (5, 2) => update::<S, 5, 2>(simd, x, width, columns, delta, of, decay),
-                    (5, _) => update::<S, 5, 1>(simd, x, width, columns, delta, of, decay),
-                    (2, 2) => update::<S, 2, 2>(simd, x, width, columns, delta, of, decay),
-                    (2, _) => update::<S, 2, 1>(simd, x, width, columns, delta, of, decay),
-                    (_, 2) => update::<S, 1, 2>(simd, x, width, columns, delta, of, decay),
-                    (_, _) => update::<S, 1, 1>(simd, x, width, columns, delta, of, decay),
+                    (10, 2) => update::<S, 10, 2>(simd, x, width, columns, delta, target, decay),
+                    (10, _) => update::<S, 10, 1>(simd, x, width, columns, delta, target, decay),
+                    (5, 2) => update::<S, 5, 2>(simd, x, width, columns, delta, target, decay),
+                    (5, _) => update::<S, 5, 1>(simd, x, width, columns, delta, target, decay),
+                    (2, 2) => update::<S, 2, 2>(simd, x, width, columns, delta, target, decay),
+                    (2, _) => update::<S, 2, 1>(simd, x, width, columns, delta, target, decay),
+                    (_, 2) => update::<S, 1, 2>(simd, x, width, columns, delta, target, decay),
+                    (_, _) => update::<S, 1, 1>(simd, x, width, columns, delta, target, decay),
                 }
             }
         }
     }
 }
 
-/// How a tile decays: by a factor of share·W + rest·at, or of W where there is no `at`.
+/// Decay of a tile by a factor of share·W + rest·at, or of W if there is no `at`.
 #[derive(Clone, Copy)]
 struct Decay<S: Simd> {
     any: bool,
@@ -144,14 +144,14 @@ struct Decay<S: Simd> {
     rest: S::f32s,
 }
 
-/// `value` in the first `count` lanes, zero in the others.
+/// Returns `value` in the first `count` lanes and zero in the others.
 #[inline(always)]
 fn masked<S: Simd>(simd: S, value: f32, count: usize) -> S::f32s {
     let values = [value; 16];
     simd.partial_load_f32s(&values[..count.min(S::F32_LANES)])
 }
 
-/// One tile of [`update_columns`]: `I` rows of W, `V` vectors.
+/// Updates one tile of [`update_columns`]: `I` rows of W, `V` vectors.
 ///
 /// # Safety
 /// There are `I` columns; `x` has n rows at the stride `width` with a number for each, δ
@@ -191,8 +191,8 @@ unsafe fn update<S: Simd, const I: usize, const V: usize>(
             }
         }
     }
-    // All is read before anything is written: a short row's vectors overlap the next
-    // rows', and ascending order leaves each lane what its own row made of it.
+    // Everything is read before anything is written: a short row's vectors overlap the next rows',
+    // and in ascending order each lane ends with the value of its own row.
     for i in 0..I {
         for v in 0..V {
             let place = columns[i] * outputs + v * S::F32_LANES;
@@ -218,8 +218,8 @@ unsafe fn update<S: Simd, const I: usize, const V: usize>(
     for i in 0..I {
         for v in 0..V {
             let place = columns[i] * outputs + v * S::F32_LANES;
-            // A tile's last row keeps off the next one: a load that waits for a store
-            // which covers it in part is slow.
+            // A tile's last row does not write into the next one: a load that waits for a store
+            // that covers it in part is slow.
             // SAFETY: as the caller promises.
             unsafe {
                 if i + 1 == I && v + 1 == V {

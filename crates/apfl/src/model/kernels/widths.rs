@@ -1,4 +1,4 @@
-//! The dense kernels on every width of vector that this CPU has, against plain sums.
+//! Tests of the dense kernels on every vector width of this CPU against plain sums.
 
 use pulp::{Scalar, Simd};
 
@@ -12,17 +12,17 @@ use super::update::Update;
 use crate::data::{Batch, FeatureView as Features, Labels, Scaling};
 use crate::model::Step;
 
-/// Does `work` on single numbers, and on the vectors of x86's versions 3 and 4.
-fn on_every_width(work: impl Fn(&dyn Fn(Kernel<'_>))) {
-    work(&|kernel| kernel.run(Scalar::new()));
+/// Calls `test` with scalar arithmetic and with the vectors of x86-64-v3 and v4.
+fn on_every_width(test: impl Fn(&dyn Fn(Kernel<'_>))) {
+    test(&|kernel| kernel.run(Scalar::new()));
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use pulp::x86::{V3, V4};
         if let Some(simd) = V3::try_new() {
-            work(&|kernel| kernel.run(simd));
+            test(&|kernel| kernel.run(simd));
         }
         if let Some(simd) = V4::try_new() {
-            work(&|kernel| kernel.run(simd));
+            test(&|kernel| kernel.run(simd));
         }
     }
 }
@@ -38,7 +38,7 @@ enum Kernel<'a> {
 }
 
 impl Kernel<'_> {
-    /// As the passes themselves do it, so that the compiler makes each kernel once.
+    /// Runs the kernel as the passes do, so that it is compiled once.
     fn run<S: Simd>(self, simd: S) {
         match self {
             Kernel::Add(work) => simd.vectorize(work),
@@ -52,17 +52,20 @@ impl Kernel<'_> {
     }
 }
 
-/// Numbers in ±1 without a pattern.
+/// Returns numbers in ±1 without a pattern.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     let one = |k: usize| ((k * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0;
     (0..count).map(one).collect()
 }
 
-fn near(ours: &[f32], wanted: &[f64], what: &str) {
-    assert_eq!(ours.len(), wanted.len());
-    for (k, (ours, wanted)) in ours.iter().zip(wanted).enumerate() {
-        let gap = (f64::from(*ours) - wanted).abs();
-        assert!(gap < 2e-5, "{what}: {ours} for {wanted} at {k}");
+fn assert_near(ours: &[f32], expected: &[f64], what: &str) {
+    assert_eq!(ours.len(), expected.len());
+    for (k, (ours, expected)) in ours.iter().zip(expected).enumerate() {
+        let gap = (f64::from(*ours) - expected).abs();
+        assert!(
+            gap < 2e-5,
+            "{what}: expected {expected} at {k}, found {ours}"
+        );
     }
 }
 
@@ -72,7 +75,7 @@ const STEP: Step = Step {
     decay: 0.125,
 };
 
-/// A layer of that shape at a mixture: v, w, αv + (1−α)w.
+/// Returns a layer at a mixture: v, w, αv + (1−α)w.
 fn layer(inputs: usize, outputs: usize) -> (Vec<f32>, Vec<f32>, Vec<f64>) {
     let count = (inputs + 1) * outputs;
     let (v, w) = (numbers(count, 1), numbers(count, 2));
@@ -81,7 +84,7 @@ fn layer(inputs: usize, outputs: usize) -> (Vec<f32>, Vec<f32>, Vec<f64>) {
     (v, w, point)
 }
 
-/// x·W + b without b where `bias` is false, sum by sum.
+/// Returns x·W, plus b if `bias`, by plain sums.
 fn slow_forward(x: &[f32], point: &[f64], inputs: usize, bias: bool) -> Vec<f64> {
     let outputs = point.len() / (inputs + 1);
     let mut y = Vec::new();
@@ -100,7 +103,7 @@ fn slow_forward(x: &[f32], point: &[f64], inputs: usize, bias: bool) -> Vec<f64>
     y
 }
 
-/// v − decay·point + scale·xᵀδ for the weights, and v for what lies behind them.
+/// Returns v − decay·point + scale·xᵀδ for the weights, and v for the bias.
 fn slow_update(x: &[f32], v: &[f32], point: &[f64], delta: &[f32], inputs: usize) -> Vec<f64> {
     let outputs = point.len() / (inputs + 1);
     let mut into: Vec<f64> = v.iter().map(|v| f64::from(*v)).collect();
@@ -136,7 +139,7 @@ fn dense_passes_are_plain_sums_on_every_width() {
                 inputs,
                 y: &mut y,
             }));
-            near(&y, &slow_forward(&x, &point, inputs, false), "forward");
+            assert_near(&y, &slow_forward(&x, &point, inputs, false), "forward");
 
             let mut back = vec![0.0; n * inputs];
             run(Kernel::Propagate(Propagate {
@@ -146,13 +149,14 @@ fn dense_passes_are_plain_sums_on_every_width() {
                 back: &mut back,
                 scratch: &mut Vec::new(),
             }));
-            // δ·Wᵀ: the forward pass of the transposed matrix.
-            let turned = (0..outputs * inputs).map(|k| point[k % inputs * outputs + k / inputs]);
-            let mut turned: Vec<f64> = turned.collect();
-            turned.resize((outputs + 1) * inputs, 0.0);
-            near(
+            // δ·Wᵀ is the forward pass of the transposed matrix.
+            let transposed =
+                (0..outputs * inputs).map(|k| point[k % inputs * outputs + k / inputs]);
+            let mut transposed: Vec<f64> = transposed.collect();
+            transposed.resize((outputs + 1) * inputs, 0.0);
+            assert_near(
                 &back,
-                &slow_forward(&delta, &turned, outputs, false),
+                &slow_forward(&delta, &transposed, outputs, false),
                 "back",
             );
 
@@ -167,7 +171,7 @@ fn dense_passes_are_plain_sums_on_every_width() {
                 delta: &delta,
                 scratch: &mut Vec::new(),
             }));
-            near(
+            assert_near(
                 &into,
                 &slow_update(&x, &v, &point, &delta, inputs),
                 "update",
@@ -217,7 +221,7 @@ fn sparse_passes_are_plain_sums_on_every_width() {
                 y: &mut y,
                 scratch: &mut Vec::new(),
             }));
-            near(&y, &slow_forward(&x, &point, inputs, true), "forward");
+            assert_near(&y, &slow_forward(&x, &point, inputs, true), "forward");
 
             let mut into = v.clone();
             run(Kernel::SparseUpdate(sparse::Update {
@@ -228,7 +232,7 @@ fn sparse_passes_are_plain_sums_on_every_width() {
                 delta: &delta,
                 scratch: &mut Vec::new(),
             }));
-            near(
+            assert_near(
                 &into,
                 &slow_update(&x, &v, &point, &delta, inputs),
                 "update",
@@ -238,8 +242,8 @@ fn sparse_passes_are_plain_sums_on_every_width() {
 }
 
 #[test]
-fn rectified_rows_go_back_as_plain_sums_on_every_width() {
-    // More rows than a mask has bits, and rows of W that do not fit into the registers.
+fn rectified_passes_are_plain_sums_on_every_width() {
+    // More rows than a mask has bits, and rows of W that do not fit into registers.
     for (inputs, outputs, n) in [(6, 64, 3), (5, 70, 33), (4, 230, 20)] {
         let (v, w, point) = layer(inputs, outputs);
         let mut x = numbers(n * inputs, 3);
@@ -252,12 +256,12 @@ fn rectified_rows_go_back_as_plain_sums_on_every_width() {
             masks: &masks,
         };
         assert!(x.contains(&0.0));
-        let mut wanted = Vec::new();
+        let mut expected = Vec::new();
         for (x, delta) in x.chunks_exact(inputs).zip(delta.chunks_exact(outputs)) {
             for (j, x) in x.iter().enumerate() {
                 let w = &point[j * outputs..][..outputs];
                 let sum: f64 = w.iter().zip(delta).map(|(w, d)| w * f64::from(*d)).sum();
-                wanted.push(if *x > 0.0 { sum } else { 0.0 });
+                expected.push(if *x > 0.0 { sum } else { 0.0 });
             }
         }
         let moved = slow_update(&x, &v, &point, &delta, inputs);
@@ -275,7 +279,7 @@ fn rectified_rows_go_back_as_plain_sums_on_every_width() {
                 back: &mut back,
                 scratch: &mut Vec::new(),
             }));
-            near(&back, &wanted, "back to rectified rows");
+            assert_near(&back, &expected, "back to rectified rows");
             let mut into = v.clone();
             run(Kernel::HiddenUpdate(hidden::Update {
                 rows,
@@ -286,7 +290,7 @@ fn rectified_rows_go_back_as_plain_sums_on_every_width() {
                 delta: &delta,
                 scratch: &mut Vec::new(),
             }));
-            near(&into, &moved, "update by rectified rows");
+            assert_near(&into, &moved, "update by rectified rows");
         });
     }
 }

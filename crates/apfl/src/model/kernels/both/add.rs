@@ -1,12 +1,12 @@
-//! Rows times both matrices.
+//! The joint forward pass: rows times both matrices.
 
 use std::arch::x86_64::*;
 
 use super::super::add::depth;
-use super::super::tile::check;
-use super::{LANES, fits, mixed, within};
+use super::super::tile::check_columns;
+use super::{LANES, is_supported, mixed, row_lanes};
 
-/// Where both passes are taken: layers of W and b behind it.
+/// The points of both passes: layers of W, then b.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Points<'a> {
     pub(in super::super) alpha: f32,
@@ -16,15 +16,15 @@ pub(in super::super) struct Points<'a> {
     pub(in super::super) outputs: usize,
 }
 
-/// y₀[r] ← y₀[r] + Σₖ x[r, k]·W[columns[k]] for W of w, and y₁ likewise for the mixture's.
+/// Computes y₀[r] ← y₀[r] + Σₖ x[r, k]·W[columns[k]] for W of w, and y₁ likewise for the mixture.
 pub(in super::super) fn add_both(at: Points<'_>, x: &[f32], columns: &[u32], y: [&mut [f32]; 2]) {
     let (width, outputs) = (columns.len(), at.outputs);
     if columns.is_empty() {
         return;
     }
     let n = x.len() / width;
-    check(columns, at.inputs);
-    assert!(fits(outputs) && x.len() == n * width);
+    check_columns(columns, at.inputs);
+    assert!(is_supported(outputs) && x.len() == n * width);
     assert!(y.iter().all(|y| y.len() >= n * outputs));
     let len = (at.inputs + 1) * outputs;
     assert!(at.w.len() == len && at.v.len() == len);
@@ -58,7 +58,7 @@ pub(in super::super) fn add_both(at: Points<'_>, x: &[f32], columns: &[u32], y: 
     }
 }
 
-/// One tile of [`add_both`]: `R` rows at both points.
+/// Computes one tile of [`add_both`]: `R` rows at both points.
 ///
 /// # Safety
 /// The CPU has AVX-512. `x` has `R` rows at the stride `width`, with a number for every
@@ -90,7 +90,7 @@ unsafe fn add<const R: usize>(
     }
 }
 
-/// sums[r] ← sums[r] + Σ_c x[r, c]·W[columns[c]] at both points.
+/// Computes sums[r] ← sums[r] + Σ_c x[r, c]·W[columns[c]] at both points.
 ///
 /// # Safety
 /// As for [`add`].
@@ -121,8 +121,8 @@ unsafe fn add_columns<const R: usize, const C: usize>(
     }
 }
 
-/// [`add`] for a single row: its columns in four groups, so that no sum waits for the
-/// one before.
+/// Does [`add`] for a single row, with the columns in four groups, so that no sum waits for the
+/// previous one.
 ///
 /// # Safety
 /// As for [`add`].
@@ -160,7 +160,7 @@ fn one<T>(x: &mut T) -> &mut [T; 1] {
     std::array::from_mut(x)
 }
 
-/// A row of w, and of the mixture to the same bits as [`crate::params::mix`].
+/// Loads a row of w, and of the mixture to the same bits as [`crate::params::mix`].
 ///
 /// # Safety
 /// The CPU has AVX-512; v and w may be read for a vector in that column's row.
@@ -176,14 +176,14 @@ unsafe fn load(at: Points<'_>, column: u32) -> [__m512; 2] {
     [w, mixed(at.alpha, v, w)]
 }
 
-/// y ← y + sum for a row.
+/// Computes y ← y + sum for a row.
 ///
 /// # Safety
 /// The CPU has AVX-512; `y` may be read and written for a row.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn add_to(sum: __m512, y: *mut f32, outputs: usize) {
-    let mask = within(outputs);
+    let mask = row_lanes(outputs);
     // SAFETY: as the caller promises.
     unsafe {
         let old = _mm512_maskz_loadu_ps(mask, y);

@@ -1,17 +1,17 @@
-//! Both matrices moved by their derivatives, which are never stored.
+//! The joint update of both matrices, without storing the derivatives.
 
 use std::arch::x86_64::*;
 
 use super::super::rows::LayerRows;
-use super::super::tile::{aligned, ask, check};
-use super::{LANES, fits, mixed, within};
+use super::super::tile::{aligned, check_columns, prefetch_line};
+use super::{LANES, is_supported, mixed, row_lanes};
 use crate::model::Step;
 
-/// What moves both: w[j] ← w[j] − decay·w[j] + scale·Σᵣ x[r, j]·δ[r], and v[j] likewise with a
-/// decay, a scale and a δ of its own, where what decays is αv + (1−α)w with the old w.
+/// Updates w[j] ← w[j] − decay·w[j] + scale·Σᵣ x[r, j]·δ[r], and v[j] likewise with its own decay,
+/// scale and δ, where αv + (1−α)w with the old w decays.
 pub(in super::super) struct UpdateBoth<'a> {
     pub(in super::super) alpha: f32,
-    /// W, and b behind it.
+    /// W, then b.
     pub(in super::super) v: &'a mut [f32],
     pub(in super::super) w: &'a mut [f32],
     pub(in super::super) inputs: usize,
@@ -23,12 +23,12 @@ pub(in super::super) struct UpdateBoth<'a> {
 }
 
 impl UpdateBoth<'_> {
-    /// Moves both.
+    /// Runs the update.
     pub(in super::super) fn run(self, scratch: &mut Vec<f32>) {
         let outputs = self.outputs;
         let n = self.delta[0].len() / outputs;
         let len = (self.inputs + 1) * outputs;
-        assert!(fits(outputs) && self.w.len() == len && self.v.len() == len);
+        assert!(is_supported(outputs) && self.w.len() == len && self.v.len() == len);
         assert!(n > 0 && self.delta.iter().all(|delta| delta.len() == n * outputs));
         assert!(self.rows.sparse.is_none());
         // A row holds scale·δ of both with zeros up to whole vectors; the last row Σᵣ of it.
@@ -46,7 +46,7 @@ impl UpdateBoth<'_> {
                 }
             }
         }
-        let moved = Moved {
+        let targets = Targets {
             w: self.w.as_mut_ptr(),
             v: self.v.as_mut_ptr(),
             inputs: self.inputs,
@@ -54,18 +54,18 @@ impl UpdateBoth<'_> {
             alpha: self.alpha,
             decay: self.steps.map(|step| step.decay),
         };
-        // SAFETY: there is a way for so many outputs, so the CPU has AVX-512; v and w are ours
-        // alone, and of the shape that is said, as asserted above.
+        // SAFETY: `is_supported`, so the CPU has AVX-512; v and w are borrowed exclusively and have
+        // the stated shape, as asserted above.
         unsafe {
-            update_columns(moved, self.rows.x, self.rows.varied, scaled);
-            update_columns(moved, self.rows.constants, self.rows.constant, total);
+            update_columns(targets, self.rows.x, self.rows.varied, scaled);
+            update_columns(targets, self.rows.constants, self.rows.constant, total);
         }
     }
 }
 
-/// What is moved, and how it decays.
+/// The matrices to update, and their decay.
 #[derive(Clone, Copy)]
-struct Moved {
+struct Targets {
     w: *mut f32,
     v: *mut f32,
     inputs: usize,
@@ -75,15 +75,15 @@ struct Moved {
     decay: [f32; 2],
 }
 
-/// Over the columns j = columns[k]; δ padded and of both, row by row.
+/// Updates the columns j = columns[k]. δ is padded, with both vectors row by row.
 ///
 /// # Safety
 /// The CPU has AVX-512. v and w have a row of 8 to 16 outputs for every input, and one more (b);
-/// they do not overlap, and nobody else reads or writes them.
-unsafe fn update_columns(both: Moved, x: &[f32], columns: &[u32], delta: &[f32]) {
+/// they do not overlap, and nothing else reads or writes them.
+unsafe fn update_columns(both: Targets, x: &[f32], columns: &[u32], delta: &[f32]) {
     let width = columns.len();
     let n = delta.len() / (2 * LANES);
-    check(columns, both.inputs);
+    check_columns(columns, both.inputs);
     assert!(x.len() >= n * width);
     let decays = both.decay != [0.0, 0.0];
     let mut k = 0;
@@ -105,7 +105,7 @@ unsafe fn update_columns(both: Moved, x: &[f32], columns: &[u32], delta: &[f32])
     }
 }
 
-/// One tile of [`update_columns`]: `I` rows of both. Returns `I`.
+/// Updates one tile of [`update_columns`]: `I` rows of both. Returns `I`.
 ///
 /// # Safety
 /// The CPU has AVX-512. There are `I` columns; `x` has n rows at the stride `width` with a
@@ -113,7 +113,7 @@ unsafe fn update_columns(both: Moved, x: &[f32], columns: &[u32], delta: &[f32])
 /// a vector in each column's row.
 #[target_feature(enable = "avx512f")]
 unsafe fn update<const I: usize, const D: bool>(
-    both: Moved,
+    both: Targets,
     x: *const f32,
     width: usize,
     columns: &[u32],
@@ -124,7 +124,7 @@ unsafe fn update<const I: usize, const D: bool>(
     for column in columns[I..].iter().take(I) {
         for into in [both.w, both.v] {
             let row = into.wrapping_add(*column as usize * outputs);
-            ask(row);
+            prefetch_line(row);
         }
     }
     let mut sums = [[_mm512_setzero_ps(); 2]; I];
@@ -142,8 +142,8 @@ unsafe fn update<const I: usize, const D: bool>(
             }
         }
     }
-    // All is read before anything is written: a row's vector overlaps the next rows'.
-    let lanes = within(outputs);
+    // Everything is read before anything is written: a row's vector overlaps the next rows'.
+    let lanes = row_lanes(outputs);
     let decay = [_mm512_set1_ps(both.decay[0]), _mm512_set1_ps(both.decay[1])];
     for i in 0..I {
         // SAFETY: as the caller promises.
@@ -151,7 +151,7 @@ unsafe fn update<const I: usize, const D: bool>(
             let w = _mm512_loadu_ps(both.w.add(places[i]));
             (w, _mm512_loadu_ps(both.v.add(places[i])))
         };
-        let moved = if D {
+        let decayed = if D {
             [
                 _mm512_fnmadd_ps(decay[0], w, w),
                 _mm512_fnmadd_ps(decay[1], mixed(both.alpha, v, w), v),
@@ -160,7 +160,7 @@ unsafe fn update<const I: usize, const D: bool>(
             [w, v]
         };
         for p in 0..2 {
-            sums[i][p] = _mm512_add_ps(moved[p], sums[i][p]);
+            sums[i][p] = _mm512_add_ps(decayed[p], sums[i][p]);
         }
     }
     for i in 0..I {

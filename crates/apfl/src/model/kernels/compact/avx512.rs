@@ -1,18 +1,18 @@
-//! [`compact`](super::compact) on AVX-512, up to 64 columns at a time.
+//! [`compact`](super::compact) with AVX-512, up to 64 columns at a time.
 
 use std::arch::x86_64::*;
 
 use super::super::rows::Columns;
 use crate::data::Scaling;
 
-/// A vector's worth of room, for whoever writes whole vectors.
+/// Room for one vector, because whole vectors are written.
 const ROOM: usize = 16;
 
-/// As [`super::plain`].
+/// Does [`super::plain`] with vectors.
 ///
 /// # Safety
-/// The CPU has these features; there is a row at least, all are `width` long, and the channels are
-/// equal parts of it.
+/// The CPU has these features; there is at least one row, all are `width` long, and the channels
+/// are equal parts of it.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
 pub(super) unsafe fn split(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) {
     // SAFETY: as the caller promises.
@@ -49,22 +49,22 @@ pub(super) unsafe fn split(bytes: &[u8], width: usize, scaling: &Scaling, to: &m
             c += constant.count_ones() as usize;
         }
     }
-    // Where each channel's columns end among those that vary.
+    // The end of each channel among the varying columns.
     let columns = &to.varied[..varies];
     let channels = 1..=scaling.channels.len();
     let ends = channels.map(|k| columns.partition_point(|j| (*j as usize) < k * plane));
     to.ends.clear();
     to.ends.extend(ends);
-    // Behind the last row a vector of room.
-    to.together.resize(rows * varies + 64, 0);
+    // Room for a vector after the last row.
+    to.varied_bytes.resize(rows * varies + 64, 0);
     if is_x86_feature_detected!("avx512vbmi2") {
-        // SAFETY: the CPU has it; masks and room are as asked for.
-        unsafe { draw_together(bytes, width, &to.masks, &mut to.together) };
+        // SAFETY: the CPU has it; masks and room are as required.
+        unsafe { gather_varied(bytes, width, &to.masks, &mut to.varied_bytes) };
     } else {
         let mut at = 0;
         for row in bytes.chunks_exact(width) {
             for &j in columns {
-                to.together[at] = row[j as usize];
+                to.varied_bytes[at] = row[j as usize];
                 at += 1;
             }
         }
@@ -74,10 +74,10 @@ pub(super) unsafe fn split(bytes: &[u8], width: usize, scaling: &Scaling, to: &m
         for (&end, &(scale, shift)) in to.ends.iter().zip(&scaling.channels) {
             for k in (row * varies + start..row * varies + end).step_by(16) {
                 // SAFETY: k is below rows·varies: 16 bytes may be read there, and 16 numbers be
-                // written: the next channel or row mends what is too far, and behind
-                // the last one is room for a vector.
+                // written: the next channel or row overwrites the excess, and there is room for a
+                // vector after the last one.
                 unsafe {
-                    let bytes = _mm_loadu_si128(to.together.as_ptr().add(k).cast());
+                    let bytes = _mm_loadu_si128(to.varied_bytes.as_ptr().add(k).cast());
                     _mm512_storeu_ps(to.x.as_mut_ptr().add(k), scaled(bytes, scale, shift));
                 }
             }
@@ -90,7 +90,7 @@ pub(super) unsafe fn split(bytes: &[u8], width: usize, scaling: &Scaling, to: &m
     to.constant.truncate(width - varies);
 }
 
-/// Per column a bit: whether some row differs from the first.
+/// Computes a bit per column: whether some row differs from the first.
 ///
 /// # Safety
 /// As for [`split`].
@@ -112,15 +112,15 @@ unsafe fn find(bytes: &[u8], width: usize, masks: &mut Vec<u64>) {
     }
 }
 
-/// The bytes of the masks' columns, row by row without a gap. All of them before any becomes a
-/// number: a load that waits for stores which cover it in parts is slow.
+/// Gathers the bytes of the masks' columns, row by row without gaps. All are gathered before any
+/// becomes a number: a load that waits for stores that cover it in parts is slow.
 ///
 /// # Safety
 /// The CPU has these features. Rows are whole, the masks belong to columns of `width`;
-/// `together` has room for the masks' columns of all rows and 64 bytes more.
+/// `varied_bytes` has room for the masks' columns of all rows and 64 bytes more.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
-unsafe fn draw_together(bytes: &[u8], width: usize, masks: &[u64], together: &mut [u8]) {
-    let mut at = together.as_mut_ptr();
+unsafe fn gather_varied(bytes: &[u8], width: usize, masks: &[u64], varied_bytes: &mut [u8]) {
+    let mut at = varied_bytes.as_mut_ptr();
     for row in bytes.chunks_exact(width) {
         for (k, &mask) in masks.iter().enumerate() {
             // SAFETY: masked to columns that exist; all bytes before this one had room, and
@@ -134,19 +134,19 @@ unsafe fn draw_together(bytes: &[u8], width: usize, masks: &[u64], together: &mu
     }
 }
 
-/// The mask of the first `count` lanes, at most 64.
+/// Returns the mask of the first `count` lanes, at most 64.
 fn lanes(count: usize) -> u64 {
     u64::MAX >> (64 - count.min(64))
 }
 
-/// Sixteen bits from `start` on; none beyond the last.
+/// Returns sixteen bits from `start` on; bits after the last are 0.
 fn bits(masks: &[u64], start: usize) -> u16 {
     let (word, bit) = (start / 64, start % 64);
     let next = masks.get(word + 1).map_or(0, |next| *next);
     ((u128::from(next) << 64 | u128::from(masks[word])) >> bit) as u16
 }
 
-/// byte·scale + shift, rounded twice as in plain arithmetic.
+/// Returns byte·scale + shift, rounded twice as in plain arithmetic.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn scaled(bytes: __m128i, scale: f32, shift: f32) -> __m512 {

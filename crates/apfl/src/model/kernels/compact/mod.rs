@@ -1,4 +1,4 @@
-//! Bytes to numbers, without the columns that a batch holds constant.
+//! Converts bytes to numbers and separates the columns that are constant within a batch.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -8,8 +8,8 @@ use crate::data::Scaling;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
-/// Splits the columns of byte rows into those that vary and those that do not, and turns
-/// both into numbers: byte·scale + shift.
+/// Splits the columns of byte rows into varying and constant ones, and converts both to numbers:
+/// byte·scale + shift.
 pub fn compact(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) {
     assert!(width > 0 && bytes.len().is_multiple_of(width) && !bytes.is_empty());
     assert!(!scaling.channels.is_empty() && width.is_multiple_of(scaling.channels.len()));
@@ -26,7 +26,7 @@ pub fn compact(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) 
     plain(bytes, width, scaling, to);
 }
 
-/// [`compact`] on any CPU.
+/// Does [`compact`] on any CPU.
 fn plain(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) {
     to.differs.clear();
     to.differs.resize(width, 0);
@@ -43,9 +43,9 @@ fn plain(bytes: &[u8], width: usize, scaling: &Scaling, to: &mut Columns) {
     split(bytes, width, scaling, to, varied);
 }
 
-/// Per column, the bits in which some row differs from the first. Returns how many columns
-/// have any. Not a closure, which would be compiled for the narrowest vectors where it is
-/// not inlined.
+/// Computes per column the bits in which some row differs from the first. Returns the number of
+/// columns with any. Not a closure, which, if not inlined, would be compiled for the narrowest
+/// vectors.
 struct Differences<'a> {
     bytes: &'a [u8],
     width: usize,
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_told_apart_and_scaled() {
+    fn columns_are_split_and_scaled() {
         let scaling = Scaling {
             channels: vec![(0.5, -1.0), (2.0, 0.0)],
         };
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_do_what_the_plain_loop_does() {
+    fn vectors_agree_with_the_plain_loop() {
         let scaling = Scaling {
             channels: vec![(0.1, -0.3), (0.2, 0.7), (0.3, 0.0)],
         };

@@ -1,18 +1,18 @@
-//! The backward passes over the living winners: patches for the filters' derivative,
-//! filters for the images'.
+//! The backward passes over the positive maxima: patches for the filters' derivative, filters for
+//! the images' derivative.
 
 use pulp::{Simd, WithSimd};
 
 use super::{Conv, ConvSpace};
 
-/// Vectors of a filter row that the backward passes hold in registers at a time.
+/// Vectors of a filter row that are held in registers at a time.
 const CHUNK: usize = 10;
 
-/// Numbers that are read again and again stay in the first-level cache if they are no more.
-const NEAR: usize = 6 << 10;
+/// The largest number of floats that stay in the first-level cache when read repeatedly.
+const CACHED_FLOATS: usize = 6 << 10;
 
-/// Calls `$f::<S, R, C>` for C vectors out of R filter rows at a time. Rows of a single
-/// vector go five together, so that there are enough sums to be busy with.
+/// Calls `$f::<S, R, C>` for C vectors of R filter rows at a time. Rows of a single vector are
+/// processed five at a time, to have enough independent sums.
 macro_rules! by_vectors {
     ($rows:expr, $vectors:expr, $f:ident::<$s:ident>($($arg:expr),* $(,)?)) => {
         match ($rows, $vectors) {
@@ -58,7 +58,7 @@ impl WithSimd for Accumulate<'_> {
         let wide = vectors * S::F32_LANES;
         let ConvSpace {
             pooled,
-            winner,
+            argmax,
             sums,
             list,
             counts,
@@ -67,7 +67,7 @@ impl WithSimd for Accumulate<'_> {
         sums.clear();
         sums.resize(outputs * kernel * wide, 0.0);
         let together = if vectors == 1 && kernel >= 5 { 5 } else { 1 };
-        // The living winners of an image, filter by filter: (start, δ).
+        // The positive maxima of an image, filter by filter: (start, δ).
         let places = conv.pooled_height() * conv.pooled_width();
         list.resize(places * outputs, (0, 0.0));
         counts.resize(outputs, 0);
@@ -75,16 +75,16 @@ impl WithSimd for Accumulate<'_> {
         let len = conv.output_len();
         for (n, delta) in delta.chunks_exact(len).enumerate() {
             let image = &x[n * conv.input_len()..];
-            let (pooled, winner) = (&pooled[n * len..][..len], &winner[n * len..][..len]);
+            let (pooled, argmax) = (&pooled[n * len..][..len], &argmax[n * len..][..len]);
             counts.fill(0);
             let rows = delta
                 .chunks_exact(outputs)
                 .zip(pooled.chunks_exact(outputs))
-                .zip(winner.chunks_exact(outputs));
-            for ((delta, pooled), winner) in rows {
-                let of_this = delta.iter().zip(pooled).zip(winner).zip(&mut *counts);
-                for (o, (((d, y), start), count)) in of_this.enumerate() {
-                    // Written in any case, so that nothing is to be guessed.
+                .zip(argmax.chunks_exact(outputs));
+            for ((delta, pooled), argmax) in rows {
+                let outputs_here = delta.iter().zip(pooled).zip(argmax).zip(&mut *counts);
+                for (o, (((d, y), start), count)) in outputs_here.enumerate() {
+                    // Written in any case, which avoids a branch.
                     list[o * places + *count as usize] = (*start, *d);
                     *count += u32::from(*y > 0.0);
                 }
@@ -123,7 +123,7 @@ impl WithSimd for Accumulate<'_> {
     }
 }
 
-/// sums[r, c] += Σ δ·image[start + r·stride + c·lanes ..] over the list.
+/// Computes sums[r, c] += Σ δ·image[start + r·stride + c·lanes ..] over the list.
 #[inline(always)]
 fn add_patches<S: Simd, const R: usize, const C: usize>(
     simd: S,
@@ -181,7 +181,7 @@ impl WithSimd for Propagate<'_> {
         let wide = vectors * S::F32_LANES;
         let ConvSpace {
             pooled,
-            winner,
+            argmax,
             packed,
             list,
             counts,
@@ -195,20 +195,20 @@ impl WithSimd for Propagate<'_> {
             packed[at..at + run].copy_from_slice(filter_row);
         }
         let packed = S::as_simd_f32s(packed).0;
-        let most = if outputs * wide > NEAR {
+        let max_vectors = if outputs * wide > CACHED_FLOATS {
             CHUNK / 2
         } else {
             CHUNK
         };
-        // The living winners of an image, place by place: (filter, δ).
+        // The positive maxima of an image, place by place: (filter, δ).
         let places = conv.height * conv.width;
         list.resize(places * outputs, (0, 0.0));
         counts.resize(places, 0);
         let len = conv.output_len();
         for (n, delta) in delta.chunks_exact(len).enumerate() {
-            let (pooled, winner) = (&pooled[n * len..][..len], &winner[n * len..][..len]);
+            let (pooled, argmax) = (&pooled[n * len..][..len], &argmax[n * len..][..len]);
             counts.fill(0);
-            for (j, ((d, y), start)) in delta.iter().zip(pooled).zip(winner).enumerate() {
+            for (j, ((d, y), start)) in delta.iter().zip(pooled).zip(argmax).enumerate() {
                 if *y > 0.0 {
                     let place = *start as usize / conv.inputs;
                     list[place * outputs + counts[place] as usize] = ((j % outputs) as u32, *d);
@@ -216,13 +216,13 @@ impl WithSimd for Propagate<'_> {
                 }
             }
             let back = &mut back[n * conv.input_len()..];
-            let chunks = (0..vectors).step_by(most);
+            let chunks = (0..vectors).step_by(max_vectors);
             for (row, first) in (0..kernel).flat_map(|row| chunks.clone().map(move |k| (row, k))) {
-                // A filter row at a time, and no more of it than the registers hold.
-                let count = most.min(vectors - first);
+                // One filter row at a time, at most as much as the registers hold.
+                let count = max_vectors.min(vectors - first);
                 let filters = &packed[row * outputs * vectors + first..];
-                for (place, &living) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
-                    let list = &list[place * outputs..][..living as usize];
+                for (place, &count_here) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+                    let list = &list[place * outputs..][..count_here as usize];
                     let at = place * conv.inputs + row * conv.stride() + first * S::F32_LANES;
                     by_vectors!(
                         1,
@@ -235,7 +235,7 @@ impl WithSimd for Propagate<'_> {
     }
 }
 
-/// back[c·lanes ..] += Σ δ·filters[filter, c] over the list.
+/// Computes back[c·lanes ..] += Σ δ·filters[filter, c] over the list.
 #[inline(always)]
 fn add_filters<S: Simd, const R: usize, const C: usize>(
     simd: S,

@@ -2,10 +2,10 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{Conv, ConvSpace, WIDEST};
+use super::{Conv, ConvSpace, MAX_LANES};
 
-/// dst ← W with the filters side by side, in panels of `V` vectors: (patch, lanes·V)
-/// each, the last one filled up with zeros.
+/// Packs W into dst with the filters side by side, in panels of `V` vectors: (patch, lanes·V)
+/// each, the last one padded with zeros.
 fn pack_panels(weight: &[f32], patch: usize, panel: usize, dst: &mut Vec<f32>) {
     let outputs = weight.len() / patch;
     let panels = outputs.div_ceil(panel);
@@ -49,33 +49,33 @@ impl WithSimd for Forward<'_> {
         let len = conv.output_len();
         space.pooled.resize(Conv::padded(n * len), 0.0);
         space.pooled[n * len..].fill(0.0);
-        space.winner.resize(n * len, 0);
+        space.argmax.resize(n * len, 0);
         let packed = S::as_simd_f32s(&space.packed).0;
-        for (image, (pooled, winner)) in x
+        for (image, (pooled, argmax)) in x
             .chunks_exact(conv.input_len())
             .zip(
                 space
                     .pooled
                     .chunks_exact_mut(len)
-                    .zip(space.winner.chunks_exact_mut(len)),
+                    .zip(space.argmax.chunks_exact_mut(len)),
             )
             .take(n)
         {
             // AVX-512 has registers for two windows at a time.
-            match (panel / lanes, lanes == WIDEST) {
+            match (panel / lanes, lanes == MAX_LANES) {
                 (2, true) => {
-                    image_forward::<S, 2, 8>(simd, conv, packed, bias, image, pooled, winner)
+                    image_forward::<S, 2, 8>(simd, conv, packed, bias, image, pooled, argmax)
                 }
                 (2, false) => {
-                    image_forward::<S, 2, 4>(simd, conv, packed, bias, image, pooled, winner)
+                    image_forward::<S, 2, 4>(simd, conv, packed, bias, image, pooled, argmax)
                 }
-                (_, _) => image_forward::<S, 1, 8>(simd, conv, packed, bias, image, pooled, winner),
+                (_, _) => image_forward::<S, 1, 8>(simd, conv, packed, bias, image, pooled, argmax),
             }
         }
     }
 }
 
-/// One image: `V` vectors of filters over `P` = 4·windows pixels at a time.
+/// Processes one image: `V` vectors of filters over `P` = 4·windows pixels at a time.
 #[inline(always)]
 fn image_forward<S: Simd, const V: usize, const P: usize>(
     simd: S,
@@ -84,7 +84,7 @@ fn image_forward<S: Simd, const V: usize, const P: usize>(
     bias: &[f32],
     image: &[f32],
     pooled: &mut [f32],
-    winner: &mut [u32],
+    argmax: &mut [u32],
 ) {
     let (patch, outputs) = (conv.patch(), conv.outputs);
     let windows = P / 4;
@@ -98,15 +98,15 @@ fn image_forward<S: Simd, const V: usize, const P: usize>(
                 let here = windows.min(conv.pooled_width() - column);
                 let corner = 2 * (row * conv.stride() + column * conv.inputs);
                 let place = (row * conv.pooled_width() + column) * outputs + first;
-                let (pooled, winner) = (&mut pooled[place..], &mut winner[place..]);
+                let (pooled, argmax) = (&mut pooled[place..], &mut argmax[place..]);
                 if here == windows {
-                    tile::<S, V, P>(simd, conv, panel, bias, image, corner, pooled, winner);
+                    tile::<S, V, P>(simd, conv, panel, bias, image, corner, pooled, argmax);
                 } else {
                     for w in 0..here {
                         let corner = corner + 2 * w * conv.inputs;
-                        let (pooled, winner) =
-                            (&mut pooled[w * outputs..], &mut winner[w * outputs..]);
-                        tile::<S, V, 4>(simd, conv, panel, bias, image, corner, pooled, winner);
+                        let (pooled, argmax) =
+                            (&mut pooled[w * outputs..], &mut argmax[w * outputs..]);
+                        tile::<S, V, 4>(simd, conv, panel, bias, image, corner, pooled, argmax);
                     }
                 }
                 column += here;
@@ -115,7 +115,7 @@ fn image_forward<S: Simd, const V: usize, const P: usize>(
     }
 }
 
-/// The windows that start at `corner`, side by side.
+/// Processes the windows that start at `corner`, side by side.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn tile<S: Simd, const V: usize, const P: usize>(
@@ -126,7 +126,7 @@ fn tile<S: Simd, const V: usize, const P: usize>(
     image: &[f32],
     corner: usize,
     pooled: &mut [f32],
-    winner: &mut [u32],
+    argmax: &mut [u32],
 ) {
     let (run, stride) = (conv.run(), conv.stride());
     let mut sums = [[simd.splat_f32s(0.0); V]; P];
@@ -155,17 +155,17 @@ fn tile<S: Simd, const V: usize, const P: usize>(
             for p in 4 * window + 1..4 * window + 4 {
                 let better = simd.greater_than_f32s(sums[p][v], best);
                 best = simd.select_f32s(better, sums[p][v], best);
-                let there = simd.splat_u32s(starts[p] as u32);
-                start = simd.select_u32s(better, there, start);
+                let candidate = simd.splat_u32s(starts[p] as u32);
+                start = simd.select_u32s(better, candidate, start);
             }
-            // Every pixel of a window has the same bias.
+            // All pixels of a window have the same bias.
             let filters = lane.min(bias.len())..(lane + S::F32_LANES).min(bias.len());
             let y = simd.add_f32s(best, simd.partial_load_f32s(&bias[filters.clone()]));
             let y = simd.max_f32s(y, simd.splat_f32s(0.0));
             let at = window * conv.outputs;
             let filters = at + filters.start..at + filters.end;
             simd.partial_store_f32s(&mut pooled[filters.clone()], y);
-            simd.partial_store_u32s(&mut winner[filters], start);
+            simd.partial_store_u32s(&mut argmax[filters], start);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Convolution, ReLU and max-pooling in one pass, forward and backward.
 //!
-//! Images lie row by row, pixel by pixel, the channels of a pixel side by side
-//! (height, width, channels), so the k pixels under one row of a filter are one run of
-//! k·channels numbers. Only the winner of each pooling window, and only if it is
-//! positive, has a derivative: the backward pass visits those and no others.
+//! Images are stored row by row, pixel by pixel, with the channels of a pixel side by side (height,
+//! width, channels). So the k pixels under one row of a filter are a run of k·channels numbers.
+//! Only the maximum of each pooling window has a derivative, and only if it is positive; the
+//! backward pass visits only those.
 
 use pulp::Arch;
 
@@ -15,8 +15,8 @@ mod forward;
 use backward::{Accumulate, Propagate};
 use forward::Forward;
 
-/// The lanes of the widest vectors there are: what buffers are padded by.
-const WIDEST: usize = 16;
+/// The lanes of the widest vectors, by which buffers are padded.
+const MAX_LANES: usize = 16;
 
 /// A convolution without padding, ReLU, and max-pooling over 2×2. Rows and columns that
 /// do not fill a window are left out. Parameters: W (outputs, k, k, inputs), then b.
@@ -28,67 +28,67 @@ pub struct Conv {
     pub width: usize,
     /// Channels of an image.
     pub inputs: usize,
-    /// Channels put out.
+    /// Output channels.
     pub outputs: usize,
     /// k: the filter's height and width.
     pub kernel: usize,
-    /// Where W starts within the flat parameters.
+    /// The offset of W within the flat parameters.
     pub offset: usize,
 }
 
-/// What a convolution keeps from its forward for its backward pass, and room to work.
+/// Values of a convolution's forward pass that its backward pass needs, and buffers.
 #[derive(Clone, Debug, Default)]
 pub struct ConvSpace {
     /// The pooled outputs, image by image, then zeros up to a whole vector.
     pub pooled: Vec<f32>,
-    /// For every pooled output, where in its image the winning patch starts.
-    winner: Vec<u32>,
-    /// W as the pass at hand wants it.
+    /// For every pooled output, the offset in its image of the patch with the maximum.
+    argmax: Vec<u32>,
+    /// W in the order that the pass needs.
     packed: Vec<f32>,
     /// Σ δ·patch, filter by filter, each filter row padded to whole vectors.
     sums: Vec<f32>,
-    /// (where, δ) of the living winners of an image, filter by filter or place by place.
+    /// (place, δ) of the positive maxima of an image, filter by filter or place by place.
     list: Vec<(u32, f32)>,
     counts: Vec<u32>,
 }
 
 impl Conv {
-    /// Height of what is put out.
+    /// Returns the height of the output.
     pub fn pooled_height(&self) -> usize {
         (self.height + 1 - self.kernel) / 2
     }
 
-    /// Width of what is put out.
+    /// Returns the width of the output.
     pub fn pooled_width(&self) -> usize {
         (self.width + 1 - self.kernel) / 2
     }
 
-    /// Numbers of one image.
+    /// Returns the length of one image.
     pub fn input_len(&self) -> usize {
         self.height * self.width * self.inputs
     }
 
-    /// Numbers put out for one image.
+    /// Returns the length of the output for one image.
     pub fn output_len(&self) -> usize {
         self.pooled_height() * self.pooled_width() * self.outputs
     }
 
-    /// Multiplications and additions over one image.
+    /// Returns the floating-point operations per image.
     pub fn flops(&self) -> u64 {
         8 * (self.output_len() * self.patch()) as u64
     }
 
-    /// Numbers under one row of a filter.
+    /// Returns the number of values under one row of a filter.
     fn run(&self) -> usize {
         self.kernel * self.inputs
     }
 
-    /// Numbers under a filter.
+    /// Returns the number of values under a filter.
     fn patch(&self) -> usize {
         self.kernel * self.run()
     }
 
-    /// Numbers in one row of an image.
+    /// Returns the length of one row of an image.
     fn stride(&self) -> usize {
         self.width * self.inputs
     }
@@ -102,17 +102,17 @@ impl Conv {
         end..end + self.outputs
     }
 
-    /// Where all of its parameters lie.
+    /// Returns the range of all parameters.
     pub fn range(&self) -> std::ops::Range<usize> {
         self.offset..self.bias().end
     }
 
-    /// A buffer's length for that many numbers, so that a vector may start at each.
+    /// Returns the length of a buffer for `len` numbers, so that a vector may start at each.
     pub fn padded(len: usize) -> usize {
-        len + WIDEST
+        len + MAX_LANES
     }
 
-    /// pooled[p, o] ← max over the window of relu(b[o] + Σ W[o, ·]·patch) for `n` images.
+    /// Computes pooled[p, o] ← max over the window of relu(b[o] + Σ W[o, ·]·patch) for `n` images.
     pub fn forward(&self, at: &[f32], x: &[f32], n: usize, space: &mut ConvSpace) {
         assert!(x.len() >= n * self.input_len());
         Arch::new().dispatch(Forward {
@@ -125,8 +125,8 @@ impl Conv {
         });
     }
 
-    /// δ ← δ where the output is positive, then back ← ∂/∂x for `n` images; what lies
-    /// behind the last image in `back` is arbitrary.
+    /// Sets δ to 0 where the output is not positive, then computes back ← ∂/∂x for `n` images. `back`
+    /// is arbitrary after the last image.
     pub fn propagate(
         &self,
         at: &[f32],
@@ -147,8 +147,8 @@ impl Conv {
         });
     }
 
-    /// W ← W + scale·Σ δ·patch and b ← b + scale·Σ δ over `n` images. `x` is as padded
-    /// as [`Conv::padded`] says.
+    /// Updates W ← W + scale·Σ δ·patch and b ← b + scale·Σ δ over `n` images. `x` is padded as in
+    /// [`Conv::padded`].
     pub fn accumulate(
         &self,
         into: &mut [f32],
@@ -171,8 +171,8 @@ impl Conv {
     }
 }
 
-/// The batch's images as numbers, from channel planes to pixel by pixel, padded as
-/// [`Conv::padded`] says.
+/// Converts the batch's images to numbers, from channel planes to pixel by pixel, padded as in
+/// [`Conv::padded`].
 pub fn images(batch: &Batch<'_>, channels: usize, out: &mut Vec<f32>) {
     let cells = batch.len() * batch.width;
     let plane = batch.width / channels;
@@ -190,7 +190,7 @@ pub fn images(batch: &Batch<'_>, channels: usize, out: &mut Vec<f32>) {
         FeatureView::Bytes(x, scaling) => {
             for (x, out) in x.chunks_exact(batch.width).zip(out) {
                 for (k, x) in x.chunks_exact(plane).enumerate() {
-                    // One pair for every channel, or one for all.
+                    // One pair per channel, or one for all.
                     let (scale, shift) = scaling.channels[k * scaling.channels.len() / channels];
                     let out = out[k..].iter_mut().step_by(channels);
                     out.zip(x)
