@@ -275,7 +275,7 @@ impl Run {
     /// Makes entries of releases durable, where there are any; those of a choice's passes are
     /// in the directory of the whole run.
     fn keep_releases(&self, path: &Path) -> Result<()> {
-        match self.setup.ledger().filter(|ledger| !ledger.is_kept()) {
+        match self.setup.ledger().filter(|ledger| !ledger.is_durable()) {
             Some(ledger) => releases::open(path, ledger),
             None => Ok(()),
         }
