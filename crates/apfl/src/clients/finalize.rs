@@ -49,7 +49,7 @@ impl Finalized {
 /// The final models of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientModels {
-    /// The model it serves, in the [`ModelForm`](crate::local_client::ModelForm) of the algorithm's personal models.
+    /// The model it serves, in the [`ModelForm`](crate::local_client::ModelForm) of personal models.
     pub personal: Params,
     /// Its copy of the shared model after its local steps.
     pub localized: Params,

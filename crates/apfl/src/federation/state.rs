@@ -6,8 +6,8 @@
 //! | `accepted` | the hash of the accepted terms |
 //! | `agreement.json` | the agreement; every request must name its hash |
 //! | `memories/memory-R-D.safetensors` | the client state after round R |
-//! | `released/` | the last responses with noise of the operating system, for requests that arrive twice |
-//! | `releases` | every round whose update was sent with such noise: pass, round and the request's hash |
+//! | `released/` | the last responses with irreproducible noise, for repeated requests |
+//! | `releases` | every round sent with such noise: pass, round and the request's hash |
 //! | `run/` | the run directory of the finalized client, for `apfl predict` |
 //! | `log` | events and the full text of errors, which never leaves the site |
 

@@ -52,7 +52,8 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Creates the distributions for noise σ > 0 and sampling rate 0 < q < 1, with a grid for `steps` steps at δ.
+    /// Creates the distributions for noise σ > 0 and sampling rate 0 < q < 1. The grid is as fine
+    /// as `steps` steps at δ allow.
     pub fn new(noise: f64, sampling: f64, steps: u64, delta: f64) -> Self {
         let both = [Direction::Remove, Direction::Add].map(|direction| {
             let step = OneStep {
@@ -147,7 +148,7 @@ impl OneStep {
         }
     }
 
-    /// Returns how far a computed loss may be below the true one. y = (2z − 1)/(2σ²) is off by three
+    /// Bounds how far a computed loss is below the true one. y = (2z − 1)/(2σ²) is off by three
     /// roundings of its terms, the loss moves no faster than y, and its own terms are at most
     /// |y| and |ln q|; as much again for where a cell ends.
     fn blur(&self) -> f64 {
@@ -166,7 +167,7 @@ impl OneStep {
         }
     }
 
-    /// Returns the width of the range of losses, at least 1e-6: with little noise they may all be equal.
+    /// Returns the width of the range of losses, at least 1e-6 (they may all be equal).
     fn widest(&self) -> f64 {
         let (from, to) = self.reach();
         (self.loss(to) - self.loss(from)).max(1e-6)
@@ -342,7 +343,7 @@ impl Grid {
         }
     }
 
-    /// Returns ε of `steps` steps at δ, never below the true one. With p the computed masses of the sum,
+    /// Returns ε of `steps` steps at δ, never below the true one. With p the computed masses:
     ///
     /// ```text
     /// δ(ε + T·blur) ≤ F·[Σ_{s>ε} (1 − e^(ε−s)) p(s) + E·Σ_{s>ε} e^(TK−λs)] + beyond

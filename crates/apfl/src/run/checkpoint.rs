@@ -95,7 +95,7 @@ impl Checkpoints {
             [older, _] => Some(older),
             _ => None,
         };
-        let mut memories = base.map_or(Vec::new(), |b| b.manifest.memories.clone());
+        let mut state_files = base.map_or(Vec::new(), |b| b.manifest.client_states.clone());
         let mut file_of = base.map_or(BTreeMap::new(), |b| b.file_of.clone());
         let fields = training.client_fields();
         if !fields.is_empty() {
@@ -103,9 +103,9 @@ impl Checkpoints {
                 Some(base) => training.sampled_in(base.manifest.round + 1..=round),
                 None => training.sampled().into_iter().collect(),
             };
-            if self.needs_all_clients(training, &fields, &clients, &memories) {
+            if self.needs_all_clients(training, &fields, &clients, &state_files) {
                 clients = training.sampled().into_iter().collect();
-                memories.clear();
+                state_files.clear();
             }
             let clients: Vec<usize> = clients.into_iter().collect();
             let files = training.save(&self.archive(), &format!("memories-{round}"), &clients)?;
@@ -113,11 +113,11 @@ impl Checkpoints {
                 for client in clients {
                     file_of.insert(client, file.name.clone());
                 }
-                memories.retain(|old| old.name != file.name);
-                memories.push(file);
+                state_files.retain(|old| old.name != file.name);
+                state_files.push(file);
             }
             let current: BTreeSet<&String> = file_of.values().collect();
-            memories.retain(|file| current.contains(&file.name));
+            state_files.retain(|file| current.contains(&file.name));
         }
         let manifest = Manifest {
             format: FORMAT,
@@ -125,7 +125,7 @@ impl Checkpoints {
             step: training.step(),
             identity: self.identity.clone(),
             server,
-            memories,
+            client_states: state_files,
             recorded: training.recorded().clone(),
         };
         manifest.write(&self.directory)?;
@@ -141,18 +141,18 @@ impl Checkpoints {
         training: &Training,
         fields: &[Field],
         changed: &BTreeSet<usize>,
-        memories: &[Written],
+        state_files: &[Written],
     ) -> bool {
         let is_intact = |file: &Written| {
             let path = self.directory.join(&file.name);
             fs::metadata(path).is_ok_and(|m| m.len() == file.bytes)
         };
-        if !memories.iter().all(is_intact) {
+        if !state_files.iter().all(is_intact) {
             return true;
         }
         let state_bytes: usize = fields.iter().map(Field::bytes).sum();
         let current = training.sampled().len() * state_bytes;
-        let held: u64 = memories.iter().map(|file| file.bytes).sum();
+        let held: u64 = state_files.iter().map(|file| file.bytes).sum();
         held as usize + changed.len() * state_bytes > 2 * current + (1 << 20)
     }
 
@@ -260,7 +260,7 @@ impl Checkpoints {
 
         let clients = training.setup().context.dataset.clients();
         let mut file_of = BTreeMap::new();
-        for needed in &manifest.memories {
+        for needed in &manifest.client_states {
             let file = TensorFile::open(&self.directory.join(&needed.name))?;
             for entry in file.entries()? {
                 let index = entry.name.split_once('/').and_then(|(k, _)| k.parse().ok());
@@ -288,7 +288,7 @@ impl Checkpoints {
                 )));
             }
         }
-        for needed in &manifest.memories {
+        for needed in &manifest.client_states {
             let in_file = file_of.iter().filter(|(_, name)| **name == needed.name);
             let clients: Vec<usize> = in_file.map(|(client, _)| *client).collect();
             training.restore_clients(&self.archive(), &needed.name, &clients)?;

@@ -106,7 +106,8 @@ pub struct Manifest {
     /// The server's state.
     pub server: Written,
     /// The files of client states, oldest first.
-    pub memories: Vec<Written>,
+    #[serde(rename = "memories")]
+    pub client_states: Vec<Written>,
     /// State that cannot be reproduced from the seed.
     #[serde(default, skip_serializing_if = "Recorded::is_empty")]
     pub recorded: Recorded,
@@ -145,7 +146,7 @@ pub fn round_of(name: &str) -> Option<u64> {
 impl Manifest {
     /// Returns all files it needs.
     pub fn files(&self) -> impl Iterator<Item = &Written> {
-        std::iter::once(&self.server).chain(&self.memories)
+        std::iter::once(&self.server).chain(&self.client_states)
     }
 
     /// Writes the manifest: line 1 has the SHA-256 of line 2.
