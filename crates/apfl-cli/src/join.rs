@@ -8,7 +8,7 @@ use apfl::choice::Candidate;
 use apfl::data::{Shard, Source, new_client};
 use apfl::error::{Error, Result};
 use apfl::files::{create_private_directory, tensors, write_atomically};
-use apfl::join::{ChoosingNewClient, Epoch, Joined, Joining, choose_mixing, join};
+use apfl::join::{Epoch, JoinChoosing, JoinSettings, Joined, choose_mixing, join};
 use apfl::metrics::Score;
 use apfl::run::RunDir;
 use apfl::run::run_dir::{ChosenRecord, Counts, FinishedRun};
@@ -46,7 +46,7 @@ pub fn run(args: &args::Join) -> Result<()> {
     let model = shared.model();
     let shard = data(&run, &args.data)?;
     let chooses = chooses(args.mixing.as_deref(), &run)?;
-    let mut joining = Joining {
+    let mut joining = JoinSettings {
         mixing: match chooses {
             Some(_) => Mixing::Fixed(0.0),
             None => mixing(args.mixing.as_deref(), &run.plan.algorithm)?,
@@ -129,7 +129,7 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
 }
 
 /// How the newcomer chooses, where the run did and nothing else is asked for.
-fn chooses(text: Option<&str>, run: &FinishedRun) -> Result<Option<ChoosingNewClient>> {
+fn chooses(text: Option<&str>, run: &FinishedRun) -> Result<Option<JoinChoosing>> {
     let asked = text == Some("chosen");
     if text.is_some() && !asked {
         return Ok(None);
@@ -148,7 +148,7 @@ fn chooses(text: Option<&str>, run: &FinishedRun) -> Result<Option<ChoosingNewCl
     };
     let list = choosing.list();
     let loss = |c: &Candidate| prior.losses.get(&c.name()).copied().flatten();
-    Ok(Some(ChoosingNewClient {
+    Ok(Some(JoinChoosing {
         choosing: choosing.clone(),
         curve: list.iter().map(|c| loss(c).unwrap_or(0.0)).collect(),
     }))

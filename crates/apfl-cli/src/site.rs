@@ -17,8 +17,7 @@ struct Document {
     agreement: Option<String>,
     sites: Vec<String>,
     memories: Vec<u64>,
-    #[serde(rename = "delivered")]
-    finalized: bool,
+    delivered: bool,
     log: Vec<String>,
 }
 
@@ -38,7 +37,7 @@ fn status(state: &Path, json: bool) -> Result<()> {
         proposed,
         accepted,
         agreement,
-        memories,
+        state_rounds,
         finalized,
         log,
         ..
@@ -50,8 +49,8 @@ fn status(state: &Path, json: bool) -> Result<()> {
             accepted,
             agreement,
             sites: sites.unwrap_or_default(),
-            memories,
-            finalized,
+            memories: state_rounds,
+            delivered: finalized,
             log,
         });
     }
@@ -72,7 +71,7 @@ fn status(state: &Path, json: bool) -> Result<()> {
             line("sites", sites.join(", "));
         }
     }
-    let rounds: Vec<String> = memories.iter().map(u64::to_string).collect();
+    let rounds: Vec<String> = state_rounds.iter().map(u64::to_string).collect();
     let rounds = if rounds.is_empty() {
         none()
     } else {

@@ -64,7 +64,7 @@ fn a_site_consents_and_serves_its_own_model() {
         "{status}"
     );
     let said = fails(dir, &["predict", "state-north", "--input", "north.csv"], 1);
-    assert!(said.contains("nothing was delivered"), "{said}");
+    assert!(said.contains("no finalized models yet"), "{said}");
     let first = status.lines().find(|line| line.starts_with("proposed"));
     let hash = first.unwrap().split_whitespace().nth(1).unwrap();
     let said = fails(dir, &["site", "accept", "state-north", "0000"], 2);

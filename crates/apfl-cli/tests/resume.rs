@@ -194,7 +194,7 @@ fn resume_says_what_it_does() {
     let lines = std::fs::read(run.join("rounds.jsonl")).unwrap();
     let (code, message) = resume(&[]);
     assert_eq!(code, 1);
-    assert!(message.contains("none of them is whole"), "{message}");
+    assert!(message.contains("all checkpoints are damaged"), "{message}");
     assert_eq!(std::fs::read(run.join("rounds.jsonl")).unwrap(), lines);
     // None at all: from round 1.
     std::fs::remove_dir_all(run.join("checkpoint")).unwrap();

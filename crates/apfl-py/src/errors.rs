@@ -1,4 +1,4 @@
-//! The library's errors as Python's.
+//! Conversion of the library's errors to Python exceptions.
 
 use apfl::Error;
 use pyo3::create_exception;
@@ -9,33 +9,33 @@ create_exception!(
     apfl,
     SpecError,
     PyValueError,
-    "What was asked for is wrong; nothing was done. `problems` lists (key, what is wrong)."
+    "The request is invalid and nothing was done. `problems` lists (key, message)."
 );
 create_exception!(
     apfl,
     RunError,
     PyRuntimeError,
-    "What was asked for could not be done."
+    "The request could not be carried out."
 );
 
-/// An error in Python's words.
-pub trait Told {
-    /// `RunError`, or `SpecError` where it lists problems of a spec.
-    fn told(self) -> PyErr;
-    /// `SpecError` also for a spec that is wrong as a whole.
-    fn told_of_spec(self) -> PyErr;
+/// Converts an error to a Python exception.
+pub trait IntoPyErr {
+    /// Returns a `SpecError` for problems of a spec, else a `RunError`.
+    fn into_py_err(self) -> PyErr;
+    /// As `into_py_err`, but returns a `SpecError` also for a spec that is wrong as a whole.
+    fn into_spec_error(self) -> PyErr;
 }
 
-impl Told for Error {
-    fn told(self) -> PyErr {
+impl IntoPyErr for Error {
+    fn into_py_err(self) -> PyErr {
         match self {
             Error::Spec(problems) => {
-                let words = problems.to_string();
+                let message = problems.to_string();
                 let list = problems.0.into_iter().map(|p| (p.key, p.message));
-                spec_error(words, list.collect())
+                spec_error(message, list.collect())
             }
             Error::OtherProgram { .. } => {
-                RunError::new_err(format!("{self}; force=True goes on all the same"))
+                RunError::new_err(format!("{self}; force=True resumes it anyway"))
             }
             Error::NoData { ref kind, .. } => {
                 RunError::new_err(format!("{self}; apfl data get {kind} fetches the data"))
@@ -44,17 +44,17 @@ impl Told for Error {
         }
     }
 
-    fn told_of_spec(self) -> PyErr {
+    fn into_spec_error(self) -> PyErr {
         match self {
-            Error::Request(words) => spec_error(words.clone(), vec![(String::new(), words)]),
-            other => other.told(),
+            Error::Request(message) => spec_error(message.clone(), vec![(String::new(), message)]),
+            other => other.into_py_err(),
         }
     }
 }
 
-/// A `SpecError` with its problems.
-pub fn spec_error(words: String, problems: Vec<(String, String)>) -> PyErr {
-    let error = SpecError::new_err(words);
+/// Returns a `SpecError` with its problems.
+pub fn spec_error(message: String, problems: Vec<(String, String)>) -> PyErr {
+    let error = SpecError::new_err(message);
     Python::attach(|py| {
         let _ = error.value(py).setattr("problems", problems); // an exception has attributes
     });

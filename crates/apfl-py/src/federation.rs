@@ -1,4 +1,4 @@
-//! A federation over sites: Python carries the messages as opaque bytes.
+//! Federations over sites: Python transports messages as opaque bytes.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use apfl::{Error, Plan};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::errors::Told;
+use crate::errors::IntoPyErr;
 use crate::spec;
 
-/// The plan of a spec that is over sites.
+/// Returns the plan and the sites of a spec over sites.
 fn planned(spec: &Bound<'_, PyAny>) -> PyResult<(Plan, PlannedSites)> {
     let plan = spec::read(spec)?.plan()?;
     match plan.sites.clone() {
@@ -23,21 +23,21 @@ fn planned(spec: &Bound<'_, PyAny>) -> PyResult<(Plan, PlannedSites)> {
             "federation.sites: missing".into(),
             vec![(
                 "federation.sites".into(),
-                "missing: the names of the sites, such as [\"north\", \"south\"]".into(),
+                "missing; give the names of the sites, such as [\"north\", \"south\"]".into(),
             )],
         )),
     }
 }
 
-/// What a spec asks of sites: (the hash of its terms, their names, the deadline in seconds).
+/// Returns (hash of the terms, names of the sites, deadline in seconds) of a spec.
 #[pyfunction]
 pub fn terms(spec: &Bound<'_, PyAny>) -> PyResult<(String, Vec<String>, u64)> {
     let (plan, sites) = planned(spec)?;
-    let terms = terms_of(&plan, &crate::program()).map_err(|e| e.told())?;
+    let terms = terms_of(&plan, &crate::program()).map_err(|e| e.into_py_err())?;
     Ok((terms.hash(), sites.names, sites.deadline))
 }
 
-/// A site's answer to a letter, and what went wrong there, if anything: only the answer may
+/// Returns a site's response to a request and the text of an error, if any. Only the response may
 /// leave the site. `accept`: "operator", "first", or a file with the expected hash.
 #[pyfunction]
 pub fn answer<'py>(
@@ -46,7 +46,7 @@ pub fn answer<'py>(
     data: PathBuf,
     state: PathBuf,
     accept: &str,
-    letter: Vec<u8>,
+    request: Vec<u8>,
 ) -> (Bound<'py, PyBytes>, Option<String>) {
     let site = Site {
         client,
@@ -59,32 +59,32 @@ pub fn answer<'py>(
         },
     };
     let (bytes, error) = py.detach(|| match Node::open(site, crate::program()) {
-        Ok(node) => node.answer(&letter),
-        Err(error) => (Node::refusal(&letter, &error), Some(error)),
+        Ok(node) => node.answer(&request),
+        Err(error) => (Node::refusal(&request, &error), Some(error)),
     });
     (PyBytes::new(py, &bytes), error.map(|e| e.to_string()))
 }
 
-/// A site's answer where none could be made: a code.
+/// Returns the response of a site that failed: a code.
 #[pyfunction]
-pub fn refusal<'py>(py: Python<'py>, letter: Vec<u8>) -> Bound<'py, PyBytes> {
+pub fn refusal<'py>(py: Python<'py>, request: Vec<u8>) -> Bound<'py, PyBytes> {
     let failed = Error::Panic {
         client: String::new(),
         message: String::new(),
     };
-    PyBytes::new(py, &Node::refusal(&letter, &failed))
+    PyBytes::new(py, &Node::refusal(&request, &failed))
 }
 
-/// Trains over sites. `ask([(site, letter), …])` returns what came back, likewise;
-/// `note(words)` is told what an operator should know; `watch(event, number, text)` as in
-/// `train`. Returns (finished, rounds, fingerprint).
+/// Trains over sites. `exchange([(site, request), …])` returns the responses in the same form;
+/// `note(message)` receives messages for the operator; `watch(event, number, text)` as in `train`.
+/// Returns (finished, rounds, fingerprint).
 #[pyfunction]
 pub fn serve(
     py: Python<'_>,
     spec: &Bound<'_, PyAny>,
     directory: PathBuf,
     resume: bool,
-    ask: Py<PyAny>,
+    exchange: Py<PyAny>,
     note: Py<PyAny>,
     watch: Py<PyAny>,
 ) -> PyResult<(bool, u64, String)> {
@@ -92,7 +92,7 @@ pub fn serve(
     let raised = Arc::new(Mutex::new(None));
     let transport = Arc::new(Mutex::new(PyTransport {
         names: sites.names,
-        ask,
+        exchange,
         note,
         raised: raised.clone(),
     }));
@@ -101,49 +101,49 @@ pub fn serve(
     if let Some(raised) = raised.lock().map_or(None, |mut raised| raised.take()) {
         return Err(raised);
     }
-    match ended.map_err(|e| e.told())? {
+    match ended.map_err(|e| e.into_py_err())? {
         Ended::Finished(run) => Ok((true, run.summary.rounds, run.summary.fingerprint.clone())),
         Ended::Stopped(round) => Ok((false, round, String::new())),
     }
 }
 
-/// What Python raised, to be raised again when Rust is left.
+/// An exception of a Python callback, raised again when Rust returns.
 type Raised = Arc<Mutex<Option<PyErr>>>;
 
 struct PyTransport {
     names: Vec<String>,
-    ask: Py<PyAny>,
+    exchange: Py<PyAny>,
     note: Py<PyAny>,
     raised: Raised,
 }
 
 impl Transport for PyTransport {
     fn exchange(&mut self, messages: Vec<Message>) -> apfl::Result<Vec<Message>> {
-        let came: PyResult<Vec<(String, Vec<u8>)>> = Python::attach(|py| {
+        let received: PyResult<Vec<(String, Vec<u8>)>> = Python::attach(|py| {
             let messages: Vec<(&str, Bound<'_, PyBytes>)> = (messages.iter())
                 .map(|message| {
                     let bytes = PyBytes::new(py, &message.bytes);
                     (self.names[message.client].as_str(), bytes)
                 })
                 .collect();
-            self.ask.call1(py, (messages,))?.extract(py)
+            self.exchange.call1(py, (messages,))?.extract(py)
         });
-        let came = came.map_err(|error| {
-            let words = error.to_string();
+        let received = received.map_err(|error| {
+            let message = error.to_string();
             if let Ok(mut raised) = self.raised.lock() {
                 *raised = Some(error);
             }
-            Error::Engine(format!("the messages could not be carried: {words}"))
+            Error::Engine(format!("the transport of messages failed: {message}"))
         })?;
-        let place = |site: &String| self.names.iter().position(|name| name == site);
+        let index = |site: &String| self.names.iter().position(|name| name == site);
         let message =
-            |(site, bytes): (String, Vec<u8>)| place(&site).map(|client| Message { client, bytes });
-        Ok(came.into_iter().filter_map(message).collect())
+            |(site, bytes): (String, Vec<u8>)| index(&site).map(|client| Message { client, bytes });
+        Ok(received.into_iter().filter_map(message).collect())
     }
 
-    fn note(&mut self, words: &str) {
-        let told: PyResult<Py<PyAny>> = Python::attach(|py| self.note.call1(py, (words,)));
-        drop(told); // who cannot be told is not told
+    fn note(&mut self, message: &str) {
+        // A note that fails is lost.
+        let _ = Python::attach(|py| self.note.call1(py, (message,)));
     }
 }
 
@@ -158,8 +158,8 @@ fn see(watch: &Py<PyAny>, event: Event<'_>, raised: &Raised) -> ControlFlow<()> 
         Event::Finalized(clients) => ("delivered", clients, None),
         _ => return ControlFlow::Continue(()),
     };
-    let told = Python::attach(|py| watch.call1(py, (name, number, text)).map(drop));
-    match told {
+    let result = Python::attach(|py| watch.call1(py, (name, number, text)).map(drop));
+    match result {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             if let Ok(mut raised) = raised.lock() {

@@ -1,9 +1,8 @@
-//! Frames as plain typed columns: pandas, polars, pyarrow, and dicts of arrays.
+//! Conversion of frames (pandas, polars, pyarrow, dicts of arrays) to typed columns.
 //!
-//! Every column is copied once, through Python's buffers, in the machine's byte order and one
-//! value after the other, whatever order, stride or width it had. What has no such type (an
-//! object column, texts, whole numbers with gaps) is taken value by value. NaN, None, NA and
-//! NaT are missing. An index is no column.
+//! Every column is copied once through Python's buffers, contiguously and in native byte order.
+//! Columns without a buffer type (objects, strings, integers with gaps) are converted value by
+//! value. NaN, None, NA and NaT are missing. An index is not a column.
 
 use apfl::data::table::{Column, Columns};
 use pyo3::buffer::{Element, PyBuffer};
@@ -11,12 +10,12 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBool, PyFloat, PyInt, PyMapping, PySequence, PyString};
 
-use crate::errors::Told;
+use crate::errors::IntoPyErr;
 
-/// A date in the words of a refusal.
+/// The name of dates and times in error messages.
 const TIME: &str = "date or time";
 
-/// Takes a frame, whoever made it.
+/// Converts a frame of any supported library.
 pub fn columns(data: &Bound<'_, PyAny>) -> PyResult<Columns> {
     let mut frame = Frame::default();
     frame.take(data)?;
@@ -26,7 +25,7 @@ pub fn columns(data: &Bound<'_, PyAny>) -> PyResult<Columns> {
 #[derive(Default)]
 struct Frame(Columns);
 
-/// One value of a column that has no type of its own.
+/// A value of an untyped column.
 enum Value {
     Missing,
     Truth(bool),
@@ -58,7 +57,7 @@ impl Frame {
                 let names = data.getattr("dtype")?.getattr("names")?;
                 if names.is_none() {
                     return Err(PyTypeError::new_err(
-                        "data: an array has no names of columns; give a frame, or a dict of \
+                        "data: found an array without column names; give a frame, or a dict of \
                          columns: {\"age\": x[:, 0], …}",
                     ));
                 }
@@ -69,12 +68,12 @@ impl Frame {
             }
             "pandas.Series" | "polars.Series" | "pyarrow.Array" => {
                 return Err(PyTypeError::new_err(
-                    "data: a Series is one column; give a frame (frame[[\"age\"]] keeps it one)",
+                    "data: found a Series, which is one column; give a frame such as frame[[\"age\"]]",
                 ));
             }
             "polars.LazyFrame" => {
                 return Err(PyTypeError::new_err(
-                    "data: a LazyFrame has no rows yet; give frame.collect()",
+                    "data: found a LazyFrame, which has no rows yet; give frame.collect()",
                 ));
             }
             other => {
@@ -97,7 +96,7 @@ impl Frame {
         let labels = data.getattr("columns")?;
         if labels.getattr("nlevels")?.extract::<usize>()? > 1 {
             return Err(PyValueError::new_err(
-                "data: the columns have names of several levels; flatten them first",
+                "data: found column names of several levels; flatten them first",
             ));
         }
         for (k, label) in labels.try_iter()?.enumerate() {
@@ -116,12 +115,12 @@ impl Frame {
             let _ = e.value(column.py()).call_method1("add_note", (note,));
         })?;
         let all = std::mem::take(&mut self.0);
-        self.0 = all.with(name, column).map_err(|e| e.told())?;
+        self.0 = all.with(name, column).map_err(|e| e.into_py_err())?;
         Ok(())
     }
 }
 
-/// `pandas.DataFrame` and the like: the module's first name and the type's.
+/// Returns the qualified type name, such as `pandas.DataFrame`.
 fn kind_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let mut known = None;
     for class in value.get_type().mro().iter() {
@@ -164,7 +163,7 @@ fn column_of(column: &Bound<'_, PyAny>) -> PyResult<Column> {
             if dtype.get_type().module()?.to_cow()?.starts_with("numpy") {
                 return from_array(&column.call_method0("to_numpy")?);
             }
-            // Types of pandas' own: those that are all numbers keep their width.
+            // Extension types of pandas: floats keep their width.
             let name = dtype.str()?.to_cow()?.into_owned();
             if name.starts_with("datetime") || name.starts_with("period") {
                 return Ok(Column::Other(TIME.into(), column.len()?));
@@ -222,19 +221,19 @@ fn column_of(column: &Bound<'_, PyAny>) -> PyResult<Column> {
         "numpy.MaskedArray" => from_values(&column.call_method0("tolist")?),
         "numpy.ndarray" => from_array(column),
         "str" | "bytes" => Err(PyTypeError::new_err(
-            "data: a column is a list or an array, found one text",
+            "data: found a single text, expected a list or an array for a column",
         )),
         _ if column.cast::<PySequence>().is_ok() => from_values(column),
         other => match column.call_method0("__array__") {
             Ok(array) => from_array(&array),
             Err(_) => Err(PyTypeError::new_err(format!(
-                "data: found a {other}, a column is a list or an array"
+                "data: found a {other}, expected a list or an array for a column"
             ))),
         },
     }
 }
 
-/// A categorical Series of texts; other categories are taken for what they are.
+/// Converts a categorical Series of strings; returns `None` for other categories.
 fn categories(column: &Bound<'_, PyAny>) -> PyResult<Option<Column>> {
     let accessor = column.getattr("cat")?;
     let mut names = Vec::new();
@@ -254,12 +253,12 @@ fn categories(column: &Bound<'_, PyAny>) -> PyResult<Option<Column>> {
     }))
 }
 
-/// A NumPy array of any type, order and stride.
+/// Converts a NumPy array of any type, order and stride.
 fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Column> {
     let dimensions = array.getattr("ndim")?.extract::<usize>()?;
     if dimensions != 1 {
         return Err(PyValueError::new_err(format!(
-            "data: a column has one dimension, found an array of {dimensions}"
+            "data: found an array of {dimensions} dimensions, expected one for a column"
         )));
     }
     let dtype = array.getattr("dtype")?;
@@ -272,7 +271,7 @@ fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Column> {
             let truths: Vec<u8> = native(array, "uint8")?;
             Column::Truths(truths.into_iter().map(|x| Some(x != 0)).collect())
         }
-        // Beyond 2⁶³ a whole number is its digits.
+        // Integers of 2⁶³ and above are kept as digits.
         ("u", 8)
             if array.len()? > 0
                 && array.call_method0("max")?.extract::<u64>()? > i64::MAX as u64 =>
@@ -290,13 +289,13 @@ fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Column> {
     })
 }
 
-/// A copy of an array in the machine's byte order, one value after the other.
+/// Returns a contiguous copy of an array in native byte order.
 fn native<T: Element>(array: &Bound<'_, PyAny>, dtype: &str) -> PyResult<Vec<T>> {
     let copy = array.call_method1("astype", (dtype,))?;
     PyBuffer::<T>::get(&copy)?.to_vec(array.py())
 }
 
-/// Values one by one: all of one kind, or all as texts, as a CSV file would have them.
+/// Converts values one by one: to one type, or all to text as in a CSV file.
 fn from_values(values: &Bound<'_, PyAny>) -> PyResult<Column> {
     let values = values.try_iter()?.map(|value| value_of(&value?));
     let values: Vec<Value> = values.collect::<PyResult<_>>()?;

@@ -1,4 +1,4 @@
-//! `apfl._apfl`: the bridge from Python to the library. The package around it, in Python, is
+//! `apfl._apfl`: the bridge from Python to the library. The Python package around it is
 //! `python/apfl`.
 
 mod errors;
@@ -14,7 +14,7 @@ use apfl::advise::Advice;
 use apfl::run::run_dir::{FinishedRun, InterruptedRun};
 use pyo3::prelude::*;
 
-use errors::Told;
+use errors::IntoPyErr;
 
 #[global_allocator]
 static MEMORY: apfl::model::CacheLines = apfl::model::CacheLines;
@@ -34,7 +34,7 @@ mod _apfl {
     use super::{advise, report, require_run, version};
 }
 
-/// This module, as `environment.json` names it.
+/// Returns the program as `environment.json` names it.
 fn program() -> apfl::Program {
     apfl::Program {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -42,36 +42,36 @@ fn program() -> apfl::Program {
     }
 }
 
-/// The version, and the commit that the module was built from.
+/// Returns the version and the commit of the module.
 #[pyfunction]
 fn version() -> (String, String) {
     let program = program();
     (program.version, program.commit)
 }
 
-/// Writes one page about run directories.
+/// Writes the HTML report of run directories.
 #[pyfunction]
 fn report(py: Python<'_>, runs: Vec<PathBuf>, file: PathBuf) -> PyResult<()> {
     py.detach(|| apfl_report::write(&runs, &file, None))
-        .map_err(|e| e.told())
+        .map_err(|e| e.into_py_err())
 }
 
-/// What a finished run says about joining, as JSON.
+/// Returns the advice of a finished run as JSON.
 #[pyfunction]
 fn advise(py: Python<'_>, directory: PathBuf) -> PyResult<String> {
     let advice = py.detach(|| Advice::of_run(&FinishedRun::open(&directory)?));
-    let advice = advice.map_err(|e| e.told())?;
+    let advice = advice.map_err(|e| e.into_py_err())?;
     Ok(serde_json::to_string(&advice).expect("plain JSON"))
 }
 
-/// An error where no run was begun in a directory; whether it is finished.
+/// Returns whether the run in a directory is finished; an error if there is no run.
 #[pyfunction]
 fn require_run(directory: PathBuf) -> PyResult<bool> {
-    let found = InterruptedRun::open(&directory).map_err(|e| e.told())?;
+    let found = InterruptedRun::open(&directory).map_err(|e| e.into_py_err())?;
     match found {
         Some(run) => Ok(run.summary.is_some()),
         None => Err(errors::RunError::new_err(format!(
-            "{}: no run was begun there (there is no spec.toml)",
+            "{}: no run was begun there (spec.toml is missing)",
             directory.display()
         ))),
     }

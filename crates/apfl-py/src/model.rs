@@ -1,4 +1,4 @@
-//! One model of a run, which can be asked.
+//! A trained model of a run, for prediction.
 
 use std::path::PathBuf;
 
@@ -10,21 +10,21 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
-use crate::errors::Told;
+use crate::errors::IntoPyErr;
 use crate::frame;
 
-/// Parameters with their model and what its inputs mean.
+/// A trained model: parameters, model and schema.
 #[pyclass(frozen, module = "apfl._apfl")]
 pub struct TrainedModel {
     model: apfl::TrainedModel,
-    /// The table that it was trained on, where it was one.
+    /// The settings of the training table, if the data was one.
     table: Option<Table>,
-    /// Whose it is; empty: everybody's.
+    /// The client; empty for the shared model.
     client: String,
 }
 
-/// Indices or values, scores where there are classes, and notes.
-type Answer<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Vec<String>);
+/// Class indices or values, scores of classes, and notes.
+type Predictions<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Vec<String>);
 
 /// Opens a model of a finished run: `shared`, or a client's `localized`, `local`, `personal`,
 /// `alone`.
@@ -58,12 +58,12 @@ pub fn open_model(
             client: client.into(),
         })
     };
-    py.detach(open).map_err(|e: apfl::Error| e.told())
+    py.detach(open).map_err(|e: apfl::Error| e.into_py_err())
 }
 
 #[pymethods]
 impl TrainedModel {
-    /// The raw columns that it is asked with.
+    /// Returns the names of the raw feature columns.
     fn features(&self) -> Vec<String> {
         let schema = self.model.schema();
         match &schema.normalization {
@@ -75,7 +75,7 @@ impl TrainedModel {
         }
     }
 
-    /// The classes' names; None in regression.
+    /// Returns the names of the classes; None in regression.
     fn classes(&self) -> Option<Vec<String>> {
         match &self.model.schema().task {
             Task::Classification { classes } => Some(classes.clone()),
@@ -83,19 +83,19 @@ impl TrainedModel {
         }
     }
 
-    /// `schema.json`
+    /// Returns `schema.json`.
     fn schema(&self) -> String {
         serde_json::to_string(self.model.schema()).expect("plain JSON")
     }
 
-    /// Whether its scores are probabilities.
+    /// Returns whether its scores are probabilities.
     fn has_probabilities(&self) -> bool {
         matches!(self.model.model().loss(), Loss::Softmax | Loss::Logistic)
     }
 
-    /// What it says of every row: the classes' indices and their scores, row by row, or the
-    /// values alone; and what is to be said of the rows, such as categories never seen.
-    fn ask<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
+    /// Predicts each row: class indices with the scores of all classes, or values; and notes on
+    /// the rows, such as unseen categories.
+    fn predict<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Predictions<'py>> {
         let py = data.py();
         let rows = frame::columns(data)?;
         let question = InferenceReader {
@@ -110,7 +110,7 @@ impl TrainedModel {
             let asked = question.ask(&rows)?;
             Ok((self.model.predict(&asked.x)?, asked.strange.notes()))
         });
-        let (answers, notes) = answers.map_err(|e: apfl::Error| e.told())?;
+        let (answers, notes) = answers.map_err(|e: apfl::Error| e.into_py_err())?;
         let classes = self.model.schema().task.classes();
         if classes == 0 {
             let values: Vec<f64> = answers.iter().filter_map(Prediction::value).collect();
@@ -132,7 +132,7 @@ impl TrainedModel {
         Ok((indices, Some(scores), notes))
     }
 
-    /// (name, array) of every tensor.
+    /// Returns (name, array) of each tensor.
     fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
         let params = self.model.params();
         let layout = self.model.layout();
@@ -148,7 +148,7 @@ impl TrainedModel {
     }
 }
 
-/// A NumPy array that owns its memory and can be written.
+/// Creates a writable NumPy array that owns its memory.
 fn array<'py>(
     py: Python<'py>,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! A spec as Python has it (a path, TOML text or a dict) as the library's.
+//! Conversion of a Python spec (a path, TOML text or a dict) to the library's.
 
 use std::path::{Path, PathBuf};
 
@@ -8,23 +8,23 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 use toml::{Table, Value};
 
-use crate::errors::Told;
+use crate::errors::IntoPyErr;
 
-/// How many tables deep a spec may be: more than any is.
-const DEEPEST: usize = 16;
+/// The largest nesting depth of a spec.
+const MAX_DEPTH: usize = 16;
 
-/// A spec as it was given, and what in it is no value of a spec.
+/// A spec as given, and the problems of its values.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct SpecInput {
     /// The table.
     pub table: Table,
     problems: Problems,
 }
 
-/// Reads a spec; None is the built-in example.
-pub fn read(spec: &Bound<'_, PyAny>) -> PyResult<Given> {
+/// Reads a spec; None is the default spec.
+pub fn read(spec: &Bound<'_, PyAny>) -> PyResult<SpecInput> {
     if spec.is_none() {
-        return Ok(Given::default());
+        return Ok(SpecInput::default());
     }
     if let Ok(text) = spec.cast::<PyString>() {
         let text = text.to_cow()?;
@@ -37,7 +37,7 @@ pub fn read(spec: &Bound<'_, PyAny>) -> PyResult<Given> {
     if let Ok(mapping) = spec.cast::<PyMapping>() {
         let mut problems = Problems::default();
         let table = from_mapping(mapping, "", 0, &mut problems)?;
-        return Ok(Given { table, problems });
+        return Ok(SpecInput { table, problems });
     }
     match spec.extract::<PathBuf>() {
         Ok(path) => file(&path),
@@ -48,7 +48,7 @@ pub fn read(spec: &Bound<'_, PyAny>) -> PyResult<Given> {
     }
 }
 
-impl From<Table> for Given {
+impl From<Table> for SpecInput {
     fn from(table: Table) -> Self {
         Self {
             table,
@@ -57,51 +57,51 @@ impl From<Table> for Given {
     }
 }
 
-impl Given {
-    /// Notes one more problem.
+impl SpecInput {
+    /// Adds a problem.
     pub fn note(&mut self, key: &str, message: impl Into<String>) {
         self.problems.note(key, message);
     }
 
-    /// Every key checked, every default spelled out; an error has all problems.
+    /// Checks the spec and returns its plan; an error lists all problems.
     pub fn plan(mut self) -> PyResult<Plan> {
         let text = toml::to_string(&self.table).expect("a table of plain values is TOML");
         match Spec::parse(&text).and_then(|spec| spec.plan()) {
             Ok(plan) if self.problems.0.is_empty() => Ok(plan),
             Err(Error::Spec(more)) => {
                 self.problems.0.extend(more.0);
-                Err(Error::Spec(self.problems).told())
+                Err(Error::Spec(self.problems).into_py_err())
             }
-            Ok(_) => Err(Error::Spec(self.problems).told()),
-            Err(other) => Err(other.told_of_spec()),
+            Ok(_) => Err(Error::Spec(self.problems).into_py_err()),
+            Err(other) => Err(other.into_spec_error()),
         }
     }
 }
 
-/// A line that could not be TOML, or is called so.
+/// Returns whether a text is a path: one line that ends in `.toml` or cannot be TOML.
 fn is_path(text: &str) -> bool {
     let one_line = !text.contains('\n') && !text.trim().is_empty();
     one_line && (text.ends_with(".toml") || !text.contains(['=', '[', '#']))
 }
 
-fn file(path: &Path) -> PyResult<Given> {
+fn file(path: &Path) -> PyResult<SpecInput> {
     let text = std::fs::read_to_string(path).map_err(|source| {
         Error::File {
             path: path.into(),
             action: "read",
             source,
         }
-        .told()
+        .into_py_err()
     })?;
     parsed(&text, Some(path))
 }
 
-fn parsed(text: &str, path: Option<&Path>) -> PyResult<Given> {
+fn parsed(text: &str, path: Option<&Path>) -> PyResult<SpecInput> {
     let spec = Spec::parse(text).map_err(|e| match (e, path) {
-        (Error::Request(words), Some(path)) => {
-            Error::Request(format!("{}: {words}", path.display())).told_of_spec()
+        (Error::Request(message), Some(path)) => {
+            Error::Request(format!("{}: {message}", path.display())).into_spec_error()
         }
-        (e, _) => e.told_of_spec(),
+        (e, _) => e.into_spec_error(),
     })?;
     Ok(spec.table().clone().into())
 }
@@ -121,7 +121,7 @@ fn from_mapping(
             path => format!("{path}.{name}"),
         };
         if !key.is_instance_of::<PyString>() {
-            problems.note(full, "is no text, as keys are");
+            problems.note(full, "keys must be texts");
         } else if let Some(value) = from_value(&value, &full, depth + 1, problems)? {
             table.insert(name, value);
         }
@@ -129,7 +129,7 @@ fn from_mapping(
     Ok(table)
 }
 
-/// The value, unless it is none of a spec's, which is noted.
+/// Converts a value; adds a problem and returns `None` if a spec cannot hold it.
 fn from_value(
     value: &Bound<'_, PyAny>,
     path: &str,
@@ -140,8 +140,8 @@ fn from_value(
         problems.note(path, message);
         Ok(None)
     };
-    if depth > DEEPEST {
-        return wrong("no key is so many tables deep".into());
+    if depth > MAX_DEPTH {
+        return wrong(format!("nested too deeply; allowed are {MAX_DEPTH} levels"));
     }
     if value.is_none() {
         return wrong("found None; leave the key out for its default".into());
@@ -175,7 +175,7 @@ fn from_value(
     if let Ok(file) = value.extract::<PathBuf>() {
         return Ok(Some(file.display().to_string().into()));
     }
-    // NumPy's numbers say what they are in Python's.
+    // NumPy scalars convert to Python numbers.
     match value.call_method0("item") {
         Ok(plain) if !plain.is(value) => from_value(&plain, path, depth + 1, problems),
         _ => wrong(format!(

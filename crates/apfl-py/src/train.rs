@@ -1,4 +1,4 @@
-//! Training, watched from Python.
+//! Training with callbacks to Python.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use apfl::spec::{Plan, Resources};
 use pyo3::prelude::*;
 use toml::{Table, Value};
 
-use crate::errors::{RunError, Told};
+use crate::errors::{IntoPyErr, RunError};
 use crate::frame;
-use crate::spec::{self, Given};
+use crate::spec::{self, SpecInput};
 
-/// Trains in a run directory, and delivers. `watch(event, number, text)` is told of every
-/// event; where it returns False the run ends, to be resumed. Returns (finished, rounds).
+/// Trains in a run directory and finalizes. `watch(event, number, text)` receives every event; if
+/// it returns False, the run stops and can be resumed. Returns (finished, rounds).
 #[pyfunction]
 #[pyo3(signature = (spec, data, directory, resume, force, watch))]
 pub fn train(
@@ -32,7 +32,7 @@ pub fn train(
 ) -> PyResult<(bool, u64)> {
     let plan = planned(spec, data.is_some(), &directory, resume)?;
     if !resume {
-        RunDir::require_empty(&directory).map_err(|e| e.told())?;
+        RunDir::require_empty(&directory).map_err(|e| e.into_py_err())?;
     }
     let rows = data.map(frame::columns).transpose()?;
     let mut watcher = Watcher {
@@ -53,21 +53,20 @@ pub fn train(
     if let Some(raised) = watcher.raised {
         return Err(raised);
     }
-    match ended.map_err(|e| e.told())? {
+    match ended.map_err(|e| e.into_py_err())? {
         Ended::Finished(finished) => Ok((true, finished.summary.rounds)),
         Ended::Stopped(round) => Ok((false, round)),
     }
 }
 
-/// The plan of a spec, or of the run that is to go on.
+/// Returns the plan of a spec, or of the run to resume.
 fn planned(spec: &Bound<'_, PyAny>, rows: bool, directory: &Path, resume: bool) -> PyResult<Plan> {
     let mut given = if spec.is_none() && resume {
-        match InterruptedRun::open(directory).map_err(|e| e.told())? {
+        match InterruptedRun::open(directory).map_err(|e| e.into_py_err())? {
             Some(begun) => begun.spec.table().clone().into(),
             None => {
                 return Err(RunError::new_err(format!(
-                    "{}: no run was begun there (there is no spec.toml); give its spec to begin \
-                     one",
+                    "{}: no run was begun there (spec.toml is missing); give a spec to begin one",
                     directory.display()
                 )));
             }
@@ -76,35 +75,35 @@ fn planned(spec: &Bound<'_, PyAny>, rows: bool, directory: &Path, resume: bool) 
         spec::read(spec)?
     };
     if rows {
-        of_rows(&mut given);
+        use_rows(&mut given);
     }
     let plan = given.plan()?;
     if plan.engine.mpi {
-        let mut mpi = Given::default();
+        let mut mpi = SpecInput::default();
         mpi.note(
             "engine.kind",
-            "found \"mpi\", which the program runs: mpirun -n 8 apfl run; here it is threads",
+            "found \"mpi\", which needs the program: mpirun -n 8 apfl run; allowed in Python is threads",
         );
         return mpi.plan();
     }
     Ok(plan)
 }
 
-/// Lets a spec read its table from rows that are in memory.
-fn of_rows(given: &mut Given) {
+/// Changes a spec to read its table from rows in memory.
+fn use_rows(given: &mut SpecInput) {
     let data = given.table.entry("data");
     let data = data.or_insert_with(|| Value::Table(Table::new()));
     let Value::Table(data) = data else {
-        return; // the plan says what is wrong
+        return; // reported by the plan
     };
     let kind = data.entry("kind").or_insert_with(|| "table".into()).clone();
-    // No file: so says the run's spec too.
+    // The rows are from no file.
     data.insert("path".into(), Value::Array(Vec::new()));
     if kind.as_str() != Some("table") {
         data.insert("kind".into(), "table".into());
         given.note(
             "data.kind",
-            format!("found {kind}, but rows were given, which are a table; leave the key out"),
+            format!("found {kind}, but rows were given, which are a table; remove the key"),
         );
     }
 }
@@ -121,7 +120,7 @@ fn prepared(plan: &Plan, rows: Option<Columns>, directory: &Path) -> apfl::Resul
     Ok(Run::new(plan, plan.setup_with(dataset, on)?))
 }
 
-/// Tells Python of events, and keeps what it raises.
+/// Passes events to Python and stores an exception of the callback.
 struct Watcher {
     watch: Option<Py<PyAny>>,
     raised: Option<PyErr>,
@@ -129,7 +128,7 @@ struct Watcher {
 
 impl Watcher {
     fn see(&mut self, event: Event<'_>) -> ControlFlow<()> {
-        Python::attach(|py| match self.tell(py, event) {
+        Python::attach(|py| match self.notify(py, event) {
             Ok(true) => ControlFlow::Continue(()),
             Ok(false) => ControlFlow::Break(()),
             Err(raised) => {
@@ -139,8 +138,8 @@ impl Watcher {
         })
     }
 
-    fn tell(&self, py: Python<'_>, event: Event<'_>) -> PyResult<bool> {
-        // Ctrl-C, where this is the main thread.
+    fn notify(&self, py: Python<'_>, event: Event<'_>) -> PyResult<bool> {
+        // Ctrl-C in the main thread.
         py.check_signals()?;
         let Some(watch) = &self.watch else {
             return Ok(true);

@@ -1,4 +1,4 @@
-"""What carries letters over Flower, without a network: a grid that hands them to the sites at once."""
+"""Transport over Flower without a network: a grid that passes messages to the sites at once."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Grid:
             self.pushed += 1
             message.metadata.message_id = f"m{self.pushed}"
             hello = message.metadata.message_type == "query.hello"
-            answer = client_app.hello if hello else client_app.letter
+            answer = client_app.hello if hello else client_app.respond
             context = self.contexts[message.metadata.dst_node_id]
             self.replies[f"m{self.pushed}"] = answer(message, context)
             ids.append(f"m{self.pushed}")
@@ -112,14 +112,14 @@ def test_the_bits_of_one_process(tmp_path, named):
     for site in SITES:
         frame[frame.client == site].to_csv(tmp_path / f"{site}.csv", index=False)
     frame.to_csv(tmp_path / "all.csv", index=False)
-    post = server_app.Post(Grid(tmp_path, named), SITES, 20.0)
+    transport = server_app.Transport(Grid(tmp_path, named), SITES, 20.0)
     notes: list[str] = []
     out = str(tmp_path / "run")
-    done = serve(SPEC, out, False, post.ask, notes.append, server_app.watching([]))
+    done = serve(SPEC, out, False, transport.exchange, notes.append, server_app.watching([]))
     assert done[:2] == (True, 3)
     one = apfl.train(SPEC.replace('kind = "table"', f'kind = "table"\npath = "{tmp_path}/all.csv"'))
     assert done[2] == one.fingerprint
-    assert post.exchanges == 2 + 3 + 1 + 1
+    assert transport.exchanges == 2 + 3 + 1 + 1
     assert apfl.load(out).fingerprint == one.fingerprint
     # What the site has is its own, and answers without the server.
     mine = apfl.load(str(tmp_path / "state-west" / "run")).model("west")
@@ -134,27 +134,27 @@ def test_a_registered_name_counts_more_than_a_said_one(tmp_path):
     grid.contexts[1] = SimpleNamespace(node_config={"client": "north"})
     grid.contexts[2] = SimpleNamespace(node_config={})
     grid.nodes, named = [liar, mute], grid.nodes
-    post = server_app.Post(grid, SITES, 20.0)
-    post.meet()
-    assert post.nodes == {"north": 1}
+    transport = server_app.Transport(grid, SITES, 20.0)
+    transport.find_nodes()
+    assert transport.nodes == {"north": 1}
     grid.nodes = [liar, mute, *named]
-    post.meet()
-    assert post.nodes == {"north": 10, "south": 11, "west": 12}
-    # While the registered node is away nobody takes its letters.
+    transport.find_nodes()
+    assert transport.nodes == {"north": 10, "south": 11, "west": 12}
+    # While the registered node is away no other node gets its requests.
     grid.nodes = [liar, mute, *named[1:]]
-    post.asked.clear()
-    post.meet()
-    assert post.nodes == {"south": 11, "west": 12}
+    transport.hellos.clear()
+    transport.find_nodes()
+    assert transport.nodes == {"south": 11, "west": 12}
 
 
-def test_what_is_no_letter_is_no_answer(tmp_path):
+def test_an_unreadable_request_has_no_response(tmp_path):
     grid = Grid(tmp_path, True)
     garbled = Message({"site": {}})
     garbled.metadata.reply_to_message_id = "m1"
     grid.push_messages = lambda messages: ["m1"]
     grid.pull_messages = lambda ids: [garbled] if "m1" in ids else []
-    post = server_app.Post(grid, SITES, 20.0)
-    assert post.ask([("north", b"letter")]) == []
+    transport = server_app.Transport(grid, SITES, 20.0)
+    assert transport.exchange([("north", b"letter")]) == []
 
 
 def test_an_exception_at_a_site_is_a_code(tmp_path, monkeypatch):
@@ -162,9 +162,9 @@ def test_an_exception_at_a_site_is_a_code(tmp_path, monkeypatch):
         raise RuntimeError("Zanzibar")
 
     monkeypatch.setattr(client_app, "answer", fails)
-    letter = Message(client_app.packed(b"letter"), 10, "train.letter")
-    letter.metadata.message_id = "m1"
-    reply = client_app.letter(letter, Grid(tmp_path, True).contexts[10])
+    request = Message(client_app.packed(b"letter"), 10, "train.letter")
+    request.metadata.message_id = "m1"
+    reply = client_app.respond(request, Grid(tmp_path, True).contexts[10])
     assert b"Zanzibar" not in client_app.unpacked(reply.content)
 
 
@@ -174,9 +174,9 @@ def test_a_broken_site_is_a_code(tmp_path, caplog):
         frame[frame.client == site].to_csv(tmp_path / f"{site}.csv", index=False)
     text = (tmp_path / "south.csv").read_text()
     (tmp_path / "south.csv").write_text(text.replace("south,", "south,Zanzibar", 3))
-    post = server_app.Post(Grid(tmp_path, True), SITES, 20.0)
+    transport = server_app.Transport(Grid(tmp_path, True), SITES, 20.0)
     with pytest.raises(apfl.RunError, match="south: data") as raised:
-        serve(SPEC, str(tmp_path / "run"), False, post.ask, print, server_app.watching([]))
+        serve(SPEC, str(tmp_path / "run"), False, transport.exchange, print, server_app.watching([]))
     assert "Zanzibar" not in str(raised.value)
     assert "Zanzibar" in (tmp_path / "state-south" / "log").read_text()
 
@@ -210,7 +210,7 @@ def test_the_guard_refuses_code(tmp_path):
     ours = {"pyproject.toml": project, "LICENSE": "x", ".info__CONTENT": "x"}
     require_no_code(bundle(**ours))
     for more in ["apfl__flower__client_app.py", "evil.so", "sitecustomize.py"]:
-        with pytest.raises(Refused, match="beside its settings"):
+        with pytest.raises(Refused, match="besides its settings"):
             require_no_code(bundle(**ours, **{more: "print('evil')"}))
     other = project.replace("apfl.flower.client_app:app", "os:abort")
     with pytest.raises(Refused, match="component"):

@@ -121,7 +121,7 @@ def test_other_columns_are_ignored_and_missing_ones_an_error(frame):
     assert (model.predict_proba(other) == wanted).all()
     with pytest.raises(apfl.RunError, match="no column 'dose', which the model was trained on"):
         model.predict(frame.drop(columns="dose"))
-    with pytest.raises(TypeError, match="a Series is one column"):
+    with pytest.raises(TypeError, match="found a Series, which is one column"):
         model.predict(frame["age"])
     assert model.predict(frame.iloc[:0]).shape == (0,)
     assert model.predict_proba(frame.iloc[:0]).shape == (0, 2)

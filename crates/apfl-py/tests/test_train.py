@@ -113,7 +113,7 @@ def test_directories_that_will_not_do(tmp_path):
         apfl.train(resume=tmp_path / "none")
     with pytest.raises(apfl.RunError, match="no run was begun there"):
         apfl.load(tmp_path / "none")
-    with pytest.raises(TypeError, match="give one of them"):
+    with pytest.raises(TypeError, match="mutually exclusive"):
         apfl.train(SMALL, out=tmp_path / "a", resume=tmp_path / "b")
     (tmp_path / "file").write_text("")
     with pytest.raises(apfl.RunError):
@@ -174,7 +174,7 @@ def test_ctrl_c_ends_after_the_round(tmp_path):
         """
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert "goes on with the run" in done.stdout, done.stderr
+    assert "resumes the run" in done.stdout, done.stderr
     run = apfl.load(tmp_path / "run")
     rounds = len(run.rounds)
     assert not run.finished and rounds > 0
@@ -196,7 +196,7 @@ def test_progress_without_tqdm(capfd, monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     apfl.train(SMALL, progress=True)
     err = capfd.readouterr().err
-    assert "rounds: 6 of 6, loss " in err and "delivery: 5 of 5" in err
+    assert "rounds: 6 of 6, loss " in err and "finalization: 5 of 5" in err
 
 
 def test_a_loss_that_blows_up_is_an_error(tmp_path):

@@ -2,7 +2,7 @@
 
 use apfl::advise::{Advice, ClientAdvice, Verdict};
 use apfl::metrics::Score;
-use apfl::run::run_dir::Part;
+use apfl::run::run_dir::GainSplit;
 
 use crate::chart::shortened;
 use crate::table::columns;
@@ -21,10 +21,10 @@ pub const INTERVAL: &str = "An interval is where the gain on new rows lies with 
     for that client taken by itself; the total's takes clients, not rows, as independent.";
 
 /// On which rows a gain was measured, in words.
-pub fn measured_on(part: Part) -> &'static str {
+pub fn measured_on(part: GainSplit) -> &'static str {
     match part {
-        Part::Test => "test rows, by which nothing was chosen",
-        Part::Valid => "validation rows (there is no test part; no α was chosen by them)",
+        GainSplit::Test => "test rows, by which nothing was chosen",
+        GainSplit::Valid => "validation rows (there is no test part; no α was chosen by them)",
     }
 }
 

@@ -1,8 +1,8 @@
-//! Where the clients' memories live: in RAM, or in a file with the latest in RAM.
+//! Storage of client states: in RAM, or in a file with the most recent ones in RAM.
 //!
-//! All memories of a run have the same fields, so the file is a row of slots of one
-//! size. A client gets a slot when it first leaves RAM: the file grows with the clients
-//! ever drawn, not with all there are.
+//! All states of a run have the same fields, so the file has slots of equal size. A client gets a
+//! slot when its state first leaves RAM: the file grows with the number of clients sampled so far,
+//! not with that of all clients.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -12,22 +12,22 @@ use crate::error::{Error, Result};
 use crate::files::slots::Slots;
 use crate::pack::{Field, Pack, arrays_of};
 
-/// The memories of this process's clients.
+/// The states of this process's clients.
 pub enum ClientStates<L> {
     /// All in RAM.
     Ram(Vec<Mutex<Option<Box<L>>>>),
-    /// The latest in RAM, the others in a file.
+    /// The most recent in RAM, the others in a file.
     Disk(DiskStates<L>),
 }
 
 impl<L: Pack + Clone> ClientStates<L> {
-    /// Memories of `clients` clients in RAM, none of them made yet.
+    /// Creates an empty store in RAM for `clients` clients.
     pub fn in_ram(clients: usize) -> Self {
         Self::Ram((0..clients).map(|_| Mutex::new(None)).collect())
     }
 
-    /// Takes a client's memory out, to be put back with [`ClientStates::put`]; `None` for a
-    /// client that has none yet.
+    /// Takes a client's state out, to be put back with [`ClientStates::put`]; `None` if it has
+    /// none yet.
     pub fn take(&self, client: usize) -> Result<Option<L>> {
         match self {
             Self::Ram(slots) => Ok(locked(&slots[client])
@@ -37,7 +37,7 @@ impl<L: Pack + Clone> ClientStates<L> {
         }
     }
 
-    /// Remembers.
+    /// Stores a client's state.
     pub fn put(&self, client: usize, client_state: L) -> Result<()> {
         match self {
             Self::Ram(slots) => {
@@ -48,13 +48,13 @@ impl<L: Pack + Clone> ClientStates<L> {
         }
     }
 
-    /// Looks at a client's memory without moving it.
-    pub fn look<T>(&self, client: usize, look: impl FnOnce(&L) -> T) -> Result<Option<T>> {
+    /// Applies a function to a client's state in place.
+    pub fn inspect<T>(&self, client: usize, inspect: impl FnOnce(&L) -> T) -> Result<Option<T>> {
         match self {
             Self::Ram(slots) => Ok(locked(&slots[client])
                 .as_ref()
-                .map(|client_state| look(client_state))),
-            Self::Disk(disk) => disk.look(client, look),
+                .map(|client_state| inspect(client_state))),
+            Self::Disk(disk) => disk.inspect(client, inspect),
         }
     }
 }
@@ -63,33 +63,33 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Memories that may be larger than RAM.
+/// Client states that may be larger than RAM.
 pub struct DiskStates<L> {
     fields: Vec<Field>,
-    /// How many memories may stay in RAM.
-    room: usize,
+    /// How many states may stay in RAM.
+    capacity: usize,
     state: Mutex<State<L>>,
     file: Slots,
 }
 
 struct State<L> {
-    /// What is in RAM, with the time it was put there.
+    /// States in RAM, with the time they were put there.
     hot: HashMap<usize, (u64, L)>,
-    /// The same by time: the first leaves first.
+    /// Clients by that time; the oldest is evicted first.
     by_time: BTreeMap<u64, usize>,
-    /// Where a client's memory lies in the file; it is current unless the client is hot.
+    /// The slot of a client's state in the file; current unless the state is in RAM.
     slots: HashMap<usize, u64>,
     clock: u64,
 }
 
 impl<L: Pack + Clone> DiskStates<L> {
-    /// An empty store in the file `path`, which is removed with it. `fields` are those of
-    /// every memory; at most `budget` bytes of them stay in RAM.
+    /// Creates an empty store in the file `path`, which is removed when the store is dropped.
+    /// At most `budget` bytes of states with `fields` stay in RAM.
     pub fn create(path: &Path, fields: Vec<Field>, budget: usize) -> Result<Self> {
         let slot_bytes: usize = fields.iter().map(Field::bytes).sum();
         Ok(Self {
             fields,
-            room: (budget / slot_bytes.max(1)).max(1),
+            capacity: (budget / slot_bytes.max(1)).max(1),
             state: Mutex::new(State {
                 hot: HashMap::new(),
                 by_time: BTreeMap::new(),
@@ -112,7 +112,7 @@ impl<L: Pack + Clone> DiskStates<L> {
     }
 
     fn put(&self, client: usize, client_state: L) -> Result<()> {
-        let mut leaving = Vec::new();
+        let mut evicted = Vec::new();
         let mut state = locked(&self.state);
         state.clock += 1;
         let time = state.clock;
@@ -120,33 +120,27 @@ impl<L: Pack + Clone> DiskStates<L> {
             state.by_time.remove(&before);
         }
         state.by_time.insert(time, client);
-        while state.hot.len() > self.room {
-            let (_, oldest) = state
-                .by_time
-                .pop_first()
-                .expect("as many times as memories");
-            let (_, client_state) = state
-                .hot
-                .remove(&oldest)
-                .expect("as many memories as times");
+        while state.hot.len() > self.capacity {
+            let (_, oldest) = state.by_time.pop_first().expect("as many times as states");
+            let (_, client_state) = state.hot.remove(&oldest).expect("as many states as times");
             let next = state.slots.len() as u64;
-            leaving.push((*state.slots.entry(oldest).or_insert(next), client_state));
+            evicted.push((*state.slots.entry(oldest).or_insert(next), client_state));
         }
-        // Written before the lock is given up: nobody may read a slot before its bytes.
-        for (slot, client_state) in leaving {
+        // Written before the lock is released: no slot may be read before its bytes are there.
+        for (slot, client_state) in evicted {
             self.write(slot, &client_state)?;
         }
         Ok(())
     }
 
-    fn look<T>(&self, client: usize, look: impl FnOnce(&L) -> T) -> Result<Option<T>> {
+    fn inspect<T>(&self, client: usize, inspect: impl FnOnce(&L) -> T) -> Result<Option<T>> {
         let state = locked(&self.state);
         if let Some((_, client_state)) = state.hot.get(&client) {
-            return Ok(Some(look(client_state)));
+            return Ok(Some(inspect(client_state)));
         }
         let slot = state.slots.get(&client).copied();
         drop(state);
-        slot.map(|slot| self.read(slot).map(|client_state| look(&client_state)))
+        slot.map(|slot| self.read(slot).map(|client_state| inspect(&client_state)))
             .transpose()
     }
 
@@ -163,7 +157,7 @@ impl<L: Pack + Clone> DiskStates<L> {
 
 impl<L> Drop for DiskStates<L> {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(self.file.path()); // a scratch file; nobody to tell
+        let _ = std::fs::remove_file(self.file.path()); // a scratch file
     }
 }
 
@@ -185,9 +179,9 @@ mod tests {
             assert_eq!(store.take(k).unwrap(), None);
             store.put(k, client_state(k)).unwrap();
         }
-        // Ten memories of 8 bytes, three of them in RAM: seven slots.
+        // Ten states of 8 bytes, three of them in RAM: seven slots.
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 7 * 8);
-        assert_eq!(store.look(2, |m| m.model[0]).unwrap(), Some(2.0));
+        assert_eq!(store.inspect(2, |m| m.model[0]).unwrap(), Some(2.0));
         assert_eq!(store.take(2).unwrap(), Some(client_state(2)));
         store.put(2, client_state(200)).unwrap();
         for k in 0..10 {

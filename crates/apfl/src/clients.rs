@@ -1,4 +1,4 @@
-//! The clients that live in this process: their shards and their memories.
+//! The clients of this process: their shards and states.
 
 mod context;
 mod finalize;
@@ -29,33 +29,33 @@ use crate::pack::{Arrays, Field, Pack};
 use crate::privacy::NoiseSeed;
 use crate::rng::{Purpose, stream};
 
-/// Where the clients' memories live.
+/// Where client states are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateHome {
     /// In RAM.
     Ram,
-    /// In a scratch file, at most `budget` bytes of them in RAM.
+    /// In a scratch file, with at most `budget` bytes of them in RAM.
     Disk {
         /// The file.
         file: PathBuf,
-        /// Bytes.
+        /// Bytes of RAM.
         budget: usize,
     },
 }
 
-/// The clients of this process. Nothing is made for a client before it is first drawn.
+/// The clients of this process. A client's shard and state are created when it is first sampled.
 pub struct Clients<A: Algorithm> {
     context: RunContext,
     algorithm: Arc<A>,
     shards: Vec<Mutex<Option<Arc<Shard>>>>,
-    /// Whose data is let go when the next round begins.
-    latest: Mutex<Vec<usize>>,
-    asides: Vec<OnceLock<Option<Arc<Examples>>>>,
+    /// The cohort of the last round, whose data may be dropped when the next round begins.
+    last_cohort: Mutex<Vec<usize>>,
+    held_out: Vec<OnceLock<Option<Arc<Examples>>>>,
     states: ClientStates<A::ClientState>,
     choices: RwLock<BTreeMap<usize, Candidate>>,
-    /// The files that final models are written to, while they are.
+    /// The files for final models, while a finalization is in progress.
     models: Mutex<Option<Arc<ModelFiles>>>,
-    /// Whether some client has a test part.
+    /// Whether any client has test rows.
     tested: bool,
 }
 
@@ -66,14 +66,14 @@ fn locked<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<A: Algorithm> std::fmt::Debug for Clients<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Clients")
-            .field("world", &self.context)
+            .field("context", &self.context)
             .field("algorithm", &self.algorithm)
             .finish_non_exhaustive()
     }
 }
 
 impl<A: Algorithm> Clients<A> {
-    /// All clients of the data set, none of them met yet.
+    /// Creates the clients of a data set; none has been sampled yet.
     pub fn new(context: RunContext, algorithm: Arc<A>, home: &StateHome) -> Result<Self> {
         let n = context.dataset.clients();
         let states = match home {
@@ -83,7 +83,7 @@ impl<A: Algorithm> Clients<A> {
                 ClientStates::Disk(DiskStates::create(file, fields, *budget)?)
             }
         };
-        // Where memory is short, data that can be made again is not kept.
+        // With states on disk memory is short: generated data is not cached.
         let cached = match (home, context.dataset.is_generated()) {
             (StateHome::Disk { .. }, true) => 0,
             _ => n,
@@ -93,28 +93,28 @@ impl<A: Algorithm> Clients<A> {
             context,
             algorithm,
             shards: (0..cached).map(|_| Mutex::default()).collect(),
-            latest: Mutex::default(),
-            asides: (0..cached).map(|_| OnceLock::new()).collect(),
+            last_cohort: Mutex::default(),
+            held_out: (0..cached).map(|_| OnceLock::new()).collect(),
             states,
             choices: RwLock::default(),
             models: Mutex::default(),
         })
     }
 
-    /// What every client is given.
+    /// Returns the run context.
     pub fn context(&self) -> &RunContext {
         &self.context
     }
 
-    /// Lets go of the data of the round before where clients are sampled seldom: that of this
-    /// round's cohort takes its place in memory.
-    fn let_go(&self, cohort: &[usize]) {
-        if !(self.context.seldom && self.context.dataset.is_generated()) {
+    /// Drops the previous cohort's data if clients are rarely sampled and the data can be
+    /// generated again.
+    fn drop_last_cohort(&self, cohort: &[usize]) {
+        if !(self.context.rarely_sampled && self.context.dataset.is_generated()) {
             return;
         }
-        let before = std::mem::replace(&mut *locked(&self.latest), cohort.to_vec());
-        for place in before.iter().filter_map(|client| self.shards.get(*client)) {
-            locked(place).take();
+        let before = std::mem::replace(&mut *locked(&self.last_cohort), cohort.to_vec());
+        for shard in before.iter().filter_map(|client| self.shards.get(*client)) {
+            locked(shard).take();
         }
     }
 
@@ -129,7 +129,7 @@ impl<A: Algorithm> Clients<A> {
         Ok(locked(place).get_or_insert(shard).clone())
     }
 
-    /// Tells clients what they have chosen to serve.
+    /// Notes which candidates clients have chosen.
     fn choose(&self, choices: &[(usize, Candidate)]) {
         let mut all = self.choices.write().unwrap_or_else(PoisonError::into_inner);
         all.extend(choices.iter().copied());
@@ -140,10 +140,10 @@ impl<A: Algorithm> Clients<A> {
         all.get(&client).copied()
     }
 
-    /// A client's data for once: kept only if it is kept already.
-    fn shard_for_once(&self, client: usize) -> Result<Arc<Shard>> {
-        let kept = self.shards.get(client);
-        match kept.and_then(|place| locked(place).clone()) {
+    /// Returns a client's data without caching it.
+    fn shard_uncached(&self, client: usize) -> Result<Arc<Shard>> {
+        let cached = self.shards.get(client);
+        match cached.and_then(|place| locked(place).clone()) {
             Some(shard) => Ok(shard),
             None => self.context.dataset.shard(client),
         }
@@ -176,7 +176,12 @@ impl<A: Algorithm> Clients<A> {
             .with_privacy(*private, noise)
     }
 
-    fn checked(&self, local_client: &LocalClient<'_>, name: &str, when: String) -> Result<()> {
+    fn require_finite(
+        &self,
+        local_client: &LocalClient<'_>,
+        name: &str,
+        when: String,
+    ) -> Result<()> {
         match local_client.non_finite() {
             None => Ok(()),
             Some(non_finite) => Err(Error::NonFinite {
@@ -187,53 +192,52 @@ impl<A: Algorithm> Clients<A> {
         }
     }
 
-    /// A copy of a client's memory.
-    fn copy_of(&self, client: usize) -> Result<A::ClientState> {
-        let local = self.states.look(client, Clone::clone)?;
+    /// Returns a copy of a client's state.
+    fn copy_state(&self, client: usize) -> Result<A::ClientState> {
+        let local = self.states.inspect(client, Clone::clone)?;
         Ok(local.unwrap_or_else(|| self.algorithm.join(&self.context.w0)))
     }
 
-    /// Streams the memories of some clients, all of them drawn before, into an archive.
+    /// Writes the states of some clients to an archive.
     fn save(&self, archive: &ArchiveDirectory, name: &str, clients: &[usize]) -> Result<Written> {
         archive.write(name, &self.fields(), clients, &mut |client| {
-            let state = self.states.look(client, Pack::to_bytes)?;
+            let state = self.states.inspect(client, Pack::to_bytes)?;
             Ok(state.unwrap_or_else(|| self.algorithm.join(&self.context.w0).to_bytes()))
         })
     }
 
-    /// Gives some clients the memories of a part of an archive.
+    /// Restores the states of some clients from a part of an archive.
     fn restore_all(&self, archive: &ArchiveDirectory, part: &str, clients: &[usize]) -> Result<()> {
         archive.read(part, &self.fields(), clients, &mut |client, arrays| {
             self.restore(client, arrays)
         })
     }
 
-    /// Whether clients of this algorithm remember anything.
-    pub fn remembers(&self) -> bool {
+    /// Returns whether clients of this algorithm have a state.
+    pub fn is_stateful(&self) -> bool {
         !self.fields().is_empty()
     }
 
-    /// The arrays of any memory.
+    /// Returns the fields of a client state.
     fn fields(&self) -> Vec<Field> {
         self.algorithm.join(&self.context.w0).fields()
     }
 
-    /// The digest of a client's memory; one that has none is as if it had just joined.
+    /// Returns the digest of a client's state; that of the initial state if it has none yet.
     pub fn digest(&self, client: usize) -> Result<[u8; 32]> {
-        let digest = self.states.look(client, digest_of)?;
+        let digest = self.states.inspect(client, digest_of)?;
         Ok(digest.unwrap_or_else(|| digest_of(&self.algorithm.join(&self.context.w0))))
     }
 
-    /// Gives a client the memory of those arrays, which must have the fields of any
-    /// memory of this run.
+    /// Restores a client's state from arrays, which must have the fields of this run's states.
     fn restore(&self, client: usize, mut arrays: Arrays) -> Result<()> {
-        let wrong = |problem: String| {
+        let damaged = |problem: String| {
             let name = self.context.dataset.name(client);
-            Error::Checkpoint(format!("the memory of client '{name}': {problem}"))
+            Error::Checkpoint(format!("the state of client '{name}': {problem}"))
         };
-        let local = A::ClientState::unpack(&mut arrays).map_err(|e| wrong(e.to_string()))?;
+        let local = A::ClientState::unpack(&mut arrays).map_err(|e| damaged(e.to_string()))?;
         if local.fields() != self.fields() {
-            return Err(wrong("its arrays are not those of this run".into()));
+            return Err(damaged("its arrays differ from those of this run".into()));
         }
         self.states.put(client, local)
     }

@@ -1,8 +1,7 @@
-//! A client that was never in training: section 7 of the paper, "new participant nodes".
+//! New clients, which were not in training: section 7 of the paper, "new participant nodes".
 //!
-//! It gets the trained shared model ŵ, starts v from it and trains on its own data. Next
-//! to the personal model stands what FedAvg would do: fine-tune ŵ at the same rate on the
-//! same batches.
+//! A new client gets the trained shared model ŵ, starts v from it and trains on its own data. For
+//! comparison, ŵ is fine-tuned at the same rate on the same batches, as FedAvg would do.
 
 use serde::Serialize;
 
@@ -18,27 +17,27 @@ use crate::params::{Params, axpy, dot_difference, mix};
 use crate::rng::{Purpose, stream};
 use crate::run::choice::{Choice, choose};
 
-/// How a newcomer trains.
+/// The settings of a new client's training.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Joining {
-    /// Fixed α, or one that is learned (one step at the start of each epoch).
+pub struct JoinSettings {
+    /// Fixed α, or learned α (one step at the start of each epoch).
     pub mixing: Mixing,
     /// Passes over its training examples.
     pub epochs: u64,
     /// Whether w takes local steps too; otherwise it stays ŵ.
     pub running: bool,
-    /// Batch size, rate and schedule, as the run had them. The rate starts afresh, an
-    /// epoch counts as a round.
+    /// Batch size, rate and schedule of the run. The schedule restarts; an epoch counts as a
+    /// round.
     pub local_training: LocalTraining,
     /// The run's seed.
     pub seed: u64,
-    /// Which newcomer of several this is: it decides the order of its batches.
+    /// The index of the new client, which decides the order of its batches.
     pub number: u64,
-    /// What 1 is in the label's own units, where it is a number that was standardized.
+    /// The standard deviation of a standardized label, in its own units; else 1.
     pub unit: f64,
 }
 
-/// The newcomer's models after an epoch; epoch 0 is before any step.
+/// The scores of a new client's models after an epoch; epoch 0 is before any step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Epoch {
     /// The epoch.
@@ -53,7 +52,7 @@ pub struct Epoch {
     pub mixing: f64,
 }
 
-/// What joining comes to.
+/// The result of joining.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Joined {
     /// Scores, epoch by epoch.
@@ -81,7 +80,7 @@ pub fn join(
     model: &dyn Model,
     shared: &[f32],
     shard: &Shard,
-    joining: &Joining,
+    joining: &JoinSettings,
     regression: bool,
 ) -> Result<Joined> {
     let mut scratch = Scratch::default();
@@ -126,7 +125,7 @@ pub fn join(
     })
 }
 
-/// A newcomer's models after some epochs.
+/// A new client's models after some epochs.
 struct NewClient {
     alpha: f32,
     personal: Params,
@@ -134,12 +133,12 @@ struct NewClient {
     fine_tuned: Params,
 }
 
-/// The steps of [`join`]; `each` sees the models after every epoch.
+/// Takes the steps of [`join`]; `each` receives the models after every epoch.
 fn train(
     model: &dyn Model,
     shared: &[f32],
     shard: &Shard,
-    joining: &Joining,
+    joining: &JoinSettings,
     each: &mut dyn FnMut(u64, &NewClient) -> Result<()>,
 ) -> Result<NewClient> {
     let local_training = LocalTraining {
@@ -196,22 +195,23 @@ fn train(
     Ok(now)
 }
 
-/// How a newcomer chooses: as the clients of the run did, with their losses as its prior.
+/// The settings of a new client's choice, which follows the run's clients with their losses as
+/// its prior.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ChoosingNewClient {
-    /// From what, and how.
+pub struct JoinChoosing {
+    /// The candidates and the settings of the choice.
     pub choosing: Choosing,
-    /// ℓ̄ of the run for every candidate, in the order of [`Choosing::list`].
+    /// ℓ̄ of the run for each candidate, in the order of [`Choosing::list`].
     pub curve: Vec<f64>,
 }
 
-/// What a newcomer chose, and what it saw on its held-out rows.
+/// Chooses a candidate for a new client by its held-out rows.
 pub fn choose_mixing(
     model: &dyn Model,
     shared: &[f32],
     shard: &Shard,
-    joining: &Joining,
-    how: &ChoosingNewClient,
+    joining: &JoinSettings,
+    how: &JoinChoosing,
 ) -> Result<Choice> {
     let list = how.choosing.list();
     let mut all = HeldOut {
@@ -220,13 +220,13 @@ pub fn choose_mixing(
     };
     let mut scratch = Scratch::default();
     for part in 1..=how.choosing.folds {
-        let aside = HeldOutRows {
+        let rows = HeldOutRows {
             seed: joining.seed,
             folds: how.choosing.folds,
             part,
             share: how.choosing.aside,
         };
-        let (rest, held_out) = aside.split(joining.number as usize, shard.train.len());
+        let (rest, held_out) = rows.split(joining.number as usize, shard.train.len());
         if held_out.is_empty() {
             continue;
         }
@@ -238,7 +238,7 @@ pub fn choose_mixing(
             let model_of = match candidate {
                 Candidate::Shared => shared.to_vec(),
                 Candidate::Mixing(alpha) => {
-                    let joining = Joining {
+                    let joining = JoinSettings {
                         mixing: Mixing::Fixed(*alpha),
                         ..*joining
                     };
@@ -290,8 +290,8 @@ mod tests {
         Shard::new("k", all.clone(), all)
     }
 
-    fn joining(mixing: Mixing, running: bool) -> Joining {
-        Joining {
+    fn joining(mixing: Mixing, running: bool) -> JoinSettings {
+        JoinSettings {
             mixing,
             epochs: 6,
             running,
@@ -360,10 +360,10 @@ mod tests {
         assert!(last.personal.train.loss < first.personal.train.loss);
     }
 
-    /// A newcomer without enough rows follows the run's prior; with κ = 0 its own rows decide,
-    /// and a shared model that answers the opposite is not chosen.
+    /// A new client with few rows follows the run's prior; with κ = 0 its own rows decide, and a
+    /// shared model that predicts the opposite is not chosen.
     #[test]
-    fn a_newcomer_chooses_by_its_rows_and_the_prior() {
+    fn a_new_client_chooses_by_its_rows_and_the_prior() {
         let model = Mlp::new(2, &[], 3, Loss::Softmax, 0.0);
         let x: Vec<f32> = (0..80)
             .map(|k| ((k * 37 % 41) as f32 - 20.0) / 10.0)
@@ -379,7 +379,7 @@ mod tests {
         // Weights of x₀ towards the wrong class.
         let shared = vec![3.0, -3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
         let chosen = |prior: f64| {
-            let mut how = ChoosingNewClient {
+            let mut how = JoinChoosing {
                 choosing: Choosing::from([0.0, 0.5, 1.0]),
                 curve: vec![0.5, 0.4, 0.45, 0.6],
             };

@@ -206,7 +206,7 @@ fn two_hundred_damages_are_never_taken_for_whole() {
         match Checkpoints::resume(damaged.path(), Default::default(), false, &mut resumed) {
             Err(error) => {
                 assert!(
-                    error.to_string().contains("none of them is whole"),
+                    error.to_string().contains("all checkpoints are damaged"),
                     "{error}"
                 );
                 refused += 1;

@@ -4,7 +4,7 @@ use apfl::WhichModel;
 use apfl::algorithm::apfl::Mixing;
 use apfl::data::{Source, new_client};
 use apfl::error::{Error, Result};
-use apfl::join::{Epoch, Joining, join};
+use apfl::join::{Epoch, JoinSettings, join};
 use apfl::run::run_dir::FinishedRun;
 use apfl_report::chart::{self, Axis, Chart, Series};
 use apfl_report::statistics::Sample;
@@ -86,7 +86,7 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
         let mut all: Vec<Vec<Epoch>> = Vec::new();
         for number in JOINERS {
             let shard = new_client::synthetic(settings, number as usize)?;
-            let joining = Joining {
+            let joining = JoinSettings {
                 mixing,
                 epochs: EPOCHS,
                 running,

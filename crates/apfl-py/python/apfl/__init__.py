@@ -1,4 +1,4 @@
-"""Personalized federated learning: one shared model for everybody, and a better one for each.
+"""Personalized federated learning: one shared model, and a personal model for each client.
 
 >>> import apfl
 >>> run = apfl.train({"data": {"clients": 5}, "training": {"rounds": 3}})
@@ -7,8 +7,8 @@
 >>> run.model("0").predict({f"x{k}": [0.5, -0.5] for k in range(60)}).shape
 (2,)
 
-Rows of your own come as a frame of pandas, polars or pyarrow, or as a dict of columns; docs/PYTHON.md
-of the project is the guide.
+Give your own rows as a frame of pandas, polars or pyarrow, or as a dict of columns. The guide is
+docs/PYTHON.md of the project.
 """
 
 from ._apfl import RunError, SpecError, version as _version

@@ -1,4 +1,4 @@
-"""The module in Rust: crates/apfl-py/src."""
+"""The Rust module: crates/apfl-py/src."""
 
 from collections.abc import Callable
 from typing import Any, final
@@ -22,13 +22,13 @@ __all__ = [
 ]
 
 class SpecError(ValueError):
-    """What was asked for is wrong; nothing was done."""
+    """The request is invalid and nothing was done."""
 
     problems: list[tuple[str, str]]
-    """(key, what is wrong) of each."""
+    """(key, message) of each problem."""
 
 class RunError(RuntimeError):
-    """What was asked for could not be done."""
+    """The request could not be carried out."""
 
 @final
 class TrainedModel:
@@ -36,16 +36,16 @@ class TrainedModel:
     def classes(self) -> list[str] | None: ...
     def schema(self) -> str: ...
     def has_probabilities(self) -> bool: ...
-    def ask(
+    def predict(
         self, data: Any
     ) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any] | None, list[str]]: ...
     def tensors(self) -> list[tuple[str, numpy.ndarray[Any, Any]]]: ...
 
 def advise(directory: str) -> str: ...
 def answer(
-    client: str, data: str, state: str, accept: str, letter: bytes
+    client: str, data: str, state: str, accept: str, request: bytes
 ) -> tuple[bytes, str | None]: ...
-def refusal(letter: bytes) -> bytes: ...
+def refusal(request: bytes) -> bytes: ...
 def open_model(directory: str, which: str, client: str) -> TrainedModel: ...
 def report(runs: list[str], file: str) -> None: ...
 def require_run(directory: str) -> bool: ...
@@ -61,7 +61,7 @@ def serve(
     spec: Any,
     directory: str,
     resume: bool,
-    ask: Callable[[list[tuple[str, bytes]]], list[tuple[str, bytes]]],
+    exchange: Callable[[list[tuple[str, bytes]]], list[tuple[str, bytes]]],
     note: Callable[[str], object],
     watch: Callable[[str, int, str | None], object],
 ) -> tuple[bool, int, str]: ...

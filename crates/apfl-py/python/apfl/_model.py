@@ -1,4 +1,4 @@
-"""One model of a run."""
+"""Trained models of a run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """One model of a run: the shared one, or one of a client's.
+    """A trained model of a run: the shared one, or a client's.
 
-    It is asked with raw rows: a frame or a dict of columns that has the training table's feature
-    columns by name. Other columns are ignored.
+    It predicts raw rows: a frame or a dict of columns with the feature columns of the training
+    table. Other columns are ignored.
 
     >>> import apfl
     >>> data = {"client": ["a"] * 8 + ["b"] * 8, "x": list(range(8)) * 2, "label": [0, 1] * 8}
@@ -36,79 +36,79 @@ class Model:
         self._model = open_model(os.fspath(run.directory), which, client or "")
         self._run = run  # its directory lives as long as the model
         self.client = client
-        """The client whose it is; None for the shared one."""
+        """The client; None for the shared model."""
         self.which = which
         """`personal`, `shared`, `localized`, `local` or `alone`."""
 
     @property
     def features(self) -> list[str]:
-        """The raw columns that it is asked with."""
+        """The names of the raw feature columns."""
         return self._model.features()
 
     @property
     def classes(self) -> numpy.ndarray[Any, Any] | None:
         """The classes, in the order of `predict_proba`'s columns; None in regression.
 
-        They are numbers where all labels were numbers, truths where all were, else texts."""
+        They are numbers if all labels were numbers, bools if all were bools, else strings."""
         names = self._model.classes()
         return None if names is None else _typed(names)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """How raw columns become what the model sees: the run's `schema.json`."""
+        """The run's `schema.json`: features, classes and the preparation of columns."""
         schema: dict[str, Any] = json.loads(self._model.schema())
         return schema
 
     def predict(self, data: Any) -> numpy.ndarray[Any, Any]:
-        """The class, or the value, of every row."""
-        answers, _ = self._ask(data)
+        """Returns the class or the value of each row."""
+        predictions, _ = self._predict(data)
         classes = self.classes
         if classes is None:
-            return answers
-        labels: numpy.ndarray[Any, Any] = classes[answers]
+            return predictions
+        labels: numpy.ndarray[Any, Any] = classes[predictions]
         return labels
 
     def predict_proba(self, data: Any) -> numpy.ndarray[Any, Any]:
-        """The probability of every class, a row a row, a column a class."""
+        """Returns the probabilities: one row per row of `data`, one column per class."""
         if self._model.classes() is None:
-            raise RunError("a regression has no classes, and so no probabilities; use predict")
+            raise RunError("a regression has no class probabilities; use predict")
         if not self._model.has_probabilities():
             raise RunError(
-                'the model\'s loss gives scores, no probabilities; train with model.loss = "softmax"'
+                'the model\'s loss gives no probabilities; train with model.loss = "softmax"'
             )
-        _, scores = self._ask(data)
+        _, scores = self._predict(data)
         assert scores is not None
         return scores
 
-    def _ask(
+    def _predict(
         self, data: Any
     ) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any] | None]:
-        answers, scores, notes = self._model.ask(data)
+        predictions, scores, notes = self._model.predict(data)
         for note in notes:
             warnings.warn(note, stacklevel=3)
-        return answers, scores
+        return predictions, scores
 
     def state_dict(self) -> dict[str, numpy.ndarray[Any, Any]]:
-        """Its tensors by layer, float32, as `apfl export` writes them; each may be changed and
-        handed to torch.from_numpy. A dense weight has the shape (inputs, outputs): y = x·W + b."""
+        """Returns the float32 tensors by layer, as `apfl export` writes them. They are writable
+        copies, fit for torch.from_numpy. A dense weight has shape (inputs, outputs): y = x·W + b."""
         return dict(self._model.tensors())
 
     def __reduce__(self) -> Any:
         return (Model, (self._run, self.client, self.which))
 
     def __repr__(self) -> str:
-        whose = "shared" if self.client is None else f"{self.which} of client {self.client!r}"
+        which = "shared" if self.client is None else f"{self.which} of client {self.client!r}"
         count = len(self.features)
         features = f"{count} feature" + ("" if count == 1 else "s")
         names = self._model.classes()
         if names is None:
-            return f"Model({whose}: {features}, a number)"
+            return f"Model({which}: {features}, a number)"
         more = ", …" if len(names) > 10 else ""
-        return f"Model({whose}: {features}, classes {', '.join(names[:10])}{more})"
+        return f"Model({which}: {features}, classes {', '.join(names[:10])}{more})"
 
 
 def _typed(names: list[str]) -> numpy.ndarray[Any, Any]:
-    """Classes as what they were before they became names."""
+    """Converts the names of classes to bools or numbers if all of them are."""
     if set(names) <= {"false", "true"}:
         return numpy.array([name == "true" for name in names])
     for number in (int, float):

@@ -1,4 +1,4 @@
-"""A progress bar: tqdm's where it is installed, in notebooks too; else a line now and then."""
+"""A progress bar: tqdm's if it is installed, also in notebooks; else a line per tenth."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Progress:
-    """Shows rounds, then deliveries."""
+    """Shows the progress of rounds, then of the finalization."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -26,12 +26,12 @@ class Progress:
                 print(line[2:], file=sys.stderr)
             self._begin("rounds", tomllib.loads(text)["training"]["rounds"], number)
         elif event == "delivering":
-            self._begin("delivery", number, 0)
+            self._begin("finalization", number, 0)
         else:
             self._to(number, record)
 
     def close(self) -> None:
-        """Leaves it as it stands."""
+        """Closes the bar."""
         if hasattr(self._bar, "close"):
             self._bar.close()
         self._bar = None

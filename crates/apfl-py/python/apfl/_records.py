@@ -1,4 +1,4 @@
-"""Lines of a run directory."""
+"""Records of a run directory."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
 
 class Records(list[dict[str, Any]]):
-    """A list of dicts that pandas can have as a table.
+    """A list of dicts that converts to a pandas table.
 
     >>> Records([{"round": 1, "shared": {"valid": {"loss": 0.5}}}]).to_pandas().columns.to_list()
     ['round', 'shared.valid.loss']
     """
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row a record; what is nested is named by its path, such as `shared.valid.loss`."""
+        """Returns one row per record; nested keys are paths, such as `shared.valid.loss`."""
         import pandas
 
         return pandas.json_normalize(list(self))
 
 
 def read(path: Path, whole: bool) -> Records:
-    """The records of a file, one a line. That of a run that is not finished may be missing, or
-    end within a line."""
+    """Reads the records of a file, one per line. With `whole=False` the file may be missing or
+    end within a line, as in an unfinished run."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

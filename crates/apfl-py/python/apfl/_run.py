@@ -1,4 +1,4 @@
-"""A run: its numbers, its models, its report."""
+"""Runs: numbers, models and report."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ._apfl import RunError, advise, report, require_run
 from ._model import Model
 from ._records import Records, read
 
-# What a run is without what it was made with.
+# The files of a run that are pickled; checkpoints are not.
 _KEPT = ["spec.toml", "environment.json", "schema.json", "rounds.jsonl", "clients.jsonl", "summary.json"]
 
 
 class Temporary:
-    """A directory that lives as long as this is held, in the process that made it."""
+    """A directory that is removed with this object, in the process that created it."""
 
     def __init__(self) -> None:
         self.path = os.path.abspath(tempfile.mkdtemp(prefix="apfl-"))
@@ -39,7 +39,7 @@ def _remove(path: str, owner: int) -> None:
 
 
 class Run:
-    """What a run left in its directory. `apfl.train` and `apfl.load` make it.
+    """A run in its directory, returned by `apfl.train` and `apfl.load`.
 
     >>> import apfl
     >>> run = apfl.train({"data": {"clients": 4}, "training": {"rounds": 2}})
@@ -57,14 +57,14 @@ class Run:
     ) -> None:
         self.directory = Path(directory).absolute()
         """The run directory."""
-        # Whoever has a run in a temporary directory keeps that alive.
+        # A run in a temporary directory keeps the directory alive.
         self._temporary = _temporary or _TEMPORARY.get(os.fspath(self.directory))
         self.finished: bool = require_run(os.fspath(self.directory))
-        """Whether it has all its rounds and a summary; if not, `resume` goes on with it."""
+        """Whether it has all rounds and a summary; if not, it can be resumed."""
 
     @cached_property
     def summary(self) -> dict[str, Any] | None:
-        """The final numbers: `summary.json`; None where the run is not finished."""
+        """The final numbers, `summary.json`; None if the run is not finished."""
         if not self.finished:
             return None
         summary: dict[str, Any] = json.loads(self._text("summary.json"))
@@ -72,46 +72,46 @@ class Run:
 
     @property
     def fingerprint(self) -> str | None:
-        """A hash of the whole state of training; None where the run is not finished."""
+        """A hash of the whole state of training; None if the run is not finished."""
         return None if self.summary is None else str(self.summary["fingerprint"])
 
     @cached_property
     def rounds(self) -> Records:
-        """A dict a round: `rounds.jsonl`."""
+        """One dict per round, `rounds.jsonl`."""
         return self._lines("rounds.jsonl")
 
     @cached_property
     def clients(self) -> Records:
-        """A dict for every client that delivery reached: `clients.jsonl`."""
+        """One dict per finalized client, `clients.jsonl`."""
         return self._lines("clients.jsonl") if self.finished else Records()
 
     @cached_property
     def spec(self) -> dict[str, Any]:
-        """The spec with every default spelled out."""
+        """The resolved spec, with all defaults."""
         return tomllib.loads(self._text("spec.toml"))
 
     @cached_property
     def notes(self) -> list[str]:
-        """What there was to say about the data."""
+        """Notes on the data."""
         lines = self._text("spec.toml").splitlines()
         return [line[2:] for line in lines if line.startswith("# ")]
 
     def model(self, client: object = None, which: str = "personal") -> Model:
-        """One of its models: a client's `personal`, `localized` or `local` one, that of training
-        `alone` where it did that too, or the `shared` one, which needs no client."""
+        """Returns a model: a client's `personal`, `localized` or `local` one, that of training
+        `alone` if the run has it, or the `shared` one, which needs no client."""
         self._require_finished()
         if which == "shared":
             client = None
         elif client is None:
             raise RunError(
-                'client is missing: each client has a model of its own (or use which="shared")'
+                'client is missing; name a client, or use which="shared"'
             )
         return Model(self, None if client is None else str(client), which)
 
     def advise(self) -> dict[str, Any]:
-        """Is joining worth it, for whom, and which model should serve each client?
+        """Returns whether joining is worth it, for whom, and which model should serve each client.
 
-        A dict of `part` (the rows that measured), `clients` (for each its rows, α, the model to
+        The dict has `part` (the rows that measured), `clients` (for each its rows, α, the model to
         serve, the gain with its 95% interval and the verdict: helps, harms or undecided) and
         `total`. The run must have chosen its mixing with 1 among the candidates:
         `"mixing": {"chosen": [0, 0.25, 0.5, 0.75, 1]}`."""
@@ -120,8 +120,8 @@ class Run:
         return advice
 
     def report(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Writes one page with the run's curves, clients and scores, which opens offline, and
-        returns where; by default it is `report.html` in the run directory."""
+        """Writes a self-contained HTML page with the run's curves, clients and scores, by default
+        `report.html` in the run directory. Returns its path."""
         path = self.directory / "report.html" if path is None else Path(path)
         report([os.fspath(self.directory)], os.fspath(path))
         return path
@@ -130,7 +130,7 @@ class Run:
         if not self.finished:
             raise RunError(
                 f"{self.directory}: the run is not finished; "
-                f"apfl.train(resume={str(self.directory)!r}) goes on with it"
+                f"apfl.train(resume={str(self.directory)!r}) resumes it"
             )
 
     def _text(self, name: str) -> str:
@@ -147,11 +147,11 @@ class Run:
         except OSError as error:
             raise RunError(f"{path}: cannot read: {error.strerror}") from error
         except ValueError as error:
-            raise RunError(f"{path}: is not what a run wrote: {error}") from error
+            raise RunError(f"{path}: the file is damaged: {error}") from error
 
     def __reduce__(self) -> Any:
-        """A run in a directory of its own is pickled as its path; one in a temporary directory
-        with its files, though without checkpoints."""
+        """Pickles a run as its path; a run in a temporary directory with its files, without
+        checkpoints."""
         if self._temporary is None:
             return (load, (os.fspath(self.directory),))
         models = sorted(path.name for path in (self.directory / "models").glob("*.safetensors"))
@@ -168,7 +168,7 @@ class Run:
         return f"Run({kind}: {rounds}, {self.summary['clients']} clients, finished)"
 
     def _repr_html_(self) -> str:
-        """The table of the three models, for notebooks."""
+        """Returns the table of the three models for notebooks."""
         line = f"<p>{html.escape(repr(self))}</p>"
         if self.summary is None or "personal" not in self.summary:
             return line
@@ -194,7 +194,7 @@ class Run:
 
 
 def load(directory: str | os.PathLike[str]) -> Run:
-    """Opens a run directory: one of Python's, or of `apfl run`."""
+    """Opens a run directory made by Python or by `apfl run`."""
     return Run(directory)
 
 

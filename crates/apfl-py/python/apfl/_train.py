@@ -23,21 +23,21 @@ def train(
     progress: bool = False,
     force: bool = False,
 ) -> Run:
-    """Trains, delivers, and returns the run.
+    """Trains and finalizes a run, and returns it.
 
-    spec: a dict, TOML text, or a path to a TOML file; what it leaves out has a default.
+    spec: a dict, TOML text, or a path to a TOML file. Missing keys have defaults.
     data: the rows of the spec's table: a frame of pandas, polars or pyarrow, or {column: array}.
         None: the data that the spec names.
-    out: the run directory, which must be empty or not there. None: a temporary one that lives
+    out: the run directory, which must be empty or not exist. None: a temporary one that lives
         as long as the run.
-    resume: a run directory to go on with, instead of `out`; the spec may be left out, and rows
-        must be those that the run was begun with.
-    on_round: is called with a dict after every round, a line of `rounds.jsonl`. Where it returns
-        False the run ends there, and `resume` goes on with it.
-    progress: shows a bar, by tqdm where that is installed.
-    force: goes on with a run that another version began.
+    resume: the directory of a run to continue, instead of `out`. The spec may be omitted; the
+        rows must be those of the run.
+    on_round: called with a dict after every round, a line of `rounds.jsonl`. If it returns
+        False, the run stops and can be resumed.
+    progress: shows a progress bar, by tqdm if that is installed.
+    force: resumes a run of another version.
 
-    Ctrl-C ends the run after the round it is in.
+    Ctrl-C stops the run after the current round.
 
     >>> import apfl
     >>> seen = []
@@ -53,7 +53,7 @@ def train(
     home = None
     if resume is not None:
         if out is not None:
-            raise TypeError("out and resume are two names of one directory: give one of them")
+            raise TypeError("`out` and `resume` are mutually exclusive; remove one")
         directory = Path(resume)
     elif out is None:
         home = Temporary()
@@ -74,7 +74,7 @@ def train(
         _train(spec, data, os.fspath(directory), resume is not None, force, watched)
     except KeyboardInterrupt as stop:
         if home is None:
-            stop.add_note(f"apfl.train(resume={str(directory)!r}) goes on with the run")
+            stop.add_note(f"apfl.train(resume={str(directory)!r}) resumes the run")
         raise
     finally:
         if bar is not None:

@@ -30,13 +30,13 @@ __all__ = ["APFLClassifier", "APFLRegressor"]
 
 Array = numpy.ndarray[Any, Any]
 
-# Names that a frame's columns are unlikely to have.
+# Names that columns of a frame are unlikely to have.
 _CLIENT, _LABEL, _SPLIT = "__client__", "__label__", "__split__"
 
 
 class _Federated(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share. Settings are keys of a spec; `spec` sets any other. All rows
-    are for training unless `validation` holds a share of each client's out."""
+    """Base of both estimators. Settings are keys of a spec; `spec` sets any other. All rows are
+    for training unless `validation` holds out a share of each client's rows."""
 
     _task: str
 
@@ -112,7 +112,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         return _merged(spec, self.spec or {})
 
     def _columns(self, X: Any, reset: bool) -> dict[str, Any]:
-        """The features by name; a frame keeps its own names and types, an array has x0, x1, …"""
+        """Returns the features by name. A frame keeps its names and types, an array has x0, x1, …"""
         if hasattr(X, "columns"):
             validate_data(self, X=X, reset=reset, skip_check_array=True)
             return {str(name): X[name] for name in X.columns}
@@ -124,7 +124,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         clients = _groups(groups, len(y))
         columns = columns | {_CLIENT: numpy.array(clients), _LABEL: y}
         if not self.validation > 0:
-            # A run has something to score: the training rows themselves, once, at the end.
+            # A run needs validation rows: the training rows, scored once at the end.
             twice = numpy.tile(numpy.arange(len(y)), 2)
             columns = {name: _picked(column, twice) for name, column in columns.items()}
             columns[_SPLIT] = ["train"] * len(y) + ["valid"] * len(y)
@@ -136,16 +136,16 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         return tags
 
-    def _ask(self, X: Any, groups: Any, ask: str) -> Array:
-        """Every row's answer by the model of its client; one that has none is served by the
-        shared model, as all are where no groups are given."""
+    def _predict(self, X: Any, groups: Any, method: str) -> Array:
+        """Predicts each row by its client's model. Unknown clients, and all rows without groups,
+        are served by the shared model."""
         check_is_fitted(self, "run_")
         columns = self._columns(X, reset=False)
         check_consistent_length(X, groups)
         rows = len(next(iter(columns.values())))
         if groups is None:
-            answers: Array = getattr(self._model(None), ask)(columns)
-            return answers
+            predictions: Array = getattr(self._model(None), method)(columns)
+            return predictions
         clients = numpy.array(_groups(groups, rows))
         known = set(self.clients_)
         served = numpy.array([name if name in known else "" for name in clients], dtype=object)
@@ -153,10 +153,10 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         for name in sorted(set(served)):
             mine = numpy.flatnonzero(served == name)
             part = {key: _picked(column, mine) for key, column in columns.items()}
-            answers = getattr(self._model(name or None), ask)(part)
+            predictions = getattr(self._model(name or None), method)(part)
             if out is None:
-                out = numpy.empty((rows, *answers.shape[1:]), dtype=answers.dtype)
-            out[mine] = answers
+                out = numpy.empty((rows, *predictions.shape[1:]), dtype=predictions.dtype)
+            out[mine] = predictions
         assert out is not None
         return out
 
@@ -168,9 +168,9 @@ class APFLClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
     """A classifier with a model for every client.
 
     `fit(X, y, groups=clients)` trains one shared model and one for each client;
-    `predict(X, groups=clients)` asks each row's own. Without groups all rows are of one client,
-    and the shared model answers. X may be an array of numbers or a frame, whose texts and gaps
-    are prepared as a table's.
+    `predict(X, groups=clients)` uses the model of each row's client. Without groups all rows are
+    of one client, and the shared model predicts. X may be an array of numbers or a frame, whose
+    texts and missing values are prepared as those of a table.
     """
 
     _task = "classification"
@@ -183,26 +183,26 @@ class APFLClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_, index = numpy.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"there is one class only, {self.classes_[0]!r}: nothing to learn")
+            raise ValueError(f"found one class, {self.classes_[0]!r}, expected at least two")
         self._train(columns, index, groups)
         return self
 
     def predict(self, X: Any, groups: Any = None) -> Array:
-        """The class of every row, by its client's model."""
-        return self._of_class(self._ask(X, groups, "predict"))
+        """Returns the class of each row by its client's model."""
+        return self._of_class(self._predict(X, groups, "predict"))
 
     def predict_proba(self, X: Any, groups: Any = None) -> Array:
-        """The probability of every class."""
+        """Returns the probability of each class."""
         check_is_fitted(self, "run_")
         seen = self._model(None).classes
         assert seen is not None
-        scores = self._ask(X, groups, "predict_proba")
+        scores = self._predict(X, groups, "predict_proba")
         out = numpy.zeros((len(scores), len(self.classes_)))
-        out[:, seen] = scores  # a class may be held out whole
+        out[:, seen] = scores  # a class may be missing in the training rows
         return out
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:
-        """The accuracy."""
+        """Returns the accuracy."""
         return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
 
     def _of_class(self, index: Array) -> Array:
@@ -223,11 +223,11 @@ class APFLRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any, groups: Any = None) -> Array:
-        """The value of every row, by its client's model."""
-        return self._ask(X, groups, "predict")
+        """Returns the value of each row by its client's model."""
+        return self._predict(X, groups, "predict")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:
-        """R²."""
+        """Returns R²."""
         return float(r2_score(y, self.predict(X, groups), sample_weight=sample_weight))
 
 
@@ -245,7 +245,7 @@ def _labels(estimator: Any, X: Any, y: Any, groups: Any) -> Array:
 
 
 def _groups(groups: Any, rows: int) -> list[str]:
-    """The clients' names."""
+    """Returns the client of each row."""
     if groups is None:
         return ["all"] * rows
     return [str(name) for name in column_or_1d(groups)]

@@ -1,9 +1,8 @@
-//! Is joining worth it, for whom, and which model should serve each client?
+//! Advice on joining: whether it is worth it, for whom, and which model should serve each client.
 //!
-//! A run that also trained every client alone knows, row by row, the loss of training alone
-//! minus that of the model the client chose: its gain. A client's verdict is a paired t-test
-//! of that gain, with Benjamini and Hochberg's rule over all clients; its interval is the
-//! test's own. The total takes clients as clusters.
+//! The gain of a row is the loss of training alone minus that of the model the client chose. A
+//! client's verdict is a paired t-test of its gain, with the Benjamini–Hochberg procedure over all
+//! clients; its interval is unadjusted. The total takes clients as clusters.
 
 use std::path::Path;
 
@@ -11,15 +10,16 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::metrics::{FinalScores, Gain, Score};
-use crate::run::run_dir::{Alpha, ClientRecord, FinishedRun, Part, Prior, Summary, read_clients};
+use crate::run::run_dir::{
+    Alpha, ClientRecord, FinishedRun, GainSplit, Prior, Summary, read_clients,
+};
 
 mod student;
 
-/// The share of wrong verdicts that is allowed among those given, and of intervals that may
-/// miss.
+/// The false discovery rate of verdicts, and the share of intervals that may miss.
 const LEVEL: f64 = 0.05;
 
-/// What can be said of a client.
+/// The verdict on a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -27,18 +27,18 @@ pub enum Verdict {
     Helps,
     /// Joining raises it.
     Harms,
-    /// Its rows do not tell.
+    /// Its rows do not decide.
     Undecided,
 }
 
-/// One client.
+/// The advice for a client.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClientAdvice {
     /// Its name.
     pub client: String,
-    /// Rows that measured.
+    /// The number of rows that measured.
     pub rows: u64,
-    /// What it chose: α, or `shared`.
+    /// The candidate it chose: α, or `shared`.
     pub alpha: Alpha,
     /// The model that should serve it: `shared`, `localized` (α = 0), `alone` (α = 1) or
     /// `personal`. Never chosen on the rows that measure.
@@ -47,33 +47,33 @@ pub struct ClientAdvice {
     pub gain: Option<f64>,
     /// Its 95% interval, unadjusted; null with fewer than two rows.
     pub interval: Option<[f64; 2]>,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Its scores on those rows.
+    /// The scores of its models on those rows.
     pub scores: FourScores,
 }
 
-/// The scores of every model.
+/// The scores of the four models of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FourScores {
-    /// Training alone.
+    /// The model of training alone.
     pub alone: Score,
-    /// The server's.
+    /// The shared model.
     pub shared: Score,
-    /// Its copy of that after local steps.
+    /// The localized model.
     pub localized: Score,
-    /// What it serves.
+    /// The personal model.
     pub personal: Score,
 }
 
-/// All clients.
+/// The advice over all clients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TotalAdvice {
-    /// How many are helped.
+    /// The number of clients that joining helps.
     pub helps: usize,
-    /// How many are harmed.
+    /// The number of clients that joining harms.
     pub harms: usize,
-    /// Of how many nothing can be said.
+    /// The number of undecided clients.
     pub undecided: usize,
     /// The mean gain over all their rows.
     pub gain: Option<f64>,
@@ -81,50 +81,49 @@ pub struct TotalAdvice {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Whether joining is worth it.
+/// The advice of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// Which rows measured.
-    pub part: Part,
+    /// The rows that measured.
+    pub part: GainSplit,
     /// Client by client.
     pub clients: Vec<ClientAdvice>,
     /// In total.
     pub total: TotalAdvice,
-    /// Whether 0 was not among the candidates, so that no client could choose the localized
-    /// model.
+    /// Whether 0 was not a candidate, so that no client could choose the localized model.
     #[serde(skip)]
     pub without_localized: bool,
 }
 
 impl Advice {
-    /// Of a finished run; an error says what its spec lacks.
+    /// Computes the advice of a finished run.
+    ///
+    /// # Errors
+    /// If the run did not train every client alone; the error names the missing settings.
     pub fn of_run(run: &FinishedRun) -> Result<Self> {
         let summary = run.summary()?;
         if summary.rounds == 0 {
-            let problem =
-                "is what a join left: of one newcomer, beside no one; ask the run it joined";
+            let problem = "the result of `join` has only the new client; advise the run it joined";
             return Err(Error::in_file(&run.path, problem));
         }
         Self::of(&run.path, &summary, read_clients(&run.path)?)
     }
 
-    /// Of a run's records. Attackers are left out.
+    /// Computes the advice from a run's records, without attackers.
     pub fn of(run: &Path, summary: &Summary, clients: Vec<ClientRecord>) -> Result<Self> {
         let measured = summary.gain.filter(|_| summary.prior.is_some());
         let alone = |prior: &Prior| prior.losses.contains_key("1");
         if measured.is_none() && summary.prior.as_ref().is_some_and(alone) {
             return Err(Error::Request(format!(
-                "{}: no client was scored at the end, as delivery.clients is not \"all\"; run it with \
-                 delivery.clients = \"all\"",
+                "{}: no client was scored at the end; set delivery.clients = \"all\" and run again",
                 run.display()
             )));
         }
         let Some(total) = measured else {
             return Err(Error::Request(format!(
-                "{}: the run did not train every client alone beside the others, so nobody knows \
-                 what joining is worth; run it with 0 and 1 among the candidates of a choice, \
-                 such as algorithm.mixing = {{ chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] }} (and \
-                 delivery.clients = \"all\")",
+                "{}: the run did not also train every client alone, so the gain of joining is \
+                 unknown; run it with 0 and 1 among the candidates, such as algorithm.mixing = \
+                 {{ chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] }}, and delivery.clients = \"all\"",
                 run.display()
             )));
         };
@@ -154,12 +153,12 @@ impl Advice {
     }
 }
 
-/// A client before it is judged; `None` where it did not train alone.
-fn client_advice(client: ClientRecord, part: Part) -> Option<(ClientAdvice, Gain)> {
+/// Returns a client's advice before its verdict; `None` if it did not train alone.
+fn client_advice(client: ClientRecord, part: GainSplit) -> Option<(ClientAdvice, Gain)> {
     let (chosen, alone, gain) = (client.chosen?, client.alone?, client.gain?);
     let on_part = |scores: &FinalScores| score_on(scores, part);
     let serve = match &chosen.alpha {
-        Alpha::Word(_) => "shared",
+        Alpha::Shared(_) => "shared",
         Alpha::Mixing(0.0) => "localized",
         Alpha::Mixing(1.0) => "alone",
         Alpha::Mixing(_) => "personal",
@@ -182,10 +181,10 @@ fn client_advice(client: ClientRecord, part: Part) -> Option<(ClientAdvice, Gain
     Some((advice, gain))
 }
 
-/// The scores on the rows that measure.
-fn score_on(scores: &FinalScores, part: Part) -> Score {
+/// Returns the scores on the rows that measure.
+fn score_on(scores: &FinalScores, part: GainSplit) -> Score {
     match (part, &scores.test) {
-        (Part::Test, Some(test)) => test.score,
+        (GainSplit::Test, Some(test)) => test.score,
         _ => scores.valid.score,
     }
 }
@@ -198,21 +197,20 @@ fn interval(gain: &Gain) -> Option<[f64; 2]> {
     Some([mean - half, mean + half])
 }
 
-/// The probability of a mean gain this far from 0, were it 0; `None` where there are fewer
-/// than two rows or no spread.
-fn probability(gain: &Gain) -> Option<f64> {
+/// Returns the p-value of a mean gain of 0; `None` with fewer than two rows or without spread.
+fn p_value(gain: &Gain) -> Option<f64> {
     let (mean, sd) = (gain.mean?, gain.sd.filter(|sd| *sd > 0.0)?);
     let n = gain.n as f64;
     Some(student::two_sided(mean * n.sqrt() / sd, n - 1.0))
 }
 
-/// Benjamini and Hochberg: of m probabilities in ascending order the first k are discoveries,
-/// for the largest k with p₍ₖ₎ ≤ k/m · 5%.
+/// Decides the verdicts by Benjamini and Hochberg: of m p-values in ascending order the first k
+/// are discoveries, for the largest k with p₍ₖ₎ ≤ k/m · 5%.
 fn judge(clients: &mut [(ClientAdvice, Gain)]) {
     let mut tested: Vec<(f64, usize)> = clients
         .iter()
         .enumerate()
-        .filter_map(|(k, (_, gain))| Some((probability(gain)?, k)))
+        .filter_map(|(k, (_, gain))| Some((p_value(gain)?, k)))
         .collect();
     tested.sort_by(|a, b| a.0.total_cmp(&b.0));
     let m = tested.len() as f64;
@@ -228,7 +226,7 @@ fn judge(clients: &mut [(ClientAdvice, Gain)]) {
     }
 }
 
-/// The mean m over all rows, and m ± t·s with clients as clusters:
+/// Returns the mean m over all rows, and m ± t·s with clients as clusters:
 /// s² = G/(G−1) · Σᵢ (nᵢ(mᵢ − m))² / N², G − 1 degrees of freedom.
 fn clustered(gains: &[Gain]) -> (Option<f64>, Option<[f64; 2]>) {
     let with_rows: Vec<(f64, f64)> = gains
@@ -313,7 +311,7 @@ mod tests {
         let mut harmed = with_probability(0.01);
         harmed.mean = harmed.mean.map(|mean| -mean);
         assert_eq!(verdicts(&[harmed]), [Harms]);
-        // Fewer than two rows, or no spread: nothing is said, and they are not counted.
+        // Fewer than two rows, or no spread: undecided, and not counted among the tests.
         let one = Gain {
             n: 1,
             mean: Some(3.0),

@@ -1,6 +1,6 @@
 //! Student's t: two-sided probabilities and quantiles.
 
-/// P(|T| > |t|) with that many degrees of freedom: I_{ν/(ν+t²)}(ν/2, ½).
+/// Returns P(|T| > |t|) with `freedom` degrees of freedom: I_{ν/(ν+t²)}(ν/2, ½).
 pub fn two_sided(t: f64, freedom: f64) -> f64 {
     if !t.is_finite() {
         return if t.is_nan() { f64::NAN } else { 0.0 };
@@ -8,7 +8,7 @@ pub fn two_sided(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / (freedom + t * t), 0.5 * freedom, 0.5)
 }
 
-/// The t that |T| exceeds with probability `share`, by bisection.
+/// Returns the t that |T| exceeds with probability `share`, by bisection.
 pub fn quantile(share: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while two_sided(high, freedom) > share && high < 1e12 {
@@ -68,8 +68,7 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     value
 }
 
-/// ln Γ(x) for x > 0: Stirling's series where it is good to the last digits, the recurrence
-/// below.
+/// ln Γ(x) for x > 0: Stirling's series above 15, the recurrence below.
 fn log_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 15.0 {

@@ -1,4 +1,4 @@
-//! What every client is given.
+//! The context that all clients of a run share.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::metrics::Scoring;
 use crate::model::Model;
 use crate::params::Params;
 
-/// What every client is given: the same on every thread and every machine.
+/// The context that all clients of a run share, equal on every thread and host.
 #[derive(Clone)]
 pub struct RunContext {
     /// The seed of training.
@@ -24,26 +24,26 @@ pub struct RunContext {
     pub w0: Arc<Params>,
     /// How clients train.
     pub local_training: LocalTraining,
-    /// Whether a client whose loss is not finite is left out of the round, its memory as
-    /// before, instead of ending the run.
+    /// Whether a client whose loss is not finite is left out of the round, with its state
+    /// unchanged, instead of ending the run.
     pub skip_nonfinite: bool,
-    /// How clients' steps are private, where they are.
+    /// The privacy of local steps, if they are private.
     pub private: Option<PrivateSteps>,
-    /// Whether most clients are drawn once or never: data that can be made again is then let go
-    /// when the next round begins.
-    pub seldom: bool,
-    /// Which training of a choice among mixings it is, where it is one.
+    /// Whether most clients are sampled once or never: generated data is then dropped when the
+    /// next round begins.
+    pub rarely_sampled: bool,
+    /// The pass of a choice, if the run is one.
     pub pass: Option<Pass>,
 }
 
 impl RunContext {
-    /// What 1 is in the label's own units, where it is a number that was standardized.
+    /// Returns the standard deviation of a standardized label, in its own units; else 1.
     pub fn unit(&self) -> f64 {
         let scale = self.dataset.schema().label_scale();
         scale.map_or(1.0, |scale| scale.deviation)
     }
 
-    /// How final scores are made.
+    /// Returns how final scores are computed.
     pub fn scoring(&self) -> Scoring {
         let dataset = &self.dataset;
         Scoring {
@@ -53,20 +53,20 @@ impl RunContext {
         }
     }
 
-    /// Returns the same without the training rows that a part of a choice's folds holds out.
+    /// Returns the context without the training rows that a fold of a choice holds out.
     pub fn holding_out(mut self, choosing: &Choosing, part: u64) -> Self {
-        let aside = HeldOutRows {
+        let rows = HeldOutRows {
             seed: self.seed,
             folds: choosing.folds,
             part,
             share: choosing.aside,
         };
-        self.dataset = without_held_out(self.dataset, aside);
+        self.dataset = without_held_out(self.dataset, rows);
         self
     }
 
-    /// Returns what a pass of a choice trains with: the data without the rows that it holds out,
-    /// and the algorithm as it is in that pass. Both stay as they are where it is no pass.
+    /// Returns the context and the algorithm of the pass: the data without held-out rows, and the
+    /// algorithm as it is in that pass. Outside of a choice both are unchanged.
     pub fn for_pass<A: Algorithm>(self, algorithm: Arc<A>) -> (Self, Arc<A>) {
         let Some((pass, choice)) = self.pass.zip(algorithm.extensions().choice) else {
             return (self, algorithm);
@@ -81,11 +81,11 @@ impl RunContext {
 
 impl std::fmt::Debug for RunContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("World")
+        f.debug_struct("RunContext")
             .field("seed", &self.seed)
             .field("clients", &self.dataset.clients())
             .field("parameters", &self.w0.len())
-            .field("pace", &self.local_training)
+            .field("local_training", &self.local_training)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! What a client ends with.
+//! Finalization: the last local round, final scores and final models of a client.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::metrics::{ByModel, Finals, Gain, Tallies};
 use crate::params::{Params, bytes_of};
 use crate::rng::Purpose;
 
-/// What delivery leaves at a client.
+/// A finalized client: its final scores and, if kept, its models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finalized {
     /// The client's index.
@@ -23,69 +23,69 @@ pub struct Finalized {
     pub examples: (usize, usize),
     /// Its test examples.
     pub test_examples: usize,
-    /// Its training examples of every class.
+    /// The number of training examples of each class.
     pub classes: Vec<u64>,
     /// αᵢ
     pub mixing: Option<f32>,
-    /// Validation accuracy of always answering its commonest training class.
+    /// Validation accuracy of always predicting its most common training class.
     pub majority: Option<f64>,
-    /// What its final scores are made of.
+    /// Summary statistics of its final scores.
     pub finals: ByModel<Finals>,
-    /// The same of training alone, where the client did that too.
+    /// The same for training alone, if the client also did that.
     pub alone: Option<Finals>,
-    /// What joining gave it then.
+    /// The gain of the personal model over training alone, in that case.
     pub gain: Option<Gain>,
-    /// Its models, where they are to be handed over.
+    /// Its models, if they are returned.
     pub models: Option<ClientModels>,
 }
 
 impl Finalized {
-    /// Loss and hits of its models on training and validation examples.
+    /// Returns the tallies of its models on training and validation examples.
     pub fn tallies(&self) -> ByModel<Tallies> {
         self.finals.map(|finals| finals.tallies)
     }
 }
 
-/// The models a client ends with.
+/// The final models of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientModels {
-    /// The model it serves, in the [`ModelForm`](crate::local_client::ModelForm) of the algorithm's personal models.
+    /// The model it serves, in the [`ModelForm`](crate::local_client::ModelForm) of personal models.
     pub personal: Params,
     /// Its copy of the shared model after its local steps.
     pub localized: Params,
-    /// vᵢ where there is one, else the localized model.
+    /// vᵢ if there is one, else the localized model.
     pub local: Params,
-    /// What it trained alone, where it did.
+    /// The model of training alone, if it did that.
     pub alone: Option<Params>,
 }
 
-/// What becomes of the models that delivery makes.
+/// What is done with the final models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Keep {
-    /// Nothing: scores only.
+    /// They are discarded; only scores are returned.
     Nothing,
-    /// They are in [`Finalized::models`].
+    /// They are returned in [`Finalized::models`].
     HandOver,
-    /// The process that owns a client keeps them where it likes, as a site does.
+    /// The process that owns the client keeps them, as a site does.
     AtOwner,
-    /// The process that owns a client writes them to files, and nobody else sees them.
+    /// The process that owns the client writes them to files.
     InFiles(ModelPlaces),
 }
 
-/// Where the files are that have a slot for every client that is delivered to.
+/// The places of the model files, which have a slot for every finalized client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelPlaces {
-    /// The models they serve.
+    /// Personal models.
     pub personal: SlotsPlace,
-    /// Their copies of the shared model.
+    /// Localized models.
     pub localized: SlotsPlace,
-    /// Their own.
+    /// Local models.
     pub local: SlotsPlace,
-    /// What they trained alone, where they did.
+    /// Models of training alone, if there are any.
     pub alone: Option<SlotsPlace>,
 }
 
-/// The same files, open.
+/// The open model files.
 #[derive(Debug)]
 pub struct ModelFiles {
     personal: Slots,
@@ -95,10 +95,10 @@ pub struct ModelFiles {
 }
 
 impl ModelFiles {
-    /// Opens them.
+    /// Opens the files.
     ///
     /// # Errors
-    /// A file that cannot be opened.
+    /// If a file cannot be opened.
     pub fn open(places: &ModelPlaces) -> Result<Self> {
         Ok(Self {
             personal: Slots::open(&places.personal)?,
@@ -108,25 +108,25 @@ impl ModelFiles {
         })
     }
 
-    /// Writes the models of the client at that place.
+    /// Writes the models of the client with this slot.
     ///
     /// # Errors
-    /// A file that cannot be written.
-    pub fn write(&self, place: usize, models: &ClientModels) -> Result<()> {
-        let place = place as u64;
-        self.personal.write(place, &bytes_of(&models.personal))?;
-        self.localized.write(place, &bytes_of(&models.localized))?;
-        self.local.write(place, &bytes_of(&models.local))?;
+    /// If a file cannot be written.
+    pub fn write(&self, slot: usize, models: &ClientModels) -> Result<()> {
+        let slot = slot as u64;
+        self.personal.write(slot, &bytes_of(&models.personal))?;
+        self.localized.write(slot, &bytes_of(&models.localized))?;
+        self.local.write(slot, &bytes_of(&models.local))?;
         match (&self.alone, &models.alone) {
-            (Some(slots), Some(alone)) => slots.write(place, &bytes_of(alone)),
+            (Some(slots), Some(alone)) => slots.write(slot, &bytes_of(alone)),
             _ => Ok(()),
         }
     }
 
-    /// Makes what was written durable.
+    /// Syncs the files to disk.
     ///
     /// # Errors
-    /// A file that cannot be synced.
+    /// If a file cannot be synced.
     pub fn sync(&self) -> Result<()> {
         self.personal.sync()?;
         self.localized.sync()?;
@@ -136,11 +136,11 @@ impl ModelFiles {
 }
 
 impl<A: Algorithm> Clients<A> {
-    /// The last local round, on a copy of the client's memory; the client stands at
-    /// `place` among all that are delivered to. `None` as in [`Clients::train`].
+    /// Finalizes a client: a last local round on a copy of its state. `slot` is its position
+    /// among the finalized clients. `None` as in [`Clients::train`].
     pub(super) fn finalize(
         &self,
-        (place, client): (usize, usize),
+        (slot, client): (usize, usize),
         round: u64,
         sent: &A::Broadcast,
         shared: &[f32],
@@ -157,7 +157,7 @@ impl<A: Algorithm> Clients<A> {
         if let (Keep::InFiles(_), Some(files)) = (keep, files)
             && let Some(models) = finalized.models.take()
         {
-            files.write(place, &models)?;
+            files.write(slot, &models)?;
         }
         Ok(Some(finalized))
     }
@@ -171,35 +171,35 @@ impl<A: Algorithm> Clients<A> {
         keep: bool,
         scratch: &mut Scratch,
     ) -> Result<Finalized> {
-        let shard = self.shard_for_once(client)?;
+        let shard = self.shard_uncached(client)?;
         let algorithm = &*self.algorithm;
-        let mut local = self.copy_of(client)?;
+        let mut local = self.copy_state(client)?;
         let mut local_client =
             self.local_client(&shard.train, Purpose::Finalization, round, client, scratch);
         let last = algorithm.extensions().final_models;
         let last = last.map(|models| models.personal(&local, shared, &local_client));
         let update = algorithm.local_round(sent, &mut local, &mut local_client);
-        let when = "in the local round of delivery".to_string();
-        self.checked(&local_client, &shard.name, when)?;
+        let when = "in the local round of finalization".to_string();
+        self.require_finite(&local_client, &shard.name, when)?;
         let after = AfterRound {
             local: &local,
             sent,
             update: &update,
         };
-        let of_round = algorithm.models(after, &mut local_client);
-        let personal = last.map_or(of_round.personal, Predictor::Own);
-        let localized = Predictor::At(of_round.localized);
-        let shared = Predictor::At(self.of_cluster(shared, self.cluster(&local)));
+        let models = algorithm.models(after, &mut local_client);
+        let personal = last.map_or(models.personal, Predictor::Own);
+        let localized = Predictor::At(models.localized);
+        let shared = Predictor::At(self.cluster_model(shared, self.cluster_of(&local)));
         let finals = ByModel {
             shared: self.finals(&shared, &shard, scratch)?,
             localized: self.finals(&localized, &shard, scratch)?,
             personal: self.finals(&personal, &shard, scratch)?,
         };
         let (mut alone, mut gain) = (None, None);
-        if let Some(own) = of_round.alone {
+        if let Some(own) = models.alone {
             let own = Predictor::At(own);
             alone = Some(self.finals(&own, &shard, scratch)?);
-            let (model, rows) = (&*self.context.model, measuring_rows(&shard, self.tested));
+            let (model, rows) = (&*self.context.model, gain_rows(&shard, self.tested));
             let mut differences = scratch.losses(model, &own, rows);
             let served = scratch.losses(model, &personal, rows);
             differences
@@ -214,9 +214,9 @@ impl<A: Algorithm> Clients<A> {
         let majority = majority_accuracy(&classes, &shard.valid);
         let models = keep.then(|| ClientModels {
             personal: personal.into_numbers(algorithm.properties().personal),
-            localized: of_round.localized.to_vec(),
-            local: of_round.local.to_vec(),
-            alone: of_round.alone.map(<[f32]>::to_vec),
+            localized: models.localized.to_vec(),
+            local: models.local.to_vec(),
+            alone: models.alone.map(<[f32]>::to_vec),
         });
         Ok(Finalized {
             client,
@@ -234,14 +234,14 @@ impl<A: Algorithm> Clients<A> {
     }
 }
 
-/// The rows on which the gain of joining is measured, by which nothing was chosen: of the
-/// test part, where the federation has one.
-fn measuring_rows(shard: &Shard, tested: bool) -> &Examples {
+/// Returns the rows on which the gain is measured: test rows if the federation has any, else
+/// validation rows. Nothing was chosen by them.
+fn gain_rows(shard: &Shard, tested: bool) -> &Examples {
     if tested { &shard.test } else { &shard.valid }
 }
 
-/// Validation accuracy of always answering the commonest training class (the first of
-/// equally common ones).
+/// Returns the validation accuracy of always predicting the most common training class (the
+/// first of equally common ones).
 fn majority_accuracy(counts: &[u64], valid: &Examples) -> Option<f64> {
     let most = counts.iter().max()?;
     let class = counts.iter().position(|count| count == most)?;

@@ -1,4 +1,4 @@
-//! A client's held-out rows, by which it chooses.
+//! The loss of candidates on a client's held-out rows.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::local_client::Scratch;
 use crate::rng::Purpose;
 
 impl<A: Algorithm> Clients<A> {
-    /// A client's training rows that are held out.
-    pub(super) fn aside(&self, client: usize) -> Result<Option<Arc<Examples>>> {
-        let Some(place) = self.asides.get(client) else {
+    /// Returns the training rows of a client that are held out.
+    pub(super) fn held_out_rows(&self, client: usize) -> Result<Option<Arc<Examples>>> {
+        let Some(cell) = self.held_out.get(client) else {
             return self.context.dataset.held_out(client);
         };
-        if let Some(aside) = place.get() {
-            return Ok(aside.clone());
+        if let Some(rows) = cell.get() {
+            return Ok(rows.clone());
         }
-        let aside = self.context.dataset.held_out(client)?;
-        Ok(place.get_or_init(|| aside).clone())
+        let rows = self.context.dataset.held_out(client)?;
+        Ok(cell.get_or_init(|| rows).clone())
     }
 
-    /// The losses of all models that a client may choose from, on its held-out rows, after a
-    /// local round as in delivery, on a copy of its memory. `None` as in [`Clients::train`].
+    /// Returns the losses of all candidates on the client's held-out rows, after a local round on
+    /// a copy of its state. `None` as in [`Clients::train`].
     pub(super) fn hold_out(
         &self,
         client: usize,
@@ -32,29 +32,29 @@ impl<A: Algorithm> Clients<A> {
         sent: &A::Broadcast,
         scratch: &mut Scratch,
     ) -> Result<Option<HeldOut>> {
-        match self.held_out(client, round, sent, scratch) {
+        match self.candidate_losses(client, round, sent, scratch) {
             Err(Error::NonFinite { .. }) if self.context.skip_nonfinite => Ok(None),
             other => other.map(Some),
         }
     }
 
-    fn held_out(
+    fn candidate_losses(
         &self,
         client: usize,
         round: u64,
         sent: &A::Broadcast,
         scratch: &mut Scratch,
     ) -> Result<HeldOut> {
-        let shard = self.shard_for_once(client)?;
-        let rows = self.aside(client)?;
-        let mut local = self.copy_of(client)?;
+        let shard = self.shard_uncached(client)?;
+        let rows = self.held_out_rows(client)?;
+        let mut local = self.copy_state(client)?;
         let mut local_client =
             self.local_client(&shard.train, Purpose::Finalization, round, client, scratch);
         let update = self
             .algorithm
             .local_round(sent, &mut local, &mut local_client);
         let when = "in the local round before its choice".to_string();
-        self.checked(&local_client, &shard.name, when)?;
+        self.require_finite(&local_client, &shard.name, when)?;
         let after = AfterRound {
             local: &local,
             sent,

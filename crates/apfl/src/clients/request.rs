@@ -1,4 +1,4 @@
-//! What clients can be asked for, and what they respond: the same on every engine.
+//! Requests to clients and their responses, equal on every engine.
 
 use std::sync::Arc;
 
@@ -15,16 +15,15 @@ use crate::params::Params;
 
 /// An operation on some clients.
 ///
-/// `B` is what the algorithm broadcasts and `M` a shared model: values within a process, places
-/// in the body of a message between processes, and nothing where the server is yet to fill them
-/// in.
+/// `B` is the broadcast and `M` a shared model: values within a process, positions in a message
+/// body between processes, and `()` in a template that the server fills in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request<B, M = Params> {
-    /// Train a round, and score the localized and the personal model where asked.
+    /// Train a round and, if requested, score the localized and the personal model.
     Train {
         /// The round, from 1.
         round: u64,
-        /// What the algorithm broadcasts.
+        /// The algorithm's broadcast.
         sent: B,
         /// Whether to score.
         score: bool,
@@ -33,35 +32,35 @@ pub enum Request<B, M = Params> {
     Score {
         /// The round.
         round: u64,
-        /// The shared model; several one after the other where clients have clusters.
+        /// The shared model; with clusters, all shared models one after the other.
         shared: M,
     },
-    /// Measure everything there is to choose from on the rows held out.
+    /// Compute the loss of every candidate on held-out rows.
     HoldOut {
         /// The round after the last.
         round: u64,
-        /// What the algorithm broadcasts.
+        /// The algorithm's broadcast.
         sent: B,
     },
-    /// Take note of what clients have chosen to serve.
+    /// Note which candidates clients have chosen.
     Choose {
-        /// By the client's index.
+        /// Client indices and their choices.
         choices: Vec<(usize, Candidate)>,
     },
-    /// Take a last local round on a copy of the client state, and score the final models.
+    /// Take a last local round on a copy of the client state and score the final models.
     Finalize {
         /// The round after the last.
         round: u64,
-        /// What the algorithm broadcasts.
+        /// The algorithm's broadcast.
         sent: B,
         /// The shared model, as in `Score`.
         shared: M,
-        /// What becomes of the models.
+        /// What is done with the models.
         keep: Keep,
     },
     /// Return the digest of the client state.
     Digest,
-    /// Write client states to a part of an archive, every process those of its own clients.
+    /// Write client states to a part of an archive; each process writes those of its clients.
     Save {
         /// The archive.
         archive: ArchiveDirectory,
@@ -77,10 +76,10 @@ pub enum Request<B, M = Params> {
     },
 }
 
-/// What comes back of a [`Request`]; `U` is the algorithm's update, or what stands for it.
+/// The response to a [`Request`]; `U` is the algorithm's update, or what stands for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Response<U> {
-    /// Of `Train`; `None`: the client's loss was not finite, and the run goes on without it.
+    /// Of `Train`; `None` if the client's loss was not finite and the run continues without it.
     Trained(Option<Reply<U>>),
     /// Of `Score`.
     Scored(Tallies),
@@ -90,18 +89,18 @@ pub enum Response<U> {
     Finalized(Option<Box<Finalized>>),
     /// Of `Digest`.
     Digest([u8; 32]),
-    /// Of `Save`: the part of a process, and the clients in it.
+    /// Of `Save`: the part that a process wrote, and the clients in it.
     Saved(Written, Vec<usize>),
     /// Of `Choose` and `Restore`.
     Done,
 }
 
 impl<B, M> Request<B, M> {
-    /// Returns the same request with other representations of what is broadcast and of the
-    /// shared model, made with the help of `context`.
+    /// Converts the broadcast and the shared model of the request. `context` is passed to both
+    /// functions.
     ///
     /// # Errors
-    /// What `broadcast` and `model` return.
+    /// Errors of `broadcast` and `model`.
     pub fn map<C, B2, M2>(
         &self,
         context: &mut C,
@@ -148,7 +147,7 @@ impl<B, M> Request<B, M> {
         })
     }
 
-    /// What it asks for, in a word.
+    /// Returns the operation as a verb.
     pub fn verb(&self) -> &'static str {
         match self {
             Request::Train { .. } => "train",
@@ -162,7 +161,7 @@ impl<B, M> Request<B, M> {
         }
     }
 
-    /// Whether a process handles it once for all of its clients, not client by client.
+    /// Returns whether a process handles the request once for all of its clients.
     pub fn is_for_processes(&self) -> bool {
         matches!(
             self,
@@ -172,10 +171,10 @@ impl<B, M> Request<B, M> {
 }
 
 impl<U> Response<U> {
-    /// Returns the same response with another representation of the update.
+    /// Converts the update of the response.
     ///
     /// # Errors
-    /// What `update` returns.
+    /// An error of `update`.
     pub fn map<V>(self, update: impl FnOnce(U) -> Result<V>) -> Result<Response<V>> {
         Ok(match self {
             Response::Trained(None) => Response::Trained(None),
@@ -197,14 +196,14 @@ impl<U> Response<U> {
 }
 
 impl<A: Algorithm> Clients<A> {
-    /// Returns a client's response; `place` is its position in the list of clients.
+    /// Returns a client's response; `position` is that in the list of clients.
     ///
     /// # Errors
-    /// A loss that is not finite, where such a client is not left out; data or a client state
-    /// that cannot be read or written.
+    /// If the loss is not finite and such clients are not left out, or if data or a client state
+    /// cannot be read or written.
     pub fn handle(
         &self,
-        (place, client): (usize, usize),
+        (position, client): (usize, usize),
         request: &Request<A::Broadcast>,
         scratch: &mut Scratch,
     ) -> Result<Response<A::Update>> {
@@ -224,7 +223,7 @@ impl<A: Algorithm> Clients<A> {
                 shared,
                 keep,
             } => {
-                let own = self.finalize((place, client), *round, sent, shared, keep, scratch)?;
+                let own = self.finalize((position, client), *round, sent, shared, keep, scratch)?;
                 Response::Finalized(own.map(Box::new))
             }
             Request::Digest => Response::Digest(self.digest(client)?),
@@ -238,10 +237,10 @@ impl<A: Algorithm> Clients<A> {
     /// ([`Request::is_for_processes`]).
     ///
     /// # Errors
-    /// Client states that cannot be read or written.
+    /// If client states cannot be read or written.
     ///
     /// # Panics
-    /// Where it is a request for each client.
+    /// If the request is for each client.
     pub fn handle_together(
         &self,
         request: &Request<A::Broadcast>,
@@ -262,10 +261,10 @@ impl<A: Algorithm> Clients<A> {
     /// Prepares this process for a request to those of its clients.
     ///
     /// # Errors
-    /// Files of models that cannot be opened.
+    /// If files of models cannot be opened.
     pub fn begin(&self, request: &Request<A::Broadcast>, clients: &[usize]) -> Result<()> {
         match request {
-            Request::Train { .. } => self.let_go(clients),
+            Request::Train { .. } => self.drop_last_cohort(clients),
             Request::Finalize {
                 keep: Keep::InFiles(places),
                 ..
@@ -275,10 +274,10 @@ impl<A: Algorithm> Clients<A> {
         Ok(())
     }
 
-    /// Ends a request for which [`Clients::begin`] prepared: makes durable what was written.
+    /// Ends a request for which [`Clients::begin`] prepared; syncs written files.
     ///
     /// # Errors
-    /// Files of models that cannot be synced.
+    /// If files of models cannot be synced.
     pub fn end(&self) -> Result<()> {
         match locked(&self.models).take() {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! How good models are at a client.
+//! Scores of models at a client.
 
 use super::Clients;
 use crate::algorithm::Algorithm;
@@ -9,7 +9,7 @@ use crate::metrics::{Finals, Tallies};
 use crate::params::Params;
 
 impl<A: Algorithm> Clients<A> {
-    /// The loss of a model, summed over some rows; 0 where there are none.
+    /// Returns the loss of a model, summed over some rows; 0 without rows.
     pub(super) fn loss_on(
         &self,
         predictor: &Predictor<'_>,
@@ -45,7 +45,7 @@ impl<A: Algorithm> Clients<A> {
             train: scratch.tally(model, predictor, &shard.train),
             valid: scratch.tally(model, predictor, &shard.valid),
         };
-        // Errors of predicted numbers are told in the label's own units.
+        // Errors of a regression are in the label's own units.
         let unit = self.context.unit();
         tallies.train.squared_error *= unit * unit;
         tallies.valid.squared_error *= unit * unit;
@@ -62,7 +62,7 @@ impl<A: Algorithm> Clients<A> {
         }
     }
 
-    /// What a model's final scores at a client are made of.
+    /// Returns the summary statistics of a model's final scores at a client.
     pub(super) fn finals(
         &self,
         predictor: &Predictor<'_>,
@@ -79,14 +79,14 @@ impl<A: Algorithm> Clients<A> {
         let mut tested = scratch.tally(model, predictor, &shard.test);
         tested.squared_error *= unit * unit;
         Ok(Finals {
-            tallies: self.tallies(predictor, shard, "at delivery", scratch)?,
+            tallies: self.tallies(predictor, shard, "at finalization", scratch)?,
             tested,
             valid: scratch.assess(model, predictor, &shard.valid, classes, center),
             test: scratch.assess(model, predictor, &shard.test, classes, center),
         })
     }
 
-    /// A client's scores of the shared model after a round.
+    /// Returns a client's tallies of the shared model after a round.
     pub(super) fn score(
         &self,
         client: usize,
@@ -95,25 +95,29 @@ impl<A: Algorithm> Clients<A> {
         scratch: &mut Scratch,
     ) -> Result<Tallies> {
         let place = format!("when the shared model of round {round} was scored");
-        let own = self.states.look(client, |local| self.cluster(local))?;
-        let shared = Predictor::At(self.of_cluster(shared, own.unwrap_or(0)));
+        let cluster = self
+            .states
+            .inspect(client, |local| self.cluster_of(local))?;
+        let shared = Predictor::At(self.cluster_model(shared, cluster.unwrap_or(0)));
         self.tallies(&shared, &*self.shard(client)?, &place, scratch)
     }
 
-    /// The one of several shared models that is a client's.
-    pub fn shared_of(&self, client: usize, shared: &[f32]) -> Result<Params> {
-        let own = self.states.look(client, |local| self.cluster(local))?;
-        Ok(self.of_cluster(shared, own.unwrap_or(0)).to_vec())
+    /// Returns the shared model of a client's cluster.
+    pub fn shared_model_of(&self, client: usize, shared: &[f32]) -> Result<Params> {
+        let cluster = self
+            .states
+            .inspect(client, |local| self.cluster_of(local))?;
+        Ok(self.cluster_model(shared, cluster.unwrap_or(0)).to_vec())
     }
 
-    /// Which of several shared models is a client's.
-    pub(super) fn cluster(&self, local: &A::ClientState) -> usize {
+    /// Returns the cluster of a client.
+    pub(super) fn cluster_of(&self, local: &A::ClientState) -> usize {
         let clusters = self.algorithm.extensions().clusters;
         clusters.map_or(0, |clusters| clusters.of_client(local))
     }
 
-    /// One of several shared models that lie one after the other; mostly there is one.
-    pub(super) fn of_cluster<'a>(&self, shared: &'a [f32], number: usize) -> &'a [f32] {
+    /// Returns the shared model of a cluster; they lie one after the other.
+    pub(super) fn cluster_model<'a>(&self, shared: &'a [f32], number: usize) -> &'a [f32] {
         let len = self.context.w0.len();
         &shared[number * len..][..len]
     }

@@ -1,4 +1,4 @@
-//! A client's part of a round.
+//! The local round of a client.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,26 +10,25 @@ use crate::local_client::{Predictor, Scratch};
 use crate::metrics::Tallies;
 use crate::rng::Purpose;
 
-/// A client's answer to a round.
+/// The result of a client's local round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply<U> {
-    /// What travels back.
+    /// The algorithm's update.
     pub update: U,
-    /// Scores of (localized, personal), where they were asked for.
+    /// Tallies of the localized and the personal model, if requested.
     pub tallies: Option<(Tallies, Tallies)>,
-    /// Where the client has several models to choose from and scores were asked for: each
-    /// one's scores, and its loss summed over the held-out rows. Which of them is personal,
-    /// all clients decide together.
+    /// If scores were requested and the client has candidates to choose from: the loss of each,
+    /// summed over held-out rows, and its tallies. The cohort's sums decide which one is personal.
     pub candidates: Vec<(f64, Tallies)>,
     /// αᵢ after the round.
     pub mixing: Option<f32>,
-    /// Local steps it took.
+    /// The number of local steps.
     pub steps: u64,
 }
 
 impl<A: Algorithm> Clients<A> {
-    /// A client's part of a round: trains, remembers, and scores where asked. `None`: its
-    /// loss was not finite and the run is to go on without it.
+    /// Trains a client for a round, updates its state and, if requested, scores. Returns `None` if
+    /// its loss was not finite and the run continues without it.
     pub(super) fn train(
         &self,
         client: usize,
@@ -41,7 +40,7 @@ impl<A: Algorithm> Clients<A> {
         if !self.context.skip_nonfinite {
             return self.attempt(client, round, sent, score, scratch).map(Some);
         }
-        let before = self.states.look(client, Clone::clone)?;
+        let before = self.states.inspect(client, Clone::clone)?;
         match self.attempt(client, round, sent, score, scratch) {
             Err(Error::NonFinite { .. }) => {
                 let before = before.unwrap_or_else(|| self.algorithm.join(&self.context.w0));
@@ -71,7 +70,7 @@ impl<A: Algorithm> Clients<A> {
             .algorithm
             .local_round(sent, &mut local, &mut local_client);
         let steps = local_client.steps();
-        self.checked(&local_client, &shard.name, format!("in round {round}"))?;
+        self.require_finite(&local_client, &shard.name, format!("in round {round}"))?;
         let mut candidates = Vec::new();
         let tallies = if score {
             let place = format!("after the local steps of round {round}");
@@ -92,7 +91,7 @@ impl<A: Algorithm> Clients<A> {
             let held_out = if list.is_empty() {
                 None
             } else {
-                self.aside(client)?
+                self.held_out_rows(client)?
             };
             for (candidate, model) in &list {
                 let loss = self.loss_on(model, held_out.as_deref(), &shard, &place, scratch)?;
@@ -122,7 +121,7 @@ impl<A: Algorithm> Clients<A> {
         })
     }
 
-    /// αᵢ: what the client chose, or what it remembers.
+    /// Returns αᵢ: that of the client's choice, else that of its state.
     pub(super) fn mixing(&self, client: usize, local: &A::ClientState) -> Option<f32> {
         match self.choice(client) {
             Some(choice) => choice.mixing(),

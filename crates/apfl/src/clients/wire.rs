@@ -1,8 +1,8 @@
-//! Requests and responses as bytes, for engines whose clients live in other processes.
+//! The encoding of requests and responses, for engines whose clients are in other processes.
 //!
-//! Arrays lie in the body of a message, one after the other, as [`Pack::to_bytes`] writes them;
-//! a tail says what the message is and where each value lies. No example and no client state is
-//! in any message; a personal model only where a caller within one trust domain asks for it.
+//! The body of a message holds arrays, one after the other, as [`Pack::to_bytes`] writes them; its
+//! tail holds the rest of the message and the positions of the arrays. No message contains examples
+//! or client states; a personal model is sent only within one trust domain.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,40 +13,40 @@ use crate::error::{Error, Result};
 use crate::pack::{Field, ModelOnly, NumberType, Pack, arrays_of};
 use crate::params::{Params, bytes_of};
 
-/// Where the arrays of a value lie in the body of a message.
+/// The position of a value's arrays in the body of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packed {
     fields: Vec<Field>,
     start: usize,
 }
 
-/// A request as it travels.
+/// A request whose arrays are in a body.
 pub type PackedRequest = Request<Packed, Packed>;
 
-/// A response as it travels.
+/// A response whose arrays are in a body.
 pub type PackedResponse = Response<Packed>;
 
-/// The body of a message in the making.
+/// The body of a message that is being encoded.
 #[derive(Clone, Debug, Default)]
 pub struct Body {
     bytes: Vec<u8>,
-    /// The arrays in it: what is there need not be sent twice.
+    /// The ranges of its arrays, so that equal arrays are sent once.
     arrays: Vec<std::ops::Range<usize>>,
 }
 
 impl Body {
-    /// Appends the arrays of a value; a single array that is in the body already is found there.
-    fn put(&mut self, fields: Vec<Field>, mut own: Vec<u8>) -> Packed {
+    /// Appends the arrays of a value, unless it is a single array that the body already contains.
+    fn put(&mut self, fields: Vec<Field>, mut bytes: Vec<u8>) -> Packed {
         if let [_] = fields[..]
-            && let Some(start) = self.place_of(&own)
+            && let Some(start) = self.position_of(&bytes)
         {
             return Packed { fields, start };
         }
         let start = self.bytes.len();
         if start == 0 {
-            self.bytes = own;
+            self.bytes = bytes;
         } else {
-            self.bytes.append(&mut own);
+            self.bytes.append(&mut bytes);
         }
         let mut end = start;
         for field in &fields {
@@ -56,10 +56,10 @@ impl Body {
         Packed { fields, start }
     }
 
-    fn place_of(&self, array: &[u8]) -> Option<usize> {
-        let same = |place: &&std::ops::Range<usize>| &self.bytes[(*place).clone()] == array;
+    fn position_of(&self, array: &[u8]) -> Option<usize> {
+        let same = |range: &&std::ops::Range<usize>| &self.bytes[(*range).clone()] == array;
         let found = self.arrays.iter().find(same).filter(|_| !array.is_empty());
-        found.map(|place| place.start)
+        found.map(|range| range.start)
     }
 
     fn pack(&mut self, value: &impl Pack) -> Packed {
@@ -87,34 +87,34 @@ impl Body {
         packed.expect("packing does not fail")
     }
 
-    /// Returns the body as it is.
+    /// Returns the bytes of the body.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }
 
 impl Packed {
-    /// Returns the value of these arrays in a body, which may come from anybody.
+    /// Decodes the value from an untrusted body.
     ///
     /// # Errors
-    /// Arrays that are not in the body, or are not those of such a value.
+    /// If the arrays are not in the body or do not make such a value.
     fn unpack<P: Pack>(&self, body: &[u8]) -> Result<P> {
         let sizes = self.fields.iter().map(Field::bytes);
         let length = sizes.fold(0, usize::saturating_add);
         let end = self.start.checked_add(length);
-        let own = end.and_then(|end| body.get(self.start..end));
-        let own = own.ok_or_else(|| garbled("it is shorter than it says"))?;
-        arrays_of(&self.fields, own)
+        let bytes = end.and_then(|end| body.get(self.start..end));
+        let bytes = bytes.ok_or_else(|| garbled("its body is too short"))?;
+        arrays_of(&self.fields, bytes)
             .and_then(|mut arrays| P::unpack(&mut arrays))
             .map_err(|e| garbled(&e.to_string()))
     }
 }
 
 impl PackedRequest {
-    /// Returns the request of these places in a body.
+    /// Decodes the request with the values of a body.
     ///
     /// # Errors
-    /// Values that are not in the body.
+    /// If the values cannot be read from the body.
     pub fn unpack<A: Algorithm>(&self, body: &[u8]) -> Result<Request<A::Broadcast>> {
         let broadcast = |_: &mut (), sent: &Packed| sent.unpack(body);
         let model = |_: &mut (), model: &Packed| Ok(model.unpack::<ModelOnly>(body)?.model);
@@ -123,29 +123,29 @@ impl PackedRequest {
 }
 
 impl PackedResponse {
-    /// Returns the response of these places in a body.
+    /// Decodes the response with the update of a body.
     ///
     /// # Errors
-    /// An update that is not in the body.
+    /// If the update cannot be read from the body.
     pub fn unpack<A: Algorithm>(self, body: &[u8]) -> Result<Response<A::Update>> {
         self.map(|update| update.unpack(body))
     }
 }
 
-/// Returns a value as bytes.
+/// Encodes a value.
 pub fn encode(value: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(value).expect("plain values")
 }
 
-/// Returns the value of those bytes.
+/// Decodes a value.
 ///
 /// # Errors
-/// Bytes of something else.
+/// If the bytes do not encode such a value.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|e| garbled(&e.to_string()))
 }
 
-/// Returns a body with a tail behind it, so that long bodies are not copied.
+/// Appends a tail to a body without copying the body.
 pub fn joined(mut body: Vec<u8>, tail: &impl Serialize) -> Vec<u8> {
     let tail = encode(tail);
     body.extend_from_slice(&tail);
@@ -153,10 +153,10 @@ pub fn joined(mut body: Vec<u8>, tail: &impl Serialize) -> Vec<u8> {
     body
 }
 
-/// Returns body and tail of what [`joined`] returned.
+/// Splits a message of [`joined`] into body and tail.
 ///
 /// # Errors
-/// Bytes of something else.
+/// If the bytes are not such a message.
 pub fn split<T: DeserializeOwned>(bytes: &[u8]) -> Result<(&[u8], T)> {
     let short = || garbled("it is too short");
     let (rest, length) = bytes.split_last_chunk().ok_or_else(short)?;
@@ -168,7 +168,7 @@ pub fn split<T: DeserializeOwned>(bytes: &[u8]) -> Result<(&[u8], T)> {
 
 fn garbled(why: &str) -> Error {
     Error::Engine(format!(
-        "a message of another process cannot be read ({why}); do all run the same program?"
+        "cannot read a message of another process ({why}); check that all processes run the same program"
     ))
 }
 
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// The shared model that is scored is one of the arrays that are broadcast: sent once.
+    /// The scored shared model is one of the broadcast's arrays and is sent once.
     #[test]
     fn what_is_in_a_body_is_not_sent_twice() {
         let sent = Controlled {

@@ -1,7 +1,7 @@
 //! Engines: where clients live and how they are reached.
 //!
-//! An engine carries requests to clients and hands over their responses in the order of the
-//! clients, so that equal results are true by construction. It does nothing to either.
+//! An engine carries requests to clients and returns their responses in client order. It changes
+//! neither, so all engines give equal results by construction.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::algorithm::Algorithm;
 use crate::clients::{Request, Response, RunContext, StateHome};
 use crate::error::Result;
 
-mod line;
 #[cfg(feature = "mpi")]
 #[doc(hidden)] // for the program and the tests
 pub mod mpi;
 #[doc(hidden)] // for those who implement a transport, and the tests
 pub mod remote;
+mod reorder;
 #[doc(hidden)] // for the program and the tests
 pub mod threads;
 
@@ -26,7 +26,7 @@ pub use remote::{Remote, Sites, Transport};
 #[doc(hidden)]
 pub use threads::Threads;
 
-/// Which engine a run is on.
+/// The engine of a run.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum EngineKind {
@@ -41,7 +41,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Its name, as a spec writes it.
+    /// Returns its name in a spec.
     pub fn name(&self) -> &'static str {
         match self {
             EngineKind::Threads => "threads",
@@ -51,11 +51,11 @@ impl EngineKind {
         }
     }
 
-    /// Starts the engine: all clients of a world, with that many threads in each process (0: one
-    /// per core), and client states where `home` says.
+    /// Starts the engine with `threads` threads in each process (0: one per core) and client
+    /// states in `home`.
     ///
     /// # Errors
-    /// Threads, ranks or files that cannot be had.
+    /// If threads, ranks or files are not available.
     pub fn start<A: Algorithm>(
         self,
         context: RunContext,
@@ -73,16 +73,16 @@ impl EngineKind {
         })
     }
 
-    /// What every client is given, without the data of clients that live elsewhere.
-    pub fn own(&self, context: RunContext) -> Result<RunContext> {
+    /// Drops the data of clients that live on other ranks.
+    pub fn localize(&self, context: RunContext) -> Result<RunContext> {
         match self {
             #[cfg(feature = "mpi")]
-            EngineKind::Mpi(cluster) => context.on(*cluster),
+            EngineKind::Mpi(cluster) => context.for_rank(*cluster),
             _ => Ok(context),
         }
     }
 
-    /// On how many processes, where they may be several.
+    /// Returns the number of processes, for engines that may have several.
     pub fn ranks(&self) -> Option<usize> {
         match self {
             #[cfg(feature = "mpi")]
@@ -91,49 +91,50 @@ impl EngineKind {
         }
     }
 
-    /// Whether clients disclose their final scores one by one.
-    pub fn tells_scores(&self) -> bool {
+    /// Returns whether each client's final scores are disclosed.
+    pub fn discloses_scores(&self) -> bool {
         match self {
-            EngineKind::Remote(sites) => sites.tells_scores,
+            EngineKind::Remote(sites) => sites.discloses_scores,
             _ => true,
         }
     }
 
-    /// Whether clients are of one trust domain, so that their models may come to the server.
+    /// Returns whether all clients are in one trust domain, so that the server may have their
+    /// models.
     pub fn shares_models(&self) -> bool {
         !matches!(self, EngineKind::Remote(_))
     }
 }
 
-/// What takes in responses: the client's index, and what came back. Of a request that a process
-/// handles for all of its clients there is one response per process, with the first of them.
-pub type Each<'a, U> = dyn FnMut(usize, Response<U>) -> Result<()> + Send + 'a;
+/// Receives responses: the client's index and its response. A request that a process handles for
+/// all of its clients has one response per process, with the index of the first client.
+pub type OnResponse<'a, U> = dyn FnMut(usize, Response<U>) -> Result<()> + Send + 'a;
 
 /// Where clients live.
 pub trait Engine<A: Algorithm>: Send {
-    /// Carries a request to some clients (ascending) and hands over their responses in that
-    /// order. Returns those who did not respond: for them it has not happened.
+    /// Carries a request to some clients (ascending) and passes on their responses in that
+    /// order. Returns the clients that did not respond; their states are unchanged.
     ///
     /// # Errors
-    /// What went wrong at the first client in the order; what `each` returns.
+    /// The error of the first client that failed; an error of `on_response`.
     fn exchange(
         &mut self,
         request: &Request<A::Broadcast>,
         clients: &[usize],
-        each: &mut Each<'_, A::Update>,
+        on_response: &mut OnResponse<'_, A::Update>,
     ) -> Result<Vec<usize>>;
 
-    /// Whether an exchange costs so much that [`Request::Score`] is only noted: the scores come
+    /// Returns whether [`Request::Score`] is deferred because exchanges are slow: the scores come
     /// with the responses to the next request, or by [`Engine::flush`].
     fn defers_scores(&self) -> bool {
         false
     }
 
-    /// Hands over scores that are still deferred.
+    /// Requests the scores that are still deferred.
     ///
     /// # Errors
     /// As [`Engine::exchange`].
-    fn flush(&mut self, _each: &mut Each<'_, A::Update>) -> Result<()> {
+    fn flush(&mut self, _on_response: &mut OnResponse<'_, A::Update>) -> Result<()> {
         Ok(())
     }
 }

@@ -1,16 +1,15 @@
-//! All clients in this process, on all cores.
+//! The thread engine: all clients in this process, on all cores.
 //!
 //! Every thread takes the next client as soon as it is free, so uneven clients leave no
-//! core idle. What they give is handed on in the order of the clients by whichever
-//! thread completes it; a thread that runs too far ahead waits, so that only a bounded
-//! number of replies is ever in memory.
+//! core idle. Responses are passed on in client order. A thread that runs too far ahead
+//! waits, so that a bounded number of responses is in memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::line::{Line, Whose, panicked};
-use super::{Each, Engine};
+use super::reorder::{Origin, ReorderBuffer, panicked};
+use super::{Engine, OnResponse};
 use crate::algorithm::Algorithm;
 use crate::clients::{Clients, Request, RunContext, StateHome};
 use crate::error::{Error, Result};
@@ -32,19 +31,19 @@ impl<A: Algorithm> std::fmt::Debug for Threads<A> {
 }
 
 impl<A: Algorithm> Threads<A> {
-    /// All clients of the world on that many threads; 0: one per core.
+    /// Starts the engine with `threads` threads; 0: one per core.
     pub fn new(
         context: RunContext,
         algorithm: Arc<A>,
         threads: usize,
         home: &StateHome,
     ) -> Result<Self> {
-        let reply_bytes = 4 * context.w0.len();
+        let response_bytes = 4 * context.w0.len();
         // A thread without a client would have nothing to do.
         let threads = count(threads).min(context.dataset.clients().max(1));
         Ok(Self {
             clients: Clients::new(context, algorithm, home)?,
-            pool: WorkerPool::new(threads, reply_bytes)?,
+            pool: WorkerPool::new(threads, response_bytes)?,
         })
     }
 }
@@ -54,27 +53,27 @@ impl<A: Algorithm> Engine<A> for Threads<A> {
         &mut self,
         request: &Request<A::Broadcast>,
         clients: &[usize],
-        each: &mut Each<'_, A::Update>,
+        on_response: &mut OnResponse<'_, A::Update>,
     ) -> Result<Vec<usize>> {
-        let here = &self.clients;
+        let local = &self.clients;
         if request.is_for_processes() {
             let first = clients.first().copied().unwrap_or_default();
-            each(first, here.handle_together(request, clients)?)?;
+            on_response(first, local.handle_together(request, clients)?)?;
             return Ok(Vec::new());
         }
-        here.begin(request, clients)?;
+        local.begin(request, clients)?;
         self.pool.in_order(
             clients.len(),
-            |k| here.context().dataset.name(clients[k]),
-            |k, scratch| here.handle((k, clients[k]), request, scratch),
-            |k, response| each(clients[k], response),
+            |k| local.context().dataset.name(clients[k]),
+            |k, scratch| local.handle((k, clients[k]), request, scratch),
+            |k, response| on_response(clients[k], response),
         )?;
-        here.end()?;
+        local.end()?;
         Ok(Vec::new())
     }
 }
 
-/// How many threads a number of threads means: 0 is one per core.
+/// Returns the number of threads; 0 stands for one per core.
 pub fn count(threads: usize) -> usize {
     match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -82,7 +81,7 @@ pub fn count(threads: usize) -> usize {
     }
 }
 
-/// Threads with a scratch each.
+/// A pool of threads, each with scratch memory.
 pub struct WorkerPool {
     pool: rayon::ThreadPool,
     scratches: Vec<Mutex<Scratch>>,
@@ -90,7 +89,7 @@ pub struct WorkerPool {
     pub(super) look_ahead: usize,
 }
 
-/// Memory that replies waiting for their turn may take.
+/// Memory for responses that wait for earlier ones.
 const WAITING_BYTES: usize = 64 << 20;
 
 impl std::fmt::Debug for WorkerPool {
@@ -102,7 +101,7 @@ impl std::fmt::Debug for WorkerPool {
 }
 
 impl WorkerPool {
-    /// That many threads; 0: one per core. `item_bytes`: what one reply takes.
+    /// Starts `threads` threads (0: one per core) for results of about `item_bytes` bytes.
     pub fn new(threads: usize, item_bytes: usize) -> Result<Self> {
         let threads = count(threads);
         let pool = rayon::ThreadPoolBuilder::new()
@@ -119,9 +118,9 @@ impl WorkerPool {
         })
     }
 
-    /// Does `work` for 0 … `count` in parallel and hands the results to `sink` in order.
-    /// Of several failures the one of the lowest item is reported; a panic is a failure
-    /// of the item, whose `name` the message has.
+    /// Runs `work` for the items 0 … `count` in parallel and passes the results to `sink` in
+    /// order. Of several failures the lowest item's is returned. A panic is a failure with the
+    /// item's `name`.
     pub fn in_order<R: Send>(
         &self,
         count: usize,
@@ -129,62 +128,62 @@ impl WorkerPool {
         work: impl Fn(usize, &mut Scratch) -> Result<R> + Sync,
         sink: impl FnMut(usize, R) -> Result<()> + Send,
     ) -> Result<()> {
-        let line = Line::new(sink);
-        self.work(&line, count, |k| k, &name, &work);
-        line.finish()
+        let buffer = ReorderBuffer::new(sink);
+        self.work(&buffer, count, |k| k, &name, &work);
+        buffer.finish()
     }
 
-    /// Does `work` for the places of a list that are this pool's, as `in_order` does, while
-    /// `take` puts what stands at the others into the line, place by place.
+    /// Runs `work` for this pool's positions of a list, as `in_order` does, while `receive` puts
+    /// the results of the other positions into the buffer.
     #[cfg(feature = "mpi")]
-    pub(super) fn beside<R: Send, S: FnMut(usize, R) -> Result<()> + Send>(
+    pub(super) fn in_order_with<R: Send, S: FnMut(usize, R) -> Result<()> + Send>(
         &self,
-        places: &[usize],
+        positions: &[usize],
         name: impl Fn(usize) -> String + Sync,
         work: impl Fn(usize, &mut Scratch) -> Result<R> + Sync,
         sink: S,
-        take: impl FnOnce(&Line<R, S>),
+        receive: impl FnOnce(&ReorderBuffer<R, S>),
     ) -> Result<()> {
-        let line = Line::new(sink);
-        let taken = std::thread::scope(|scope| {
-            scope.spawn(|| self.work(&line, places.len(), |k| places[k], &name, &work));
-            let taken = catch_unwind(AssertUnwindSafe(|| take(&line)));
-            if taken.is_err() {
-                let gone = Error::Engine("nobody takes the results any more".into());
-                line.fail(&mut line.lock(), 0, gone); // or the pool would wait for ever
+        let buffer = ReorderBuffer::new(sink);
+        let received = std::thread::scope(|scope| {
+            scope.spawn(|| self.work(&buffer, positions.len(), |k| positions[k], &name, &work));
+            let received = catch_unwind(AssertUnwindSafe(|| receive(&buffer)));
+            if received.is_err() {
+                let stopped = Error::Engine("the results are no longer received".into());
+                buffer.fail(&mut buffer.lock(), 0, stopped); // else the pool would wait forever
             }
-            taken
+            received
         });
-        if let Err(panic) = taken {
+        if let Err(panic) = received {
             std::panic::resume_unwind(panic);
         }
-        line.finish()
+        buffer.finish()
     }
 
-    /// All threads at work: the `count` places of this pool, as they get free.
+    /// Runs `work` for the `count` positions of this pool on all threads.
     fn work<R: Send, S: FnMut(usize, R) -> Result<()> + Send>(
         &self,
-        line: &Line<R, S>,
+        buffer: &ReorderBuffer<R, S>,
         count: usize,
-        place: impl Fn(usize) -> usize + Sync,
+        position: impl Fn(usize) -> usize + Sync,
         name: &(impl Fn(usize) -> String + Sync),
         work: &(impl Fn(usize, &mut Scratch) -> Result<R> + Sync),
     ) {
-        let taken = AtomicUsize::new(0);
+        let next = AtomicUsize::new(0);
         let worker = |scratch: &Mutex<Scratch>| {
             let mut scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
-                let k = taken.fetch_add(1, Ordering::Relaxed);
+                let k = next.fetch_add(1, Ordering::Relaxed);
                 if k >= count {
                     return;
                 }
-                let at = place(k);
-                if !line.wait(at, |queue| k < queue.done + self.look_ahead) {
+                let at = position(k);
+                if !buffer.wait(at, |queue| k < queue.done + self.look_ahead) {
                     return;
                 }
                 let result = catch_unwind(AssertUnwindSafe(|| work(at, &mut scratch)))
                     .unwrap_or_else(|panic| Err(panicked(&name(at), &*panic)));
-                line.put(at, Whose::Pool, name, result);
+                buffer.put(at, Origin::Pool, name, result);
             }
         };
         self.pool.scope(|scope| {

@@ -1,4 +1,4 @@
-//! What a federation is to be, what sites tell, and what all agree on.
+//! The terms of a federation, the surveys of its sites and their agreement.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,17 +11,17 @@ use crate::model::kernels::lanes;
 use crate::run::Program;
 use crate::spec::{Plan, PlannedSites, Spec};
 
-/// What a site is asked to take part in, before anything of it is known.
+/// The terms of a federation, which a site is asked to accept before it discloses anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// The resolved spec, without where files lie and how the server works.
+    /// The resolved spec, without file paths, `engine` and `checkpoint`.
     pub spec: String,
     /// The version of the program.
     pub program: String,
 }
 
 impl Terms {
-    /// The terms of a plan.
+    /// Creates the terms of a plan.
     pub fn new(plan: &Plan, program: &Program) -> Self {
         let mut spec = plan.resolved.clone();
         spec.remove("engine");
@@ -35,86 +35,86 @@ impl Terms {
         }
     }
 
-    /// Their hash: what operators compare.
+    /// Returns their hash, which operators compare.
     pub fn hash(&self) -> String {
         sha256_of(format!("{}\n{}", self.program, self.spec).as_bytes())
     }
 
-    /// The plan they are of.
+    /// Returns the plan of these terms.
     pub fn plan(&self) -> Result<Plan> {
         Spec::parse(&self.spec)?.plan()
     }
 }
 
-/// The table and the sites of a plan that is over sites.
+/// Returns the table and the sites of a plan over sites.
 pub(super) fn over_sites(plan: &Plan) -> Result<(&Table, &PlannedSites)> {
     match (&plan.data, &plan.sites) {
         (Source::Table(table), Some(sites)) => Ok((table, sites)),
         _ => Err(Error::Request(
-            "federation.sites: missing: the names of the sites, such as [\"north\", \"south\"]"
+            "federation.sites is missing; give the names of the sites, such as [\"north\", \"south\"]"
                 .into(),
         )),
     }
 }
 
-/// What a site tells, once: all of it, but for what the spec declares.
+/// A site's description of its table, sent once, without what the spec declares.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct SiteSurvey {
     /// The columns that are features.
     pub columns: Vec<String>,
     /// Training, validation and test rows.
     pub rows: [usize; 3],
     /// Counts, moments and values of the training rows.
     pub survey: Survey,
-    /// How many numbers the CPU's vectors hold.
+    /// The number of elements in the CPU's vectors.
     pub lanes: usize,
 }
 
-/// What all agreed on.
+/// The agreement of all sites.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
-    /// What the federation is to be.
+    /// The terms of the federation.
     pub terms: Terms,
     /// The columns that are features, in order.
     pub columns: Vec<String>,
-    /// What they become, and what is predicted.
+    /// The prepared features and the task.
     pub schema: Schema,
-    /// Training examples of every class.
+    /// The number of training examples of each class.
     pub classes: Vec<u64>,
     pub(crate) roster: Vec<Member>,
 }
 
 impl Agreement {
-    /// Its hash, which every order names.
+    /// Returns its hash, which every request names.
     pub fn hash(&self) -> String {
         sha256_of(self.to_json().as_bytes())
     }
 
-    /// As JSON, always in the same bytes.
+    /// Encodes it as JSON, always with the same bytes.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("plain JSON")
     }
 
-    /// From JSON.
+    /// Reads it from JSON.
     pub fn from_json(text: &str) -> Result<Self> {
-        let wrong = |e: String| Error::Checkpoint(format!("no agreement of a federation: {e}"));
-        let agreement: Self = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
+        let invalid = |e: String| Error::Checkpoint(format!("agreement.json is invalid: {e}"));
+        let agreement: Self = serde_json::from_str(text).map_err(|e| invalid(e.to_string()))?;
         match agreement.schema.problem() {
             None => Ok(agreement),
-            Some(problem) => Err(wrong(format!("it has {problem}"))),
+            Some(problem) => Err(invalid(format!("it has {problem}"))),
         }
     }
 
-    /// The names of the clients, in order.
+    /// Returns the names of the sites, in order.
     pub fn sites(&self) -> Vec<&str> {
         self.roster.iter().map(|m| m.name.as_str()).collect()
     }
 
-    /// What every site's numbers are made by.
+    /// Returns the preparation and the task that every site uses.
     pub(super) fn agreed(&self) -> Result<Agreed> {
         let Normalization::Prepared(preparation) = &self.schema.normalization else {
             return Err(Error::Checkpoint(
-                "the agreement is not about a table".into(),
+                "the agreement has no prepared table".into(),
             ));
         };
         Ok(Agreed {
@@ -123,15 +123,18 @@ impl Agreement {
         })
     }
 
-    /// What the sites' surveys, in the order of the sites, make of a plan; with what an operator
-    /// should know.
-    pub(super) fn make(terms: Terms, plan: &Plan, told: Vec<Told>) -> Result<(Self, Vec<String>)> {
+    /// Makes the agreement from the surveys in site order. Also returns notes for the operator.
+    pub(super) fn make(
+        terms: Terms,
+        plan: &Plan,
+        site_surveys: Vec<SiteSurvey>,
+    ) -> Result<(Self, Vec<String>)> {
         let (table, sites) = over_sites(plan)?;
         let mut notes = Vec::new();
-        let columns = told[0].columns.clone();
+        let columns = site_surveys[0].columns.clone();
         let mut surveys = Vec::new();
         let mut roster = Vec::new();
-        for (name, site) in sites.names.iter().zip(told) {
+        for (name, site) in sites.names.iter().zip(site_surveys) {
             if site.lanes != lanes() {
                 notes.push(format!(
                     "site '{name}' computes with vectors of {} numbers, the server with {}: the \
@@ -148,11 +151,11 @@ impl Agreement {
         }
         let all = Survey::merged(&surveys).ok_or_else(|| Error::data("there are no sites"))?;
         let agreed = table.agree(&columns, &all).map_err(|refused| {
-            let told = refused.into_iter().map(|(column, why)| match column {
+            let problems = refused.into_iter().map(|(column, why)| match column {
                 Some(k) => format!("column '{}' {why}", columns[k]),
                 None => why,
             });
-            Error::data(told.collect::<Vec<_>>().join("\n  "))
+            Error::data(problems.collect::<Vec<_>>().join("\n  "))
         })?;
         let features = agreed.preparation.features();
         let classes = match &agreed.task {
@@ -178,24 +181,24 @@ impl Agreement {
     }
 }
 
-/// A site's survey with its columns in the order of the first site's.
-fn in_order(site: &str, columns: &[String], told: &Told) -> Result<Survey> {
-    let place = |name: &String| told.columns.iter().position(|own| own == name);
-    let order: Option<Vec<usize>> = columns.iter().map(place).collect();
+/// Returns a site's survey with the columns in the order of the first site's.
+fn in_order(name: &str, columns: &[String], site: &SiteSurvey) -> Result<Survey> {
+    let position = |name: &String| site.columns.iter().position(|own| own == name);
+    let order: Option<Vec<usize>> = columns.iter().map(position).collect();
     let whole = |order: &Vec<usize>| {
-        order.len() == told.columns.len() && order.len() == told.survey.columns.len()
+        order.len() == site.columns.len() && order.len() == site.survey.columns.len()
     };
     let Some(order) = order.filter(whole) else {
         return Err(Error::data(format!(
-            "site '{site}' has other columns than the first site: {} there, {} at the first; \
-             data.ignore leaves columns out",
-            told.columns.join(", "),
+            "the columns of site '{name}' differ from those of the first site: {} there, {} at \
+             the first; data.ignore leaves columns out",
+            site.columns.join(", "),
             columns.join(", ")
         )));
     };
-    let mut survey = told.survey.clone();
+    let mut survey = site.survey.clone();
     survey.columns = (order.iter())
-        .map(|k| told.survey.columns[*k].clone())
+        .map(|k| site.survey.columns[*k].clone())
         .collect();
     Ok(survey)
 }
@@ -206,7 +209,7 @@ mod tests {
     use crate::data::table::{ColumnSurvey, Words};
     use serde_json::Value;
 
-    /// Every key of a document, by its path.
+    /// Collects the paths of all keys of a document.
     fn keys(value: &Value, path: &str, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
@@ -221,22 +224,22 @@ mod tests {
         }
     }
 
-    /// What docs/FEDERATION.md lists, and nothing else, is what a site tells.
+    /// A site sends what docs/FEDERATION.md lists, and nothing else.
     #[test]
-    fn a_survey_tells_what_the_document_lists() {
+    fn a_survey_has_what_the_document_lists() {
         let mut survey = Survey::new(1);
         survey.columns[0] = ColumnSurvey {
             words: Some(Box::new(Words::default())),
             ..ColumnSurvey::default()
         };
-        let told = Told {
+        let site = SiteSurvey {
             columns: vec!["age".into()],
             rows: [3, 1, 1],
             survey,
             lanes: 8,
         };
         let mut found = Vec::new();
-        keys(&serde_json::to_value(&told).unwrap(), "", &mut found);
+        keys(&serde_json::to_value(&site).unwrap(), "", &mut found);
         found.sort();
         let mut listed = vec![
             ".columns",

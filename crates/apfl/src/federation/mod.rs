@@ -1,9 +1,8 @@
-//! A federation over real sites: data stay there, the server sees updates and sums.
+//! A federation over real sites: the data stay there, the server sees updates and sums.
 //!
-//! Before training every site tells once what its table looks like (a survey), and all agree
-//! on what the columns become and who takes part (an [`Agreement`]). Then the server trains as
-//! always, on an engine whose requests a [`Transport`] carries; a [`Node`] handles them at each
-//! site.
+//! Before training, every site sends a survey of its table, and all sites accept an
+//! [`Agreement`] on the preparation of columns and the list of sites. Then the server trains on an
+//! engine whose requests a [`Transport`] carries; a [`Node`] handles them at each site.
 
 mod agreement;
 mod node;

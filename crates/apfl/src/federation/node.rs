@@ -1,18 +1,20 @@
-//! A site's node: handles requests with the site's own table and state.
+//! The node of a site: handles requests with the site's table and state.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::agreement::{Agreement, Terms, Told, over_sites};
-use super::state::{Keeping, SiteStatus, State};
+use super::agreement::{Agreement, SiteSurvey, Terms, over_sites};
+use super::state::{Retention, SiteStatus, StateDirectory};
 use crate::choice::Pass;
 use crate::clients::Request;
 use crate::clients::wire::{decode, encode, joined, split};
 use crate::data::roster::roster;
 use crate::data::table::{Surveyed, Table};
 use crate::digest::{digest_of_pieces, hex};
-use crate::engine::remote::{ClientRequest, Handled, Outcome, Place, SiteRequest, SiteResponse};
+use crate::engine::remote::{
+    ClientRequest, Handled, Outcome, SiteContext, SiteRequest, SiteResponse,
+};
 use crate::error::{Error, Result, SiteCode};
 use crate::files::archive::ArchiveDirectory;
 use crate::files::lock::DirectoryLock;
@@ -22,24 +24,24 @@ use crate::run::{Program, write_site};
 use crate::spec::{Plan, PlannedSites, Resources};
 use crate::training::{Setup, at_site};
 
-/// How long a request waits for the one before it.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a node waits for another node that holds the lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often a round may leave a site again with other noise: after a server's resume.
-const REPEATS: usize = 3;
+/// How often a site may repeat a round with fresh noise, after resumes of the server.
+const MAX_REPEATS: usize = 3;
 
-/// Whose consent the first terms need.
+/// How the terms of a federation are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accept {
-    /// The operator's, who has read `proposal.toml` ([`Node::accept`]).
+    /// By the operator, who has read `proposal.toml` ([`Node::accept`]).
     Operator,
-    /// Nobody's: the first terms are taken.
+    /// The first terms are accepted without consent.
     First,
-    /// Only terms of the hash that is in that file.
+    /// Only terms whose hash is in this file are accepted.
     File(PathBuf),
 }
 
-/// A site, as its operator describes it: nothing of this comes from the server.
+/// The settings of a site, given by its operator and never by the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The client's name.
@@ -48,26 +50,26 @@ pub struct Site {
     pub data: PathBuf,
     /// Its state directory.
     pub state: PathBuf,
-    /// Whose consent is needed.
+    /// How terms are accepted.
     pub accept: Accept,
 }
 
-/// A site's node, while it has the state directory to itself.
+/// The node of a site, which holds the lock of the state directory.
 #[derive(Debug)]
 pub struct Node {
     site: Site,
-    state: State,
+    state: StateDirectory,
     program: Program,
     _lock: DirectoryLock,
 }
 
 impl Node {
-    /// Opens a site's state directory, made where it is not there. Waits a little for another
-    /// node that has it.
+    /// Opens a site's state directory and creates it if necessary. Waits up to 20 s for another
+    /// node that holds its lock.
     pub fn open(site: Site, program: Program) -> Result<Self> {
-        let state = State(site.state.clone());
+        let state = StateDirectory(site.state.clone());
         state.create()?;
-        let lock = patient_lock(&site.state)?;
+        let lock = lock_state(&site.state)?;
         state.recover_run();
         Ok(Self {
             site,
@@ -77,58 +79,60 @@ impl Node {
         })
     }
 
-    /// Returns the response to a request. What went wrong, if anything, is returned too and in
-    /// the log; the response has a code alone.
+    /// Returns the response to a request and the error, if any. The response holds only the code
+    /// of an error; the log holds its text.
     pub fn answer(&self, request: &[u8]) -> (Vec<u8>, Option<Error>) {
-        if let Some(answer) = self.state.released(request) {
-            return (answer, None);
+        if let Some(response) = self.state.released(request) {
+            return (response, None);
         }
-        let result = catch_unwind(AssertUnwindSafe(|| self.read(request)));
+        let result = catch_unwind(AssertUnwindSafe(|| self.respond(request)));
         let result = result.unwrap_or_else(|_| {
             Err(Error::Panic {
                 client: self.site.client.clone(),
-                message: "see the process's own messages".into(),
+                message: "the process printed the panic".into(),
             })
         });
         match result {
-            Ok((answer, keeping)) => match self.state.release(keeping, request, &answer) {
-                Ok(()) => (answer, None),
+            Ok((response, retention)) => match self.state.release(retention, request, &response) {
+                Ok(()) => (response, None),
                 Err(error) => {
                     self.state.log(&error.to_string());
-                    let refused = response(request, Vec::new(), Err(SiteCode::State));
+                    let refused = encode_response(request, Vec::new(), Err(SiteCode::State));
                     (refused, Some(error))
                 }
             },
             Err(error) => {
                 let code = self.code_of(&error);
                 self.state.log(&format!("{code}: {error}"));
-                (response(request, Vec::new(), Err(code)), Some(error))
+                (encode_response(request, Vec::new(), Err(code)), Some(error))
             }
         }
     }
 
-    /// Returns the response of a site whose node could not be opened.
+    /// Returns the response of a site whose node cannot be opened.
     pub fn refusal(request: &[u8], error: &Error) -> Vec<u8> {
         let code = match error {
             Error::InUse { .. } => SiteCode::Busy,
             Error::Panic { .. } => SiteCode::Failed,
             _ => SiteCode::State,
         };
-        response(request, Vec::new(), Err(code))
+        encode_response(request, Vec::new(), Err(code))
     }
 
-    /// Accepts the terms of that hash, for the operator who has read them; an error where others
-    /// were proposed since.
+    /// Accepts the terms of a hash for the operator.
+    ///
+    /// # Errors
+    /// If other terms were proposed since.
     pub fn accept(state: &Path, hash: &str) -> Result<()> {
-        let own = State(state.into());
-        own.status()?; // it is there
-        let _lock = patient_lock(state)?;
+        let own = StateDirectory(state.into());
+        own.status()?; // it exists
+        let _lock = lock_state(state)?;
         own.accept(hash)
     }
 
-    /// What a state directory holds.
+    /// Returns the content of a state directory.
     pub fn status(state: &Path) -> Result<SiteStatus> {
-        State(state.into()).status()
+        StateDirectory(state.into()).status()
     }
 
     fn code_of(&self, error: &Error) -> SiteCode {
@@ -144,66 +148,67 @@ impl Node {
         }
     }
 
-    /// Returns the response to a request, and what must be kept of it.
-    fn read(&self, message: &[u8]) -> Result<(Vec<u8>, Keeping)> {
+    /// Returns the response to a request, and what must be stored before it is sent.
+    fn respond(&self, message: &[u8]) -> Result<(Vec<u8>, Retention)> {
         let (body, request): (_, SiteRequest) = split(message)?;
-        let (body, outcome, keeping) = match request {
+        let (body, outcome, retention) = match request {
             SiteRequest::Survey(terms) => {
-                let described = encode(&self.survey(decode(&terms)?)?);
-                (Vec::new(), Outcome::Surveyed(described), Keeping::Nothing)
+                let survey = encode(&self.survey(decode(&terms)?)?);
+                (Vec::new(), Outcome::Surveyed(survey), Retention::Nothing)
             }
             SiteRequest::Agree(agreement) => {
                 let text = String::from_utf8_lossy(&agreement);
                 self.agree(&Agreement::from_json(&text)?)?;
-                (Vec::new(), Outcome::Agreed, Keeping::Nothing)
+                (Vec::new(), Outcome::Agreed, Retention::Nothing)
             }
-            SiteRequest::Handle(asked) => {
-                let (update, handled, keeping) = self.handle(*asked, body)?;
-                (update, Outcome::Handled(handled), keeping)
+            SiteRequest::Handle(request) => {
+                let (update, handled, retention) = self.handle(*request, body)?;
+                (update, Outcome::Handled(handled), retention)
             }
         };
-        Ok((response(message, body, Ok(outcome)), keeping))
+        Ok((encode_response(message, body, Ok(outcome)), retention))
     }
 
-    /// The plan of some terms, and the place of this site in it, if they may be carried out here.
+    /// Returns the plan of terms and the index of this site in it, after checking both.
     fn plan(&self, terms: &Terms) -> Result<(Plan, usize)> {
         let own = format!("{} ({})", self.program.version, self.program.commit);
         if terms.program != own {
-            let why = format!("the server runs {}, this site {own}", terms.program);
+            let why = format!(
+                "the server runs version {}, this site {own}; install the same version",
+                terms.program
+            );
             return self.state.refuse(SiteCode::OtherProgram, &why);
         }
         let plan = terms.plan()?;
-        // What the operator reads must be all of it: nothing left to a default, nothing unread.
+        // The operator must read all settings: no defaults, no unknown keys.
         if Terms::new(&plan, &self.program) != *terms {
-            return Err(Error::Request(
-                "the terms are not a spec with every setting resolved".into(),
-            ));
+            return Err(Error::Request("the terms are not a resolved spec".into()));
         }
         let (_, sites) = over_sites(&plan)?;
-        let place = sites.names.iter().position(|n| *n == self.site.client);
-        match place {
-            Some(place) => Ok((plan, place)),
+        let index = sites.names.iter().position(|n| *n == self.site.client);
+        match index {
+            Some(index) => Ok((plan, index)),
             None => Err(Error::Request(format!(
-                "this site is '{}', the federation's are {}",
+                "site '{}' is not in federation.sites: {}",
                 self.site.client,
                 sites.names.join(", ")
             ))),
         }
     }
 
-    /// The site's own table of a plan, read for the first two times.
-    fn surveyed(&self, plan: &Plan, place: usize) -> Result<(Table, Surveyed)> {
+    /// Returns the site's table and its survey.
+    fn surveyed(&self, plan: &Plan, index: usize) -> Result<(Table, Surveyed)> {
         let (table, _) = over_sites(plan)?;
-        let table = table.at_site(self.site.data.clone(), &self.site.client, place);
+        let table = table.at_site(self.site.data.clone(), &self.site.client, index);
         let surveyed = table.survey(&table.files())?.check()?;
         Ok((table, surveyed))
     }
 
-    /// What is told before training.
-    fn survey(&self, terms: Terms) -> Result<Told> {
-        let (plan, place) = self.plan(&terms)?;
+    /// Returns the site's survey.
+    fn survey(&self, terms: Terms) -> Result<SiteSurvey> {
+        let (plan, index) = self.plan(&terms)?;
         self.state.require_accepted(&terms, &self.site.accept)?;
-        let (table, surveyed) = self.surveyed(&plan, place)?;
+        let (table, surveyed) = self.surveyed(&plan, index)?;
         surveyed.require_unmixed()?;
         let PlannedSites { send_rare, .. } = over_sites(&plan)?.1;
         let rare = if *send_rare {
@@ -213,10 +218,10 @@ impl Node {
         };
         if !rare.is_empty() {
             let why = format!(
-                "values of fewer than {} training rows would leave this site, of column {}: \
-                 declare data.categories, ignore the column, or federation.rare = \"send\"",
-                crate::data::table::RARE,
-                rare.join(", ")
+                "column {}: values with fewer than {} training rows would leave this site; \
+                 declare data.categories, ignore the column, or set federation.rare = \"send\"",
+                rare.join(", "),
+                crate::data::table::RARE
             );
             return self.state.refuse(SiteCode::Rare, &why);
         }
@@ -224,8 +229,8 @@ impl Node {
         let mut survey = surveyed.surveys()[0].clone();
         let declared = &table.declared;
         declared.strip(&columns, &mut survey, plan.class_weights);
-        self.state.log("told its survey");
-        Ok(Told {
+        self.state.log("sent the survey");
+        Ok(SiteSurvey {
             columns,
             rows: surveyed.rows(0),
             survey,
@@ -233,9 +238,9 @@ impl Node {
         })
     }
 
-    /// Reads the table as all agreed, and keeps the agreement.
+    /// Checks an agreement against the site's table and stores it.
     fn agree(&self, agreement: &Agreement) -> Result<()> {
-        let (plan, place) = self.plan(&agreement.terms)?;
+        let (plan, index) = self.plan(&agreement.terms)?;
         self.state
             .require_accepted(&agreement.terms, &self.site.accept)?;
         if let Some(before) = self.state.agreement()?
@@ -243,35 +248,35 @@ impl Node {
         {
             return self.state.refuse(
                 SiteCode::OtherAgreement,
-                "this state directory belongs to another agreement: another run's, or some site's \
-                 table has changed; a new one needs a directory of its own",
+                "this state directory belongs to another agreement (of another run, or a site's \
+                 table has changed); use a new state directory for a new agreement",
             );
         }
         let (_, sites) = over_sites(&plan)?;
         if agreement.sites() != sites.names {
             return Err(Error::Request(
-                "the agreement's roster is not that of federation.sites".into(),
+                "the agreement's sites differ from federation.sites".into(),
             ));
         }
         if agreement.classes.len() != agreement.schema.task.classes() {
             return Err(Error::Request(
-                "the agreement counts other classes than it lists".into(),
+                "the agreement's class counts do not match its classes".into(),
             ));
         }
-        self.setup(&plan, place, agreement)?;
+        self.setup(&plan, index, agreement)?;
         self.state.keep_agreement(agreement)
     }
 
-    /// The setup of this site's client.
-    fn setup(&self, plan: &Plan, place: usize, agreement: &Agreement) -> Result<Setup> {
-        let (table, surveyed) = self.surveyed(plan, place)?;
+    /// Returns the setup of this site's client.
+    fn setup(&self, plan: &Plan, index: usize, agreement: &Agreement) -> Result<Setup> {
+        let (table, surveyed) = self.surveyed(plan, index)?;
         let surveyed = surveyed.in_order(&agreement.columns)?;
-        let own = agreement.roster.get(place);
+        let own = agreement.roster.get(index);
         let same = own.is_some_and(|m| m.name == self.site.client && m.rows == surveyed.rows(0));
         if !same {
             return Err(Error::data(format!(
-                "the table has {:?} training, validation and test rows; when the site was asked \
-                 it had others",
+                "the table has {:?} training, validation and test rows, which differs from the \
+                 agreement; restore the table, or begin a new federation",
                 surveyed.rows(0)
             )));
         }
@@ -282,20 +287,28 @@ impl Node {
         let data = table.fill(&table.files(), surveyed, agreed)?;
         let shard = data.shards[0].clone();
         let (schema, classes) = (data.schema, agreement.classes.clone());
-        let dataset = roster(&agreement.roster, schema, classes, Some((place, shard)));
+        let dataset = roster(&agreement.roster, schema, classes, Some((index, shard)));
         plan.setup_with(dataset, Resources::default())
     }
 
-    /// An error unless requests are some that the plan has: of its rounds and passes, and, where
-    /// noise cannot be made again, no more releases than ε allows. Says what is to be kept.
-    fn planned(&self, asked: &ClientRequest, plan: &Plan, setup: &Setup) -> Result<Keeping> {
+    /// Checks requests against the plan and returns what to store of the response.
+    ///
+    /// # Errors
+    /// If a request is of another round or pass than the plan's, or if noise is not reproducible
+    /// and ε allows no further release.
+    fn check_planned(
+        &self,
+        request: &ClientRequest,
+        plan: &Plan,
+        setup: &Setup,
+    ) -> Result<Retention> {
         let rounds = setup.rounds;
         let folds = plan.algorithm.choosing().map_or(0, |c| c.folds);
-        let (pass, in_plan) = match asked.pass {
+        let (pass, in_plan) = match request.pass {
             Some(Pass::HeldOut(pass)) => (pass, (1..=folds).contains(&pass)),
             Some(Pass::Last) | None => (0, true),
         };
-        let of_plan = asked.requests.iter().all(|request| match request {
+        let of_plan = request.requests.iter().all(|request| match request {
             Request::Train { round, .. } => (1..=rounds).contains(round),
             Request::Finalize { round, .. } | Request::HoldOut { round, .. } => {
                 (1..=rounds + 1).contains(round)
@@ -304,7 +317,7 @@ impl Node {
             _ => false,
         });
         let shape = matches!(
-            &asked.requests[..],
+            &request.requests[..],
             [] | [_]
                 | [Request::Score { .. }, Request::Train { .. }]
                 | [Request::Score { .. }, Request::HoldOut { .. }]
@@ -312,17 +325,19 @@ impl Node {
         );
         if !shape {
             let why = format!(
-                "a message holds {} requests; allowed is one, after at most one score",
-                asked.requests.len()
+                "found {} requests in a message; allowed is one, after at most one score",
+                request.requests.len()
             );
             return self.state.refuse(SiteCode::Order, &why);
         }
-        let trained = match asked.requests.last() {
+        let trained = match request.requests.last() {
             Some(Request::Train { round, .. }) => Some(*round),
             _ => None,
         };
-        if !(in_plan && of_plan && asked.state.round <= rounds) {
-            let why = format!("a request is of another pass or round than the {rounds} agreed on");
+        if !(in_plan && of_plan && request.state.round <= rounds) {
+            let why = format!(
+                "found a request for a pass or round beyond the {rounds} rounds of the agreement"
+            );
             return self.state.refuse(SiteCode::Order, &why);
         }
         let private = setup.context.private;
@@ -330,90 +345,94 @@ impl Node {
             &setup.privacy,
             private.is_some_and(|how| how.noise_seed == NoiseSeed::System),
         ) else {
-            return Ok(Keeping::Nothing);
+            return Ok(Retention::Nothing);
         };
         let Some(round) = trained else {
-            return Ok(Keeping::Answer);
+            return Ok(Retention::Response);
         };
         let before = self.state.releases()?;
         let same = before.iter().filter(|at| **at == (pass, round)).count();
-        if same > REPEATS {
+        if same > MAX_REPEATS {
             let why = format!(
-                "round {round} has left this site {same} times, each time with other noise: not again"
+                "round {round} has left this site {same} times with fresh noise; allowed are {}",
+                1 + MAX_REPEATS
             );
             return self.state.refuse(SiteCode::Order, &why);
         }
         let all = u32::try_from(before.len() + 1).unwrap_or(u32::MAX);
-        let exposure = setup.exposure_of(asked.client, all);
+        let exposure = setup.exposure_of(request.client, all);
         if budget.settings.epsilon.is_some() && !budget.fits(&[exposure]) {
-            let why = format!("after {} releases another would exceed ε", before.len());
+            let why = format!(
+                "after {} releases, another one would exceed ε",
+                before.len()
+            );
             return self.state.refuse(SiteCode::Order, &why);
         }
-        Ok(Keeping::Release(pass, round))
+        Ok(Retention::Release(pass, round))
     }
 
-    /// Handles requests for the client; also says what must be kept of the response.
-    fn handle(&self, asked: ClientRequest, body: &[u8]) -> Result<(Vec<u8>, Handled, Keeping)> {
+    /// Handles requests for the client; also returns what to store of the response.
+    fn handle(&self, request: ClientRequest, body: &[u8]) -> Result<(Vec<u8>, Handled, Retention)> {
         let Some(agreement) = self.state.agreement()? else {
-            let why = "a request came before anything was agreed on";
+            let why = "found a request before an agreement";
             return self.state.refuse(SiteCode::OtherAgreement, why);
         };
-        if agreement.hash() != asked.agreement {
+        if agreement.hash() != request.agreement {
             let why = format!(
-                "a request names the agreement {}, this site has {}",
-                asked.agreement,
+                "found a request of agreement {}, this site accepted {}",
+                request.agreement,
                 agreement.hash()
             );
             return self.state.refuse(SiteCode::OtherAgreement, &why);
         }
-        let (plan, place) = self.plan(&agreement.terms)?;
-        if asked.client != place {
+        let (plan, index) = self.plan(&agreement.terms)?;
+        if request.client != index {
             return Err(Error::Engine(format!(
-                "a request for client {}, this site is client {place}",
-                asked.client
+                "found a request for client {}, this site is client {index}",
+                request.client
             )));
         }
-        let setup = self.setup(&plan, place, &agreement)?;
-        let keeping = self.planned(&asked, &plan, &setup)?;
-        let archive = ArchiveDirectory(self.state.memories());
-        let at = Place {
+        let setup = self.setup(&plan, index, &agreement)?;
+        let retention = self.check_planned(&request, &plan, &setup)?;
+        let archive = ArchiveDirectory(self.state.client_states());
+        let site = SiteContext {
             archive: &archive,
             disclose: over_sites(&plan)?.1.disclose,
         };
-        let (state, floor) = (asked.state, asked.floor);
-        let last_pass = !matches!(asked.pass, Some(Pass::HeldOut(_)));
+        let (state, floor) = (request.state, request.floor);
+        let last_pass = !matches!(request.pass, Some(Pass::HeldOut(_)));
         let site_setup = setup.clone();
-        let (update, handled, kept) = at_site(setup, &plan.algorithm, at, asked, body)?;
+        let (update, handled, models) = at_site(setup, &plan.algorithm, site, request, body)?;
         if handled.lost {
             let round = state.round;
             self.state.log(&format!(
-                "the client state of round {round} is lost: started from w⁰"
+                "the client state of round {round} is missing; started from w⁰"
             ));
         }
-        self.state.forget(floor, state.round);
-        if let Some(kept) = kept.filter(|_| last_pass) {
+        self.state.prune(floor, state.round);
+        if let Some(models) = models.filter(|_| last_pass) {
             self.state.replace_run(|path| {
                 write_site(
                     path,
                     &agreement.terms.spec,
                     &site_setup,
                     &self.program,
-                    &kept,
+                    &models,
                     (plan.rounds, hex(&state.digest)),
                     plan.algorithm.properties().personal,
                 )
             })?;
         }
-        Ok((update, handled, keeping))
+        Ok((update, handled, retention))
     }
 }
 
-/// The lock of a state directory, after a little patience with who has it.
-fn patient_lock(state: &Path) -> Result<DirectoryLock> {
+/// Locks a state directory; waits up to [`LOCK_TIMEOUT`] for another holder.
+fn lock_state(state: &Path) -> Result<DirectoryLock> {
     let since = Instant::now();
     loop {
         match DirectoryLock::take(state) {
-            Err(Error::InUse { .. }) if since.elapsed() < PATIENCE => {
+            Err(Error::InUse { .. }) if since.elapsed() < LOCK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(200));
             }
             other => return other,
@@ -421,7 +440,7 @@ fn patient_lock(state: &Path) -> Result<DirectoryLock> {
     }
 }
 
-fn response(
+fn encode_response(
     request: &[u8],
     body: Vec<u8>,
     result: std::result::Result<Outcome, SiteCode>,

@@ -1,11 +1,11 @@
-//! The server: convenes the sites and trains.
+//! The server: makes the sites agree and trains.
 
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::agreement::{Agreement, Terms, Told, over_sites};
+use super::agreement::{Agreement, SiteSurvey, Terms, over_sites};
 use crate::clients::wire::{decode, encode, joined};
 use crate::data::roster::roster;
 use crate::engine::EngineKind;
@@ -16,13 +16,13 @@ use crate::run::{Ended, Program, Run, Watch};
 use crate::spec::{Plan, PlannedSites, Resources};
 use crate::training::Setup;
 
-/// The terms of a plan, as an operator compares them.
+/// Returns the terms of a plan over sites.
 pub fn terms_of(plan: &Plan, program: &Program) -> Result<Terms> {
     over_sites(plan)?;
     Ok(Terms::new(plan, program))
 }
 
-/// A federation's server.
+/// The server of a federation.
 pub struct Server {
     plan: Plan,
     program: Program,
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// The server of a plan, whose run directory is begun there; or, where it `resumes`, goes on.
+    /// Creates a server that begins the run directory or, if `resumes`, resumes it.
     pub fn new(
         plan: Plan,
         program: Program,
@@ -58,16 +58,16 @@ impl Server {
         }
     }
 
-    /// Trains to the end and delivers, watched by a caller that may end it.
+    /// Trains and finalizes; `watch` may stop the run.
     pub fn run(&self, watch: &mut Watch<'_>) -> Result<Ended> {
         let file = self.directory.join("agreement.json");
-        let kept = if self.resumes && file.exists() {
+        let stored = if self.resumes && file.exists() {
             let text = fs::read_to_string(&file).map_err(at(&file, "read"))?;
             Some(Agreement::from_json(&text)?)
         } else {
             None
         };
-        let (agreement, setup) = self.convene(kept)?;
+        let (agreement, setup) = self.convene(stored)?;
         let run = Run::new(&self.plan, setup).program(self.program.clone());
         let run = if self.resumes {
             run.resume(&self.directory)
@@ -77,10 +77,10 @@ impl Server {
         let mut failed = None;
         let mut written = false;
         let ended = run.watch(&mut |event| {
-            // The run directory is there by now.
+            // The run directory exists by now.
             if !written {
                 written = true;
-                if let Err(error) = keep(&file, &agreement) {
+                if let Err(error) = store(&file, &agreement) {
                     failed = Some(error);
                     return ControlFlow::Break(());
                 }
@@ -93,47 +93,51 @@ impl Server {
         }
     }
 
-    /// Asks all sites what their tables look like, and has them agree; `kept` is what they agreed
-    /// on before.
-    pub fn convene(&self, kept: Option<Agreement>) -> Result<(Agreement, Setup)> {
+    /// Requests the surveys of all sites and has the sites accept the agreement; `stored` is an
+    /// earlier agreement.
+    pub fn convene(&self, stored: Option<Agreement>) -> Result<(Agreement, Setup)> {
         let terms = terms_of(&self.plan, &self.program)?;
         let (_, sites) = over_sites(&self.plan)?;
-        let resumed = kept.is_some();
-        let (agreement, notes) = match kept {
+        let resumed = stored.is_some();
+        let (agreement, notes) = match stored {
             Some(agreement) if agreement.terms == terms => (agreement, Vec::new()),
             Some(agreement) => {
                 return Err(Error::Checkpoint(format!(
-                    "the sites agreed to other terms ({}) than these ({}): another spec, or another \
-                     version of the program; put back what was changed, or begin a new run",
+                    "the sites accepted terms {}, these are {}: the spec or the version of the \
+                     program has changed; restore it, or begin a new run",
                     agreement.terms.hash(),
                     terms.hash()
                 )));
             }
             None => {
                 self.note(&format!("terms {}", terms.hash()));
-                let told = self.ask_all(
+                let outcomes = self.send_to_all(
                     sites,
                     &SiteRequest::Survey(encode(&terms)),
                     sites.names.len(),
                 )?;
-                let told = (sites.names.iter().zip(told)).map(|(name, outcome)| match outcome {
-                    Some(Outcome::Surveyed(told)) => decode::<Told>(&told),
-                    _ => Err(Error::Engine(format!(
-                        "site '{name}' answers another request than it got"
-                    ))),
-                });
-                Agreement::make(terms, &self.plan, told.collect::<Result<_>>()?)?
+                let surveys =
+                    (sites.names.iter().zip(outcomes)).map(|(name, outcome)| match outcome {
+                        Some(Outcome::Surveyed(survey)) => decode::<SiteSurvey>(&survey),
+                        _ => Err(Error::Engine(format!(
+                            "the response of site '{name}' does not match the request"
+                        ))),
+                    });
+                Agreement::make(terms, &self.plan, surveys.collect::<Result<_>>()?)?
             }
         };
         let request = SiteRequest::Agree(agreement.to_json().into_bytes());
-        // Who agreed before may be away for a while.
-        let wanted = if resumed {
+        // On a resume, sites may be absent for a while.
+        let required = if resumed {
             sites.min_sites
         } else {
             sites.names.len()
         };
-        self.ask_all(sites, &request, wanted)?;
-        self.note(&format!("all agreed on {}", agreement.hash()));
+        self.send_to_all(sites, &request, required)?;
+        self.note(&format!(
+            "all sites accepted agreement {}",
+            agreement.hash()
+        ));
         let (schema, classes) = (agreement.schema.clone(), agreement.classes.clone());
         let dataset = roster(&agreement.roster, schema, classes, None);
         let engine = EngineKind::Remote(self.sites(sites, agreement.hash()));
@@ -161,12 +165,12 @@ impl Server {
         (transport.unwrap_or_else(PoisonError::into_inner)).note(text);
     }
 
-    /// Sends every site the same request; at least `wanted` must respond.
-    fn ask_all(
+    /// Sends all sites the same request; at least `required` must respond.
+    fn send_to_all(
         &self,
         sites: &PlannedSites,
         request: &SiteRequest,
-        wanted: usize,
+        required: usize,
     ) -> Result<Vec<Option<Outcome>>> {
         let bytes = joined(Vec::new(), request);
         let messages = (0..sites.names.len()).map(|client| Message {
@@ -186,25 +190,25 @@ impl Server {
             absent.extend(outcome.is_none().then(|| name.clone()));
             outcomes.push(outcome);
         }
-        let answered = sites.names.len() - absent.len();
-        if answered >= wanted {
+        let responses = sites.names.len() - absent.len();
+        if responses >= required {
             return Ok(outcomes);
         }
         Err(Error::Absent {
             when: match request {
-                SiteRequest::Survey(_) => "when they were asked what their tables look like,",
-                _ => "when they were asked to agree,",
+                SiteRequest::Survey(_) => "in the survey",
+                _ => "at the agreement",
             }
             .into(),
-            answered,
-            wanted,
+            answered: responses,
+            wanted: required,
             absent,
             codes,
         })
     }
 }
 
-fn keep(file: &Path, agreement: &Agreement) -> Result<()> {
+fn store(file: &Path, agreement: &Agreement) -> Result<()> {
     if file.exists() {
         Ok(())
     } else {

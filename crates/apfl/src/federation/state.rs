@@ -2,14 +2,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `proposal.toml` | the terms that wait for the operator's consent, or were accepted |
+//! | `proposal.toml` | the terms that were proposed last |
 //! | `accepted` | the hash of the accepted terms |
-//! | `agreement.json` | what all agreed on; every order must name its hash |
-//! | `memories/memory-R-D.safetensors` | what the client remembers after round R |
-//! | `released/` | the last answers whose noise cannot be made again: a letter that comes twice gets the same one |
-//! | `releases` | every round whose update has left with such noise: pass, round and the letter's hash |
-//! | `run/` | what delivery left: a run directory of this one client, for `apfl predict` |
-//! | `log` | what happened, errors in full: they do not leave the site |
+//! | `agreement.json` | the agreement; every request must name its hash |
+//! | `memories/memory-R-D.safetensors` | the client state after round R |
+//! | `released/` | the last responses with irreproducible noise, for repeated requests |
+//! | `releases` | every round sent with such noise: pass, round and the request's hash |
+//! | `run/` | the run directory of the finalized client, for `apfl predict` |
+//! | `log` | events and the full text of errors, which never leaves the site |
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -24,10 +24,10 @@ use crate::files::atomic::write_privately;
 use crate::files::private::{create_directory, create_file};
 use crate::files::{UtcTime, write_atomically};
 
-/// How many answers are kept whose noise cannot be made again.
+/// The number of responses with irreproducible noise that are kept.
 const RELEASED: usize = 4;
 
-/// What a site's state directory holds.
+/// The content of a site's state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SiteStatus {
@@ -37,54 +37,54 @@ pub struct SiteStatus {
     pub accepted: Option<String>,
     /// The hash of the agreement, and the sites that take part.
     pub agreement: Option<(String, Vec<String>)>,
-    /// The rounds of which there are memories, ascending.
-    pub memories: Vec<u64>,
-    /// Whether delivery left models.
+    /// The rounds whose client states are stored, ascending.
+    pub state_rounds: Vec<u64>,
+    /// Whether the client is finalized and its models are there.
     pub finalized: bool,
     /// The last lines of the log.
     pub log: Vec<String>,
 }
 
-/// What must be kept of an answer, before it leaves.
+/// What to store of a response before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeping {
-    /// Nothing: it can be made again.
+pub(super) enum Retention {
+    /// Nothing: the response is reproducible.
     Nothing,
-    /// The answer, for its noise cannot.
-    Answer,
-    /// The answer, and that the update of that pass and round has left.
+    /// The response, because its noise is not reproducible.
+    Response,
+    /// The response, and an entry of the release of that pass and round.
     Release(u64, u64),
 }
 
 /// A state directory.
 #[derive(Clone, Debug)]
-pub(super) struct State(pub PathBuf);
+pub(super) struct StateDirectory(pub PathBuf);
 
-impl State {
-    /// Makes it, where it is not there.
+impl StateDirectory {
+    /// Creates the directory if it does not exist.
     pub fn create(&self) -> Result<()> {
         create_directory(&self.0)?;
-        create_directory(&self.memories())
+        create_directory(&self.client_states())
     }
 
-    /// Where memories are kept.
-    pub fn memories(&self) -> PathBuf {
+    /// Returns the directory of client states.
+    pub fn client_states(&self) -> PathBuf {
         self.0.join("memories")
     }
 
-    /// Appends to the log; a log that cannot be written stops nobody.
-    pub fn log(&self, words: &str) {
+    /// Appends to the log; failures are ignored.
+    pub fn log(&self, message: &str) {
         let path = self.0.join("log");
         if !path.exists() {
             let _ = create_file(&path);
         }
         if let Ok(mut file) = OpenOptions::new().append(true).open(&path) {
-            let words = words.replace('\n', "\n    ");
-            let _ = writeln!(file, "{} {words}", UtcTime::now());
+            let message = message.replace('\n', "\n    ");
+            let _ = writeln!(file, "{} {message}", UtcTime::now());
         }
     }
 
-    /// Logs why, for the operator alone; the server learns the code.
+    /// Logs the reason for the operator and returns an error with the code alone.
     pub fn refuse<T>(&self, code: SiteCode, why: &str) -> Result<T> {
         self.log(why);
         Err(Error::Site {
@@ -93,19 +93,19 @@ impl State {
         })
     }
 
-    /// What was agreed on, if anything.
+    /// Returns the stored agreement, if any.
     pub fn agreement(&self) -> Result<Option<Agreement>> {
         let text = read(&self.0.join("agreement.json"))?;
         text.map(|text| Agreement::from_json(&text)).transpose()
     }
 
-    /// Keeps what was agreed on.
+    /// Stores the agreement.
     pub fn keep_agreement(&self, agreement: &Agreement) -> Result<()> {
-        self.log(&format!("agreed to {}", agreement.hash()));
+        self.log(&format!("accepted agreement {}", agreement.hash()));
         write_atomically(&self.0.join("agreement.json"), agreement.to_json())
     }
 
-    /// An error unless the terms were accepted: shown to the operator, or of the expected hash.
+    /// Returns an error unless the terms are accepted.
     pub fn require_accepted(&self, terms: &Terms, accept: &Accept) -> Result<()> {
         let hash = terms.hash();
         let accepted = read(&self.0.join("accepted"))?;
@@ -117,8 +117,8 @@ impl State {
         {
             return self.refuse(
                 SiteCode::OtherAgreement,
-                "this state directory belongs to a federation of other terms; a new one needs a \
-                 directory of its own",
+                "this state directory belongs to a federation with other terms; use a new state \
+                 directory for a new federation",
             );
         }
         let proposal = format!(
@@ -130,7 +130,7 @@ impl State {
             Accept::First => {}
             Accept::Operator => {
                 let why = format!(
-                    "terms {hash} wait for consent: read {0}/proposal.toml, then apfl site accept {0} {hash}",
+                    "terms {hash} need the operator's consent: read {0}/proposal.toml, then apfl site accept {0} {hash}",
                     self.0.display()
                 );
                 return self.refuse(SiteCode::NotAccepted, &why);
@@ -139,7 +139,7 @@ impl State {
                 let expected = fs::read_to_string(path).map_err(at(path, "read"))?;
                 if expected.trim() != hash {
                     let why = format!(
-                        "terms {hash} are not those that {} expects ({})",
+                        "found terms {hash}, allowed by {} are {}",
                         path.display(),
                         expected.trim()
                     );
@@ -151,47 +151,49 @@ impl State {
         write_atomically(&self.0.join("accepted"), hash + "\n")
     }
 
-    /// The answer that was given to a letter, where its noise cannot be made again.
-    pub fn released(&self, message: &[u8]) -> Option<Vec<u8>> {
-        fs::read(self.0.join("released").join(name_of(message))).ok()
+    /// Returns the stored response to a request, if there is one.
+    pub fn released(&self, request: &[u8]) -> Option<Vec<u8>> {
+        fs::read(self.0.join("released").join(file_name(request))).ok()
     }
 
-    /// Keeps an answer whose noise cannot be made again, before it leaves: what comes of the same
-    /// letter is one release. The last few are kept.
-    pub fn release(&self, keeping: Keeping, message: &[u8], answer: &[u8]) -> Result<()> {
-        match keeping {
-            Keeping::Nothing => return Ok(()),
-            Keeping::Answer => {}
-            Keeping::Release(pass, round) => self.enter(pass, round, &name_of(message))?,
+    /// Stores a response with irreproducible noise before it is sent, so that a repeated request is
+    /// one release. The last few are kept.
+    pub fn release(&self, retention: Retention, request: &[u8], response: &[u8]) -> Result<()> {
+        match retention {
+            Retention::Nothing => return Ok(()),
+            Retention::Response => {}
+            Retention::Release(pass, round) => {
+                self.record_release(pass, round, &file_name(request))?
+            }
         }
         let directory = self.0.join("released");
         create_directory(&directory)?;
-        let made = |path: &PathBuf| fs::metadata(path).and_then(|m| m.modified()).ok();
+        let modified = |path: &PathBuf| fs::metadata(path).and_then(|m| m.modified()).ok();
         let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
         let mut kept: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        kept.sort_by_key(made);
+        kept.sort_by_key(modified);
         let surplus = kept.len().saturating_sub(RELEASED - 1);
         for path in &kept[..surplus] {
-            let _ = fs::remove_file(path); // in nobody's way but the disk's
+            let _ = fs::remove_file(path); // a file that stays only takes space
         }
-        write_privately(&directory.join(name_of(message)), answer)
+        write_privately(&directory.join(file_name(request)), response)
     }
 
-    /// Enters a release, on disk. Entries are never taken back.
-    fn enter(&self, pass: u64, round: u64, message: &str) -> Result<()> {
+    /// Appends a release to the file `releases`. Entries are never removed.
+    fn record_release(&self, pass: u64, round: u64, request: &str) -> Result<()> {
         let path = self.0.join("releases");
-        let entered = || {
+        let append = || {
             if !path.exists() {
                 create_file(&path)?;
             }
             let mut file = OpenOptions::new().append(true).open(&path)?;
-            writeln!(file, "{pass} {round} {message}")?;
+            writeln!(file, "{pass} {round} {request}")?;
             file.sync_all()
         };
-        entered().map_err(at(&path, "write"))
+        append().map_err(at(&path, "write"))
     }
 
-    /// Pass and round of every release so far.
+    /// Returns pass and round of every release so far.
     pub fn releases(&self) -> Result<Vec<(u64, u64)>> {
         let text = read(&self.0.join("releases"))?.unwrap_or_default();
         let entry = |line: &str| {
@@ -202,28 +204,28 @@ impl State {
         let entries: Option<Vec<_>> = text.lines().map(entry).collect();
         entries.ok_or_else(|| {
             Error::Checkpoint(
-                "releases: a line that is no entry; what has left is not known".into(),
+                "releases: found a line that is not an entry; the privacy spent is unknown".into(),
             )
         })
     }
 
-    /// Removes memories of rounds before `floor`, but for the one of `current` and those of the
-    /// newest two rounds: a server cannot have a site forget everything.
-    pub fn forget(&self, floor: u64, current: u64) {
-        let all = memories(&self.memories());
+    /// Removes client states of rounds before `floor`, except that of round `current` and those of
+    /// the newest two rounds: a server cannot make a site lose its state.
+    pub fn prune(&self, floor: u64, current: u64) {
+        let all = state_files(&self.client_states());
         let rounds: BTreeSet<u64> = all.iter().map(|(round, _)| *round).collect();
         let newest = rounds.iter().rev().nth(1).copied().unwrap_or(0);
         for (round, path) in all {
             if round < floor.min(newest) && round != current {
-                let _ = fs::remove_file(path); // in nobody's way but the disk's
+                let _ = fs::remove_file(path); // a file that stays only takes space
             }
         }
     }
 
-    /// Has what delivery left written to a new directory, which then takes the place of the old.
+    /// Writes a new run directory and replaces the old one by it.
     pub fn replace_run(&self, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let [run, new, old] = ["run", "run.new", "run.old"].map(|name| self.0.join(name));
-        let _ = fs::remove_dir_all(&new); // a killed node's
+        let _ = fs::remove_dir_all(&new); // of a killed node
         create_directory(&new)?;
         write(&new)?;
         let _ = fs::remove_dir_all(&old);
@@ -232,41 +234,41 @@ impl State {
         }
         fs::rename(&new, &run).map_err(at(&run, "write"))?;
         let _ = fs::remove_dir_all(&old);
-        self.log("delivered: the models are in run/");
+        self.log("finalized: the models are in run/");
         Ok(())
     }
 
-    /// Puts back what a node was about to replace when it was killed.
+    /// Restores the run directory that a killed node was replacing.
     pub fn recover_run(&self) {
         let (run, old) = (self.0.join("run"), self.0.join("run.old"));
         if !run.exists() && old.exists() {
-            let _ = fs::rename(old, run); // else it stays under the other name
+            let _ = fs::rename(old, run); // if this fails, it keeps the other name
         }
     }
 
-    /// Accepts the terms of that hash, for the operator; they must be those proposed last.
+    /// Accepts the terms of a hash for the operator; they must be the last proposed ones.
     pub fn accept(&self, hash: &str) -> Result<()> {
         match self.status()?.proposed {
             Some(proposed) if proposed == hash => {
                 write_atomically(&self.0.join("accepted"), format!("{hash}\n"))
             }
             Some(proposed) => Err(Error::Request(format!(
-                "{}: the terms in proposal.toml are {proposed}, not {hash}: read them first",
+                "{}: found {hash}, but the terms in proposal.toml are {proposed}; read them first",
                 self.0.display()
             ))),
             None => Err(Error::Request(format!(
-                "{}: no terms were proposed yet",
+                "{}: no terms have been proposed yet; start the server first",
                 self.0.display()
             ))),
         }
     }
 
-    /// What a state directory holds.
+    /// Returns the content of the directory.
     pub fn status(&self) -> Result<SiteStatus> {
         let state = &self.0;
         if !state.is_dir() {
             return Err(Error::Request(format!(
-                "{}: there is no such state directory",
+                "{}: the state directory does not exist",
                 state.display()
             )));
         }
@@ -279,11 +281,9 @@ impl State {
         let agreement = agreement
             .map(|text| Agreement::from_json(&text))
             .transpose()?;
-        let mut memories: Vec<u64> = (memories(&state.join("memories")).into_iter())
+        let rounds: BTreeSet<u64> = (state_files(&self.client_states()).into_iter())
             .map(|(round, _)| round)
             .collect();
-        memories.sort_unstable();
-        memories.dedup();
         let log = read(&state.join("log"))?.unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         Ok(SiteStatus {
@@ -293,7 +293,7 @@ impl State {
                 let sites = agreement.sites().into_iter().map(str::to_owned);
                 (agreement.hash(), sites.collect())
             }),
-            memories,
+            state_rounds: rounds.into_iter().collect(),
             finalized: state.join("run/summary.json").exists(),
             log: (lines.iter().skip(lines.len().saturating_sub(10)))
                 .map(|line| (*line).to_owned())
@@ -302,12 +302,12 @@ impl State {
     }
 }
 
-/// What the answer to a letter is called.
-fn name_of(message: &[u8]) -> String {
-    hex(&digest_of_pieces([message]))
+/// Returns the file name of the response to a request.
+fn file_name(request: &[u8]) -> String {
+    hex(&digest_of_pieces([request]))
 }
 
-/// A file's text; `None` where there is none.
+/// Reads a file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -316,8 +316,8 @@ fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// The memories in a directory, with their rounds.
-fn memories(directory: &Path) -> Vec<(u64, PathBuf)> {
+/// Returns the files of client states in a directory, with their rounds.
+fn state_files(directory: &Path) -> Vec<(u64, PathBuf)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let round = |path: &Path| -> Option<u64> {
         let name = path.file_name()?.to_str()?.strip_prefix("memory-")?;

@@ -1,4 +1,4 @@
-//! What a run spends: one mechanism for all, and everybody's own exposure to it.
+//! The privacy budget of a run: one mechanism, and the exposure of every client to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{Accountant, Ledger, Level, Mechanism, NoiseSeed, PrivacySettings, least_noise};
 
-/// How much somebody has been exposed: the steps in which they were in the sample with
+/// The exposure of a client or an example: the number of steps that sampled it with
 /// probability q.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exposure {
     /// q
     pub sampling: f64,
-    /// Steps so far.
+    /// The number of steps so far.
     pub steps: u64,
 }
 
-/// `privacy` of `summary.json`.
+/// `privacy` of `summary.json`: the privacy spent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Spent {
     /// What is protected: `client` or `example`.
     pub level: String,
-    /// ε, the largest of all clients'; null: infinite.
+    /// The largest ε of all clients; null: infinite.
     pub epsilon: Option<f64>,
     /// δ
     pub delta: f64,
@@ -32,12 +32,12 @@ pub struct Spent {
     pub noise: f64,
     /// C
     pub clip: f64,
-    /// The steps it was spent in: rounds, or the local steps of the client with that ε.
+    /// The number of steps: rounds, or the local steps of the client with that ε.
     pub steps: u64,
-    /// Whether the noise follows from the run's seed, so that who knows it can take it away.
+    /// Whether the noise follows from the run's seed, so that it can be removed with the seed.
     #[serde(default)]
     pub simulation: bool,
-    /// Rounds that were begun and lost to an interruption: they count among the steps.
+    /// Rounds that were begun and lost to an interruption; they count among the steps.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
 }
@@ -46,38 +46,40 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// The noise of a run, and the accounts of it.
+/// The noise of a run and the accounting of ε.
 #[derive(Debug)]
 pub struct Budget {
-    /// As they were written.
+    /// The settings of the spec.
     pub settings: PrivacySettings,
     /// σ
     pub noise: f64,
-    /// Rounds that can be afforded, at most those that were planned.
+    /// The number of rounds that ε allows, at most the planned number.
     pub rounds: u64,
-    /// How often that many rounds are trained.
+    /// The number of passes over these rounds.
     pub passes: u64,
-    /// What was released, where the noise cannot be made again.
+    /// The ledger of releases, if the noise is not reproducible.
     pub ledger: Option<Ledger>,
-    /// The most steps at every q that the run can come to, by the bits of q.
-    most: BTreeMap<u64, u64>,
-    accounts: Mutex<BTreeMap<u64, Arc<Accountant>>>,
+    /// The largest number of steps at each q, by the bits of q.
+    max_steps: BTreeMap<u64, u64>,
+    accountants: Mutex<BTreeMap<u64, Arc<Accountant>>>,
 }
 
 impl Budget {
-    /// For so many rounds in each of so many passes, after each number of which everybody is
-    /// exposed as `exposures` says.
-    /// An error where no noise, or not one round, is within ε.
+    /// Creates the budget for at most `rounds` rounds in each of `passes` passes. `exposures`
+    /// returns the exposures after a number of rounds.
+    ///
+    /// # Errors
+    /// If no noise is enough for ε, or ε does not allow one round.
     pub fn new(
         settings: PrivacySettings,
         rounds: u64,
         passes: u64,
         exposures: impl Fn(u64) -> Vec<Exposure>,
     ) -> Result<Self, String> {
-        let end = worst(&exposures(rounds));
-        let mut most = BTreeMap::new();
+        let end = pareto_front(&exposures(rounds));
+        let mut max_steps = BTreeMap::new();
         for exposure in &end {
-            let steps = most.entry(exposure.sampling.to_bits()).or_insert(0);
+            let steps = max_steps.entry(exposure.sampling.to_bits()).or_insert(0);
             *steps = exposure.steps.max(*steps);
         }
         let with = |noise: f64| Self {
@@ -86,18 +88,20 @@ impl Budget {
             rounds,
             passes,
             ledger: (settings.noise_seed == NoiseSeed::System).then(Ledger::default),
-            most: most.clone(),
-            accounts: Mutex::default(),
+            max_steps: max_steps.clone(),
+            accountants: Mutex::default(),
         };
         let noise = match (settings.noise, settings.epsilon) {
             (Some(noise), _) => noise,
             (None, Some(epsilon)) => least_noise(
                 epsilon,
-                |noise| with(noise).quick(&end),
+                |noise| with(noise).rdp_epsilon(&end),
                 |noise| with(noise).largest(&end).0,
             )
-            .ok_or("not even noise of 1e6 is enough; a larger ε, or fewer rounds")?,
-            (None, None) => return Err("neither ε nor noise is said".into()),
+            .ok_or("noise of 1e6 is not enough; raise epsilon, or lower training.rounds")?,
+            (None, None) => {
+                return Err("`epsilon` and `noise` are both missing; give one or both".into());
+            }
         };
         let mut budget = with(noise);
         if let (Some(_), Some(epsilon)) = (settings.noise, settings.epsilon) {
@@ -105,8 +109,8 @@ impl Budget {
             if !fits(1) {
                 let first = budget.largest(&exposures(1)).0;
                 return Err(format!(
-                    "the first round alone costs ε = {first:.3}, and {epsilon} is all there is; \
-                     more noise, or a larger ε"
+                    "the first round costs ε = {first:.3}, allowed is {epsilon}; raise noise or \
+                     epsilon"
                 ));
             }
             budget.rounds = last_that_fits(1, rounds, fits);
@@ -114,31 +118,34 @@ impl Budget {
         Ok(budget)
     }
 
-    fn account(&self, sampling: f64, steps: u64) -> Arc<Accountant> {
+    fn accountant(&self, sampling: f64, steps: u64) -> Arc<Accountant> {
         let bits = sampling.to_bits();
-        let most = self.most.get(&bits).copied().unwrap_or(0).max(steps);
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let max_steps = self.max_steps.get(&bits).copied().unwrap_or(0).max(steps);
+        let mut accountants = self
+            .accountants
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let new = || {
             let noise = self.noise;
             let mechanism = Mechanism { noise, sampling };
-            Arc::new(Accountant::new(mechanism, most, self.settings.delta))
+            Arc::new(Accountant::new(mechanism, max_steps, self.settings.delta))
         };
-        accounts.entry(bits).or_insert_with(new).clone()
+        accountants.entry(bits).or_insert_with(new).clone()
     }
 
-    /// Whether it is within ε, where there is one, that everybody is exposed so.
+    /// Returns whether these exposures are within the ε of the settings, if there is one.
     pub fn fits(&self, exposures: &[Exposure]) -> bool {
-        let most = self.settings.epsilon.unwrap_or(f64::INFINITY);
-        self.largest(exposures).0 <= most
+        let allowed = self.settings.epsilon.unwrap_or(f64::INFINITY);
+        self.largest(exposures).0 <= allowed
     }
 
-    /// ε of one exposure.
+    /// Returns ε of one exposure.
     pub fn epsilon(&self, exposure: Exposure) -> f64 {
         let Exposure { sampling, steps } = exposure;
-        self.account(sampling, steps).cost(steps).epsilon()
+        self.accountant(sampling, steps).cost(steps).epsilon()
     }
 
-    /// ε of each, those that are alike once.
+    /// Returns ε of each exposure; computes equal ones once.
     pub fn each(&self, exposures: &[Exposure]) -> Vec<f64> {
         let key = |e: &Exposure| (e.sampling.to_bits(), e.steps);
         let distinct: BTreeSet<(u64, u64)> = exposures.iter().map(key).collect();
@@ -152,38 +159,38 @@ impl Budget {
         exposures.iter().map(|e| known[&key(e)]).collect()
     }
 
-    fn quick(&self, exposures: &[Exposure]) -> f64 {
-        let of = |e: &Exposure| self.account(e.sampling, e.steps).quick(e.steps);
-        exposures.iter().map(of).fold(0.0, f64::max)
+    fn rdp_epsilon(&self, exposures: &[Exposure]) -> f64 {
+        let epsilon = |e: &Exposure| self.accountant(e.sampling, e.steps).rdp_epsilon(e.steps);
+        exposures.iter().map(epsilon).fold(0.0, f64::max)
     }
 
-    /// The largest ε of all, and the steps it was spent in.
+    /// Returns the largest ε of all and its number of steps.
     fn largest(&self, exposures: &[Exposure]) -> (f64, u64) {
-        let quick = |e: &Exposure| self.account(e.sampling, e.steps).quick(e.steps);
-        let mut all: Vec<(f64, Exposure)> = worst(exposures)
+        let bound = |e: &Exposure| self.accountant(e.sampling, e.steps).rdp_epsilon(e.steps);
+        let mut all: Vec<(f64, Exposure)> = pareto_front(exposures)
             .into_iter()
-            .map(|e| (quick(&e), e))
+            .map(|e| (bound(&e), e))
             .collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let mut most = (0.0, 0);
+        let mut largest = (0.0, 0);
         for (bound, exposure) in all {
-            // ε is at most what the quick account says.
-            if bound <= most.0 {
+            // ε is at most the ε by Rényi divergences.
+            if bound <= largest.0 {
                 break;
             }
             let epsilon = self.epsilon(exposure);
-            if epsilon > most.0 {
-                most = (epsilon, exposure.steps);
+            if epsilon > largest.0 {
+                largest = (epsilon, exposure.steps);
             }
         }
-        most
+        largest
     }
 
-    /// What was spent where everybody is exposed so.
+    /// Returns the privacy spent by these exposures.
     pub fn spent(&self, exposures: &[Exposure]) -> Spent {
         let (epsilon, steps) = self.largest(exposures);
         Spent {
-            level: self.settings.level.word().into(),
+            level: self.settings.level.name().into(),
             epsilon: epsilon.is_finite().then_some(epsilon),
             delta: self.settings.delta,
             noise: self.noise,
@@ -194,7 +201,7 @@ impl Budget {
         }
     }
 
-    /// What a user should be told before the run.
+    /// Returns notes for the user before the run.
     pub fn notes(&self, planned: u64) -> Vec<String> {
         let PrivacySettings {
             level,
@@ -204,11 +211,11 @@ impl Budget {
             clip,
             noise_seed,
         } = self.settings;
-        let whence = match noise_seed {
-            NoiseSeed::Seed => "the noise follows from the seed, so that this is a simulation",
+        let source = match noise_seed {
+            NoiseSeed::Seed => "the noise follows from the seed, so this is a simulation",
             NoiseSeed::System => {
-                "the noise is the operating system's, so that the fingerprint is another in every run, \
-                 and rounds that are repeated after a resume count again"
+                "the noise is the operating system's, so the fingerprint differs in every run, and \
+                 rounds that are repeated after a resume count again"
             }
         };
         let unit = match level {
@@ -216,14 +223,14 @@ impl Budget {
             Level::Example => "examples' gradients",
         };
         let mut notes = vec![format!(
-            "privacy by {}: noise of {:.6} × {clip} on {unit} clipped to {clip}, δ = {delta:e}; {whence}",
-            level.word(),
+            "privacy by {}: noise of {:.6} × {clip} on {unit} clipped to {clip}, δ = {delta:e}; {source}",
+            level.name(),
             self.noise,
         )];
         if self.passes > 1 {
             notes.push(format!(
-                "privacy: the shared model is trained {} times for the choice of α, and ε is that of \
-                 all together",
+                "privacy: the shared model is trained {} times for the choice of α; ε is that of \
+                 all passes together",
                 self.passes
             ));
         }
@@ -231,7 +238,7 @@ impl Budget {
             && self.rounds < planned
         {
             notes.push(format!(
-                "privacy: ε = {epsilon} is enough for {} of {planned} rounds, and the run ends there",
+                "privacy: ε = {epsilon} is enough for {} of {planned} rounds; the run ends there",
                 self.rounds
             ));
         }
@@ -239,7 +246,7 @@ impl Budget {
     }
 }
 
-/// The last of some rounds that fits, where all before it do; the first where none does.
+/// Returns the last round that fits by bisection; `first` if none does.
 pub(crate) fn last_that_fits(first: u64, last: u64, fits: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (first, last + 1);
     while high - low > 1 {
@@ -253,8 +260,8 @@ pub(crate) fn last_that_fits(first: u64, last: u64, fits: impl Fn(u64) -> bool) 
     low
 }
 
-/// Those that no other exceeds in both q and steps: ε rises with either.
-fn worst(exposures: &[Exposure]) -> Vec<Exposure> {
+/// Returns the exposures that no other exceeds in both q and steps; ε rises with either.
+fn pareto_front(exposures: &[Exposure]) -> Vec<Exposure> {
     let mut sorted: Vec<Exposure> = exposures.to_vec();
     sorted.sort_by(|a, b| {
         b.sampling

@@ -1,8 +1,8 @@
-//! What was released, where noise cannot be made again: written down before it happens.
+//! The ledger of releases, for noise that is not reproducible.
 //!
-//! With noise from the operating system a round that is repeated after a resume is another
-//! release: who saw both has learned from both. So every round is entered, durably, before
-//! anything of it is computed, and entries are never taken back. ε counts entries, not rounds.
+//! With noise from the operating system, a round that is repeated after a resume is another
+//! release. So every round is recorded durably before any of it is computed, and entries are never
+//! removed. ε counts entries, not rounds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,19 +17,19 @@ use crate::rng::system_stream;
 /// A round that was begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
-    /// The pass of a choice; 0: the last, or the only one.
+    /// The pass of a choice; 0 is the last or only one.
     pub pass: u64,
     /// The round.
     pub round: u64,
-    /// Who was drawn, where that is a secret of its own.
+    /// The sampled clients, if the operating system sampled them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cohort: Option<Vec<usize>>,
 }
 
-/// Makes an entry durable.
-pub type Keep = Box<dyn FnMut(&Release) -> Result<()> + Send>;
+/// Writes an entry durably.
+pub type PersistRelease = Box<dyn FnMut(&Release) -> Result<()> + Send>;
 
-/// All releases of a run, its passes and earlier lives included.
+/// All releases of a run, including those of its passes and of earlier processes.
 #[derive(Default)]
 pub struct Ledger {
     inner: Mutex<Inner>,
@@ -38,9 +38,9 @@ pub struct Ledger {
 #[derive(Default)]
 struct Inner {
     entries: Vec<Release>,
-    /// Of every pass and round the entry that came last: the one that the run goes on from.
+    /// The last entry of every pass and round, which the run continues from.
     last: BTreeMap<(u64, u64), usize>,
-    keep: Option<Keep>,
+    persist: Option<PersistRelease>,
 }
 
 impl Inner {
@@ -56,23 +56,22 @@ impl Ledger {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether entries are made durable.
-    pub fn is_kept(&self) -> bool {
-        self.inner().keep.is_some()
+    /// Returns whether entries are written durably.
+    pub fn is_durable(&self) -> bool {
+        self.inner().persist.is_some()
     }
 
-    /// Takes over what was entered in earlier lives, and how entries are made durable from now
-    /// on.
-    pub fn go_on(&self, entries: Vec<Release>, keep: Keep) {
+    /// Continues with the entries of earlier processes; `persist` writes new ones.
+    pub fn resume(&self, entries: Vec<Release>, persist: PersistRelease) {
         let mut inner = self.inner();
         *inner = Inner::default();
         entries.into_iter().for_each(|release| inner.push(release));
-        inner.keep = Some(keep);
+        inner.persist = Some(persist);
     }
 
-    /// Enters a round; nothing of it may be computed before. With q, every one of n clients is
-    /// drawn with that probability, by the operating system.
-    pub fn enter(&self, pass: u64, round: u64, sampling: Option<(f64, usize)>) -> Result<()> {
+    /// Records a round before any of it is computed. Given q, samples each of n clients with
+    /// that probability by the operating system's randomness.
+    pub fn record(&self, pass: u64, round: u64, sampling: Option<(f64, usize)>) -> Result<()> {
         let cohort = sampling.map(|(q, n)| {
             let mut rng = system_stream();
             (0..n).filter(|_| q >= 1.0 || rng.random_bool(q)).collect()
@@ -83,14 +82,14 @@ impl Ledger {
             cohort,
         };
         let mut inner = self.inner();
-        if let Some(keep) = &mut inner.keep {
-            keep(&release)?;
+        if let Some(persist) = &mut inner.persist {
+            persist(&release)?;
         }
         inner.push(release);
         Ok(())
     }
 
-    /// Who was drawn when a round was last begun; nobody where it was not.
+    /// Returns the sampled clients of the last entry of a round; none without an entry.
     pub fn cohort(&self, pass: u64, round: u64) -> Vec<usize> {
         let inner = self.inner();
         let entry = inner.last.get(&(pass, round)).map(|k| &inner.entries[*k]);
@@ -99,40 +98,40 @@ impl Ledger {
             .unwrap_or_default()
     }
 
-    /// All entries.
+    /// Returns the number of entries.
     pub fn count(&self) -> u64 {
         self.inner().entries.len() as u64
     }
 
-    /// The rounds of all entries but one of each round of a pass up to that one: what was
-    /// released beside what the run goes on from.
-    pub fn beside(&self, pass: u64, round: u64) -> Vec<u64> {
+    /// Returns the rounds of all releases besides those that the run continues from, which are
+    /// the last entries of the pass up to `round`.
+    pub fn extra_rounds(&self, pass: u64, round: u64) -> Vec<u64> {
         let inner = self.inner();
-        let counts = |k: usize, entry: &Release| {
+        let is_current = |k: usize, entry: &Release| {
             entry.pass == pass && entry.round <= round && inner.last[&(pass, entry.round)] == k
         };
         let entries = inner.entries.iter().enumerate();
-        let beside = entries.filter(|(k, entry)| !counts(*k, entry));
-        beside.map(|(_, entry)| entry.round).collect()
+        let extra = entries.filter(|(k, entry)| !is_current(*k, entry));
+        extra.map(|(_, entry)| entry.round).collect()
     }
 
-    /// Entries that no model came of, where a pass has come to that round: of rounds that were
-    /// entered again, and of later ones.
+    /// Returns the number of entries without effect on the model of a round: of repeated rounds
+    /// and of later ones.
     pub fn lost(&self, pass: u64, round: u64) -> u64 {
         let inner = self.inner();
         let later = inner.last.range((pass, round + 1)..(pass + 1, 0)).count();
         (inner.entries.len() - inner.last.len() + later) as u64
     }
 
-    /// An error where a round up to that one is missing: what it cost is not known.
+    /// Returns an error if a round up to `rounds` has no entry.
     pub fn require(&self, pass: u64, rounds: u64) -> Result<()> {
         let inner = self.inner();
         let missing = (1..=rounds).find(|round| !inner.last.contains_key(&(pass, *round)));
         match missing {
             None => Ok(()),
             Some(round) => Err(Error::Checkpoint(format!(
-                "releases.jsonl has no entry of round {round}, so that what privacy has cost is not \
-                 known; put the file back, or begin a new run in another directory"
+                "releases.jsonl has no entry of round {round}, so the privacy spent is unknown; \
+                 restore the file, or begin a new run in another directory"
             ))),
         }
     }
@@ -150,18 +149,18 @@ impl fmt::Debug for Ledger {
 mod tests {
     use super::*;
 
-    /// Rounds 1, 2 and 3, then 2 and 3 again: five releases, two of them repeats, and the
+    /// Rounds 1, 2 and 3, then 2 and 3 again: five releases, two of them repeats. The
     /// cohorts are those of the second time.
     #[test]
     fn a_round_that_is_repeated_counts_again() {
         let ledger = Ledger::default();
         for round in [1, 2, 3, 2, 3] {
-            ledger.enter(0, round, Some((0.5, 40))).unwrap();
+            ledger.record(0, round, Some((0.5, 40))).unwrap();
         }
         assert_eq!((ledger.count(), ledger.lost(0, 3)), (5, 2));
         assert_eq!(ledger.lost(0, 1), 4);
-        assert_eq!(ledger.beside(0, 3), [2, 3]);
-        assert_eq!(ledger.beside(0, 1), [2, 3, 2, 3]);
+        assert_eq!(ledger.extra_rounds(0, 3), [2, 3]);
+        assert_eq!(ledger.extra_rounds(0, 1), [2, 3, 2, 3]);
         let entries = ledger.inner().entries.clone();
         assert_eq!(Some(ledger.cohort(0, 2)), entries[3].cohort);
         assert_ne!(entries[1].cohort, entries[3].cohort); // 2⁻⁴⁰
@@ -173,11 +172,11 @@ mod tests {
     #[test]
     fn what_cannot_be_written_is_not_released() {
         let ledger = Ledger::default();
-        ledger.go_on(
+        ledger.resume(
             Vec::new(),
             Box::new(|_| Err(Error::Checkpoint("the disk is full".into()))),
         );
-        assert!(ledger.enter(0, 1, None).is_err());
+        assert!(ledger.record(0, 1, None).is_err());
         assert_eq!(ledger.count(), 0);
     }
 }

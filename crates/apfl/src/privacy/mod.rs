@@ -1,10 +1,10 @@
-//! Differential privacy: what a mechanism costs, and the mechanism itself.
+//! Differential privacy: a mechanism and its privacy cost.
 //!
-//! One mechanism serves both levels. A sum of vectors of norm at most C gets N(0, σ²C²I); each
-//! vector is in the sum with probability q, drawn anew in every step; data sets are neighbours
-//! where one has one vector more (Poisson sampling, add or remove one). Its ε is accounted for in
-//! two ways, by Rényi divergences and by privacy loss distributions; both are bounds from above,
-//! and the smaller is reported.
+//! One mechanism serves both levels. It adds N(0, σ²C²I) to a sum of vectors of norm at most C.
+//! Each vector is in the sum with probability q, sampled anew in every step (Poisson sampling).
+//! Neighbouring data sets differ by one added or removed vector. ε is computed in two ways, by
+//! Rényi divergences and by privacy loss distributions; both are upper bounds, and the smaller is
+//! reported.
 //!
 //! ```
 //! use apfl::privacy::{Mechanism, noise_for};
@@ -29,20 +29,20 @@ mod settings;
 
 pub(crate) use budget::last_that_fits;
 pub use budget::{Budget, Exposure, Spent};
-pub use ledger::{Keep, Ledger, Release};
+pub use ledger::{Ledger, PersistRelease, Release};
 pub use noise::{PrivateSum, clip_factor};
 pub use settings::{Level, NoiseSeed, PrivacySettings};
 
-/// The Gaussian on a Poisson sample.
+/// The Gaussian mechanism on a Poisson sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mechanism {
-    /// σ: the noise's deviation in units of the clip C.
+    /// σ: the standard deviation of the noise in units of the clip C.
     pub noise: f64,
-    /// q: how likely one is in a step's sample.
+    /// q: the probability of being in a step's sample.
     pub sampling: f64,
 }
 
-/// What some steps of a mechanism cost, by both accounts.
+/// The privacy cost of some steps of a mechanism.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// ε by Rényi divergences.
@@ -52,32 +52,32 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The smaller of the two: both are bounds.
+    /// Returns the smaller of the two upper bounds.
     pub fn epsilon(&self) -> f64 {
         self.rdp.min(self.pld)
     }
 }
 
 impl Mechanism {
-    /// ε of so many steps at δ.
+    /// Returns the cost of `steps` steps at δ.
     pub fn cost(&self, steps: u64, delta: f64) -> Cost {
         Accountant::new(*self, steps, delta).cost(steps)
     }
 }
 
-/// What a mechanism costs as its steps go on.
+/// Computes the privacy cost of any number of steps of a mechanism.
 #[derive(Clone, Debug)]
 pub struct Accountant {
     mechanism: Mechanism,
     delta: f64,
     most_steps: u64,
     divergences: rdp::Divergences,
-    /// None where the account does without: next to no noise, no sampling.
+    /// `None` where no grid is used: with very little noise or without sampling.
     losses: OnceLock<Option<pld::Losses>>,
 }
 
 impl Accountant {
-    /// For at most so many steps: the more there are, the coarser the grid of losses.
+    /// Creates an accountant for at most `most_steps` steps; more steps need a coarser grid.
     pub fn new(mechanism: Mechanism, most_steps: u64, delta: f64) -> Self {
         Self {
             mechanism,
@@ -88,7 +88,7 @@ impl Accountant {
         }
     }
 
-    /// Made when they are first asked for: a run's quick account does without.
+    /// Returns the loss distributions, computed when first used.
     fn losses(&self) -> Option<&pld::Losses> {
         let Mechanism { noise, sampling } = self.mechanism;
         let grid = noise >= LEAST_NOISE && sampling > 0.0 && sampling < 1.0;
@@ -96,7 +96,7 @@ impl Accountant {
         self.losses.get_or_init(|| grid.then(new)).as_ref()
     }
 
-    /// ε of so many steps, by both accounts.
+    /// Returns the cost of `steps` steps.
     pub fn cost(&self, steps: u64) -> Cost {
         let Mechanism { noise, sampling } = self.mechanism;
         if steps == 0 || sampling == 0.0 {
@@ -114,58 +114,58 @@ impl Accountant {
         }
     }
 
-    /// ε by Rényi divergences alone, which is quick.
-    pub fn quick(&self, steps: u64) -> f64 {
+    /// Returns ε by Rényi divergences alone, which is fast.
+    pub fn rdp_epsilon(&self, steps: u64) -> f64 {
         match steps {
             0 => 0.0,
             steps => self.divergences.epsilon(steps, self.delta),
         }
     }
 
-    /// The distance between two losses on the grid; `None` where there is no grid.
+    /// Returns the interval of the grid of losses; `None` without a grid.
     pub fn interval(&self) -> Option<f64> {
         self.losses().map(pld::Losses::interval)
     }
 }
 
-/// The least noise that has a grid of losses, and that is looked for: ε is in the hundreds.
+/// The least noise that is searched for or has a grid of losses; its ε is in the hundreds.
 pub const LEAST_NOISE: f64 = 0.01;
-/// The most noise that is looked for.
+/// The largest noise that is searched for.
 const MOST_NOISE: f64 = 1e6;
-/// How near the answer is, as a share.
-const NEAR: f64 = 1e-5;
+/// The relative tolerance of the search.
+const TOLERANCE: f64 = 1e-5;
 
-/// The least σ whose ε is at most that; `None` where it would be beyond 1e6.
+/// Returns the least σ whose ε is at most `epsilon`; `None` if it exceeds 1e6.
 pub fn noise_for(epsilon: f64, sampling: f64, steps: u64, delta: f64) -> Option<f64> {
-    let quick = |noise: f64| {
+    let bound = |noise: f64| {
         let mechanism = Mechanism { noise, sampling };
         rdp::Divergences::new(mechanism.noise, mechanism.sampling).epsilon(steps, delta)
     };
-    let whole = |noise: f64| Mechanism { noise, sampling }.cost(steps, delta).epsilon();
-    least_noise(epsilon, quick, whole)
+    let exact = |noise: f64| Mechanism { noise, sampling }.cost(steps, delta).epsilon();
+    least_noise(epsilon, bound, exact)
 }
 
-/// The least σ at which `whole` is at most ε, both falling with σ and `whole` never above
-/// `quick`: from above, by false position on the logarithms.
+/// Returns the least σ at which `exact` is at most ε, from above, by false position on the
+/// logarithms. Both functions fall with σ, and `bound` is an upper bound of `exact`.
 pub(crate) fn least_noise(
     epsilon: f64,
-    quick: impl Fn(f64) -> f64,
-    whole: impl Fn(f64) -> f64,
+    bound: impl Fn(f64) -> f64,
+    exact: impl Fn(f64) -> f64,
 ) -> Option<f64> {
-    // By the quick account first: it is the larger, so its answer is enough.
+    // A first bracket by the upper bound.
     let mut high = 1.0;
-    while quick(high) > epsilon {
+    while bound(high) > epsilon {
         high *= 2.0;
         if high > MOST_NOISE {
             return None;
         }
     }
     let mut low = high / 2.0;
-    while quick(low) <= epsilon && low > LEAST_NOISE {
+    while bound(low) <= epsilon && low > LEAST_NOISE {
         (high, low) = (low, low / 2.0);
     }
     // f(σ) = ln(ε(σ)/ε): above 0 on the left, at most 0 on the right.
-    let f = |noise: f64| (whole(noise) / epsilon).ln();
+    let f = |noise: f64| (exact(noise) / epsilon).ln();
     let mut at_high = f(high);
     low = high / 1.5;
     let mut at_low = f(low);
@@ -179,7 +179,7 @@ pub(crate) fn least_noise(
     }
     let (mut of_low, mut of_high) = (at_low, at_high);
     for turn in 0..60 {
-        if high / low - 1.0 < NEAR || (at_high <= 0.0 && at_high > -NEAR) {
+        if high / low - 1.0 < TOLERANCE || (at_high <= 0.0 && at_high > -TOLERANCE) {
             break;
         }
         let (a, b) = (low.ln(), high.ln());

@@ -1,4 +1,4 @@
-//! Clipping, and noise on a sum.
+//! Clipping of vectors and noise on their sum.
 
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -6,12 +6,12 @@ use rand_distr::StandardNormal;
 use crate::params::{Params, distance_squared};
 use crate::rng::Stream;
 
-/// min(1, C/‖·‖): what a vector of that norm is multiplied by.
+/// Returns min(1, C/‖·‖), the factor that clips a vector of this norm.
 pub fn clip_factor(norm: f64, clip: f64) -> f64 {
     if norm > clip { clip / norm } else { 1.0 }
 }
 
-/// The sum of clipped differences to one point, in `f64` and in the order they come:
+/// The sum of clipped differences to one point, in `f64` and in the order of addition:
 ///
 /// ```text
 /// w + (Σᵢ (wᵢ − w)·min(1, C/‖wᵢ − w‖) + N(0, σ²C²I)) / D
@@ -23,7 +23,7 @@ pub struct PrivateSum {
 }
 
 impl PrivateSum {
-    /// Nothing yet, of vectors of that length.
+    /// Creates an empty sum of vectors of length `len`.
     pub fn new(clip: f64, len: usize) -> Self {
         Self {
             clip,
@@ -31,7 +31,7 @@ impl PrivateSum {
         }
     }
 
-    /// Adds wᵢ − w, clipped. Returns its norm before.
+    /// Adds wᵢ − w, clipped. Returns its norm before clipping.
     pub fn add(&mut self, w: &[f32], own: &[f32]) -> f64 {
         let norm = distance_squared(own, w).sqrt();
         let factor = clip_factor(norm, self.clip);
@@ -41,12 +41,12 @@ impl PrivateSum {
         norm
     }
 
-    /// The sum so far.
+    /// Returns the sum so far.
     pub fn value(&self) -> &[f64] {
         &self.sum
     }
 
-    /// The next w, with noise of deviation σC on the sum and D as its denominator.
+    /// Returns the next w, with noise of deviation σC on the sum and the denominator D.
     pub fn release(self, w: &[f32], noise: f64, denominator: f64, rng: &mut Stream) -> Params {
         let deviation = noise * self.clip;
         let moved = |(w, sum): (&f32, f64)| {

@@ -1,4 +1,4 @@
-//! The normal distribution, also far out in its tails.
+//! The normal distribution, accurate in its tails.
 
 use std::f64::consts::{LN_2, PI, SQRT_2};
 
@@ -28,7 +28,7 @@ fn ln_erfc(x: f64) -> f64 {
     -x * x - (x * PI.sqrt()).ln() + series.ln()
 }
 
-/// The δ(ε) of one Gaussian of deviation `noise` for a sum that one of them moves by 1 (Balle
+/// Returns δ(ε) of a Gaussian of deviation `noise` for a sum of sensitivity 1 (Balle
 /// and Wang, 2018): Φ(1/(2σ) − εσ) − e^ε Φ(−1/(2σ) − εσ).
 pub(super) fn gaussian_delta(noise: f64, epsilon: f64) -> f64 {
     let half = 0.5 / noise;
@@ -36,7 +36,7 @@ pub(super) fn gaussian_delta(noise: f64, epsilon: f64) -> f64 {
     above - (epsilon + ln_cdf(-half - epsilon * noise)).exp()
 }
 
-/// The ε at which [`gaussian_delta`] is δ, from above.
+/// Returns the ε at which [`gaussian_delta`] is δ, from above.
 pub(super) fn gaussian_epsilon(noise: f64, delta: f64) -> f64 {
     if gaussian_delta(noise, 0.0) <= delta {
         return 0.0;

@@ -1,34 +1,34 @@
-//! Privacy loss distributions: the loss of one step on a grid, and of many by convolution.
+//! Privacy loss distributions: of one step on a grid, of many steps by convolution.
 //!
-//! Everything is rounded against the reader: what is computed is never below the true ε. The grid
-//! moves mass upwards only, and what `f64` may have lost is bounded and added, in [`rounding`]
-//! and at the three constants of [`Grid::epsilon`].
+//! The computed ε is never below the true one: the grid moves mass upwards only, and the rounding
+//! errors of `f64` are bounded and added, in [`rounding`] and at the constants of
+//! [`Grid::epsilon`].
 
 use super::normal::density;
 use super::rounding::{UNIT, convolved};
 
-/// How far out, in deviations, a step's density is followed: beyond it, 1e-23 of it counts as an
-/// infinite loss.
+/// The range of a step's density, in deviations; the mass beyond, 1e-23, counts as an infinite
+/// loss.
 const REACH: f64 = 10.0;
-/// Φ(−10), from above.
+/// An upper bound of Φ(−10).
 const BEYOND: f64 = 7.62e-24;
-/// The interval of the grid at most, where the sum allows it.
+/// The largest interval of the grid, if the number of cells allows it.
 const FINEST: f64 = 1e-4;
-/// Cells of the sum's distribution at most; a wider one has a coarser grid.
+/// The largest number of cells for the sum; a wider distribution has a coarser grid.
 const CELLS: f64 = (1u32 << 17) as f64;
-/// The same for one step, whose rare losses may be far higher than the sum's that matter.
+/// The largest number of cells for one step, whose rare losses may be far above the window.
 const STEP_CELLS: f64 = (1u32 << 20) as f64;
-/// The share of δ that may lie above the window of the sum; it is added.
+/// The share of δ that may lie above the window of the sum; it is added to δ.
 const ABOVE: f64 = 1e-6;
-/// The share of the tilted sum that may lie below the window. It wraps around to where losses
-/// are higher, and so counts for more than it is.
+/// The share of the tilted sum that may lie below the window. It wraps around to higher losses,
+/// so that it can only raise ε.
 const BELOW: f64 = 1e-9;
 
-/// How much wider than the narrowest a window may be for the sake of a larger tilt, which keeps
-/// more digits of small tails.
+/// How much wider than the narrowest a window may be: a larger tilt keeps more digits of small
+/// tails.
 const WIDER: f64 = 1.5;
 
-/// By how much, as a share, a step's masses may be below the true ones. Every term of their sums
+/// The relative error by which a step's masses may be below the true ones. Every term of their sums
 /// is positive, so that shares add up to a share. (The rule of eight points on a panel of
 /// half-width a ≤ min(σ/48, σ²/8): on the ellipse around it with ρ = 12 the integrand is analytic,
 /// for |Im y| < 0.76, and at most 3e5 times its mean on the panel, so that the rule is off by at
@@ -36,7 +36,7 @@ const WIDER: f64 = 1.5;
 /// density's exponent, (|z|/σ)² < 1.3e4 units of rounding, 6e-12.)
 const MASSES: f64 = 2e-11;
 
-/// The two ways in which data sets are neighbours: one has one more than the other.
+/// The two directions between neighbouring data sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     /// The loss ln(P/Q), z ∼ P, where P = (1−q)N(0, σ²) + qN(1, σ²) and Q = N(0, σ²).
@@ -45,14 +45,15 @@ enum Direction {
     Add,
 }
 
-/// The larger loss distribution of both directions, for up to so many steps.
+/// The loss distributions of both directions.
 #[derive(Clone, Debug)]
 pub(super) struct Losses {
     both: [Grid; 2],
 }
 
 impl Losses {
-    /// Of noise σ > 0 on a sample of rate 0 < q < 1, as fine as that many steps at δ allow.
+    /// Creates the distributions for noise σ > 0 and sampling rate 0 < q < 1. The grid is as fine
+    /// as `steps` steps at δ allow.
     pub fn new(noise: f64, sampling: f64, steps: u64, delta: f64) -> Self {
         let both = [Direction::Remove, Direction::Add].map(|direction| {
             let step = OneStep {
@@ -60,24 +61,24 @@ impl Losses {
                 sampling,
                 direction,
             };
-            // A coarse one says how wide the sum is.
+            // A coarse grid gives the width of the sum.
             let coarse = step.on_grid(step.widest() / 2000.0);
             let (from, to) = coarse.window(steps, delta).range;
             let width = to - from;
-            // A small part of a step's own deviation, about q/σ, where the sum allows it.
+            // A small part of a step's own deviation, about q/σ, if the number of cells allows it.
             let fine = FINEST.min(sampling / (16.0 * noise));
             step.on_grid(fine.max(width / CELLS).max(step.widest() / STEP_CELLS))
         });
         Self { both }
     }
 
-    /// The ε of so many steps at δ.
+    /// Returns ε of `steps` steps at δ: the larger of both directions.
     pub fn epsilon(&self, steps: u64, delta: f64) -> f64 {
         let each = self.both.iter().map(|grid| grid.epsilon(steps, delta));
         each.fold(0.0, f64::max)
     }
 
-    /// The distance between two losses of the grid, the coarser of the two directions'.
+    /// Returns the interval of the coarser grid.
     pub fn interval(&self) -> f64 {
         self.both
             .iter()
@@ -95,7 +96,7 @@ struct OneStep {
 }
 
 impl OneStep {
-    /// The loss at u, which rises with u: u = z, or −z where one is added.
+    /// Returns the loss at u, which rises with u: u = z for `Remove`, u = −z for `Add`.
     fn loss(&self, u: f64) -> f64 {
         let Self {
             noise, sampling: q, ..
@@ -115,7 +116,7 @@ impl OneStep {
         }
     }
 
-    /// The u of a loss; infinite where there is none so high.
+    /// Returns the u of a loss; infinite if no loss is so high.
     fn point(&self, loss: f64) -> f64 {
         let Self {
             noise, sampling: q, ..
@@ -147,7 +148,7 @@ impl OneStep {
         }
     }
 
-    /// How far a computed loss may be below the true one. y = (2z − 1)/(2σ²) is off by three
+    /// Bounds how far a computed loss is below the true one. y = (2z − 1)/(2σ²) is off by three
     /// roundings of its terms, the loss moves no faster than y, and its own terms are at most
     /// |y| and |ln q|; as much again for where a cell ends.
     fn blur(&self) -> f64 {
@@ -157,7 +158,7 @@ impl OneStep {
         32.0 * UNIT * (y - self.sampling.ln() + 1.0)
     }
 
-    /// Where the density is followed.
+    /// Returns the range of the density.
     fn reach(&self) -> (f64, f64) {
         let far = REACH * self.noise;
         match self.direction {
@@ -166,7 +167,7 @@ impl OneStep {
         }
     }
 
-    /// How far its losses lie apart; with little noise they may be one and the same number.
+    /// Returns the width of the range of losses, at least 1e-6 (they may all be equal).
     fn widest(&self) -> f64 {
         let (from, to) = self.reach();
         (self.loss(to) - self.loss(from)).max(1e-6)
@@ -180,16 +181,16 @@ impl OneStep {
     /// upper: (1 − e^−t)/(1 − e^−h)        lower: (e^(h−t) − 1)/(e^h − 1)
     /// ```
     ///
-    /// and their integrals have no difference in them to lose digits by. A tail that is not
-    /// followed counts as an infinite loss above, and as the least one below.
+    /// and their integrals have no differences that lose digits. The tail above the range counts
+    /// as an infinite loss, the one below as the least loss.
     fn on_grid(&self, interval: f64) -> Grid {
         self.on_panels(interval, 1.0)
     }
 
-    /// The same with panels narrower by a factor.
+    /// As `on_grid`, with panels narrower by a factor.
     fn on_panels(&self, interval: f64, narrower: f64) -> Grid {
         let (from, to) = self.reach();
-        // So narrow that the rule is exact to a part of [`MASSES`].
+        // Narrow enough for a quadrature error within [`MASSES`].
         let widest = narrower * (self.noise / 24.0).min(self.noise * self.noise / 4.0);
         let first = (self.loss(from) / interval).floor();
         let cells = (self.loss(to) / interval).floor() - first;
@@ -244,19 +245,19 @@ struct Grid {
     interval: f64,
     first: i64,
     masses: Vec<f64>,
-    /// How far a point may be below the losses that it stands for.
+    /// How far a point may be below the losses it represents.
     blur: f64,
     /// (λ, ln E[e^(λ·loss)]), λ rising.
     cumulants: Vec<(f64, f64)>,
 }
 
-/// Where the distribution of a sum is looked at.
+/// The window in which the distribution of a sum is computed.
 struct Window {
-    /// λ of the tilt: e^(λ·loss), so that the tail that makes δ is the middle.
+    /// λ of the tilt e^(λ·loss), which moves the tail that determines δ to the middle.
     tilt: f64,
     /// ln E[e^(λ·loss)]
     cumulant: f64,
-    /// Losses from … to.
+    /// The range of losses.
     range: (f64, f64),
 }
 
@@ -292,8 +293,8 @@ impl Grid {
         most + sum.ln()
     }
 
-    /// The largest tilt, up to the one that is best for Chernoff's bound on δ, whose window is not
-    /// much wider than the narrowest: a tail heavier than a Gaussian's takes a smaller one.
+    /// Returns the window of the largest tilt, up to the best one for Chernoff's bound on δ, that
+    /// is not much wider than the narrowest. Tails heavier than a Gaussian's need a smaller tilt.
     fn window(&self, steps: u64, delta: f64) -> Window {
         let rising = self.cumulants.iter().filter(|(tilt, _)| *tilt > 0.0);
         let bound = |(tilt, of): &(f64, f64)| (steps as f64 * of - delta.ln()) / tilt;
@@ -308,9 +309,9 @@ impl Grid {
         largest.expect("the narrowest is not wider than itself")
     }
 
-    /// By Chernoff's bound P[S > s] ≤ e^(T·K(μ) − μs): above, at most [`ABOVE`] of δ, and no more
-    /// than that of what wraps around, which the tilt makes e^(λ·width) of what it was; below, at
-    /// most [`BELOW`] of the tilted sum.
+    /// Returns the window of a tilt by Chernoff's bound P[S > s] ≤ e^(T·K(μ) − μs). At most
+    /// [`ABOVE`] of δ lies above it, and at most as much wraps around, which the tilt scales by
+    /// e^(λ·width). At most [`BELOW`] of the tilted sum lies below it.
     fn tilted(&self, (tilt, cumulant): (f64, f64), steps: u64, delta: f64) -> Window {
         let t = steps as f64;
         let allowed = (ABOVE * delta).ln();
@@ -324,7 +325,7 @@ impl Grid {
             .map(|(other, of)| (BELOW.ln() - t * (of - cumulant)) / (tilt - other))
             .fold(f64::NEG_INFINITY, f64::max);
         let start = start.max(t * self.loss(0)).min(top - self.interval);
-        // Only what comes out above 0 counts.
+        // Only losses above 0 count.
         let landing = start.max(0.0);
         let width = others
             .filter(|(other, _)| *other > tilt)
@@ -342,16 +343,16 @@ impl Grid {
         }
     }
 
-    /// The ε of so many steps at δ, never below the true one. With p the sum's masses as computed,
+    /// Returns ε of `steps` steps at δ, never below the true one. With p the computed masses:
     ///
     /// ```text
     /// δ(ε + T·blur) ≤ F·[Σ_{s>ε} (1 − e^(ε−s)) p(s) + E·Σ_{s>ε} e^(TK−λs)] + beyond
     /// ```
     ///
-    /// for δ is a sum of the steps' masses, losses and nothing negative: a share that masses lack
-    /// in each of T steps is (1 + share)^T at most, and losses that are too low by as much in each
-    /// step make the sum's too low by T times that. E bounds what each cell of the tilted sum is
-    /// off by.
+    /// because δ is a sum of non-negative products of the steps' masses: a relative error of the
+    /// masses in each of T steps is at most (1 + error)^T in δ, and losses that are too low by
+    /// some amount in each step are too low by T times that in the sum. E bounds the error of each
+    /// cell of the tilted sum.
     fn epsilon(&self, steps: u64, delta: f64) -> f64 {
         let Window {
             tilt,
@@ -373,11 +374,11 @@ impl Grid {
         let (sum, off) = convolved(&step, steps);
         let tilted = |s: i64| sum[s.rem_euclid(n as i64) as usize];
 
-        // E over as many cells as the untilting e^(−λs) leaves alive: a geometric series.
-        let alive = (1.0 / (tilt * h) + 1.0).min(n as f64);
-        let rounding = off * alive;
-        // F: what masses lack, what their sums into wrapped cells and the exponents of tilting lose
-        // in each step, and once in untilting.
+        // E times the number of cells that the untilting e^(−λs) keeps: a geometric series.
+        let effective = (1.0 / (tilt * h) + 1.0).min(n as f64);
+        let rounding = off * effective;
+        // F: the errors of the masses, of their sums into wrapped cells and of the exponents of
+        // tilting in each step, and once the error of untilting.
         let farthest = tilt
             * self
                 .loss(0)
@@ -386,7 +387,7 @@ impl Grid {
         let wrapped = (self.masses.len() / n + 4) as f64;
         let each = MASSES + UNIT * (wrapped + 4.0 * (farthest + cumulant.abs()));
         let once = 4.0 * UNIT * (t * cumulant.abs() + tilt * (from.abs() + n as i64) as f64 * h);
-        let lacking = (t * each + once).exp();
+        let inflation = (t * each + once).exp();
         let untilted = |s: f64| (t * cumulant - tilt * s).exp();
         let certain = ABOVE * delta + t * BEYOND;
 
@@ -396,10 +397,10 @@ impl Grid {
         let last = from + n as i64 - 1;
         for s in (from.max(0)..=last).rev() {
             let epsilon = s as f64 * h;
-            // The sums' own rounding, of as many terms as there are cells.
+            // The rounding of the sums, which have as many terms as there are cells.
             let summed = 4.0 * n as f64 * UNIT * mass;
             let slack = rounding * untilted(epsilon) + summed;
-            let allowed = (delta - certain) / lacking - slack;
+            let allowed = (delta - certain) / inflation - slack;
             if mass - shrunk > allowed {
                 // From this point to the one above, δ(ε + x) = mass − e^x·shrunk.
                 let further = ((mass - allowed) / shrunk).ln();

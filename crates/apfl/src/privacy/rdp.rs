@@ -2,26 +2,26 @@
 
 use super::normal::ln_cdf;
 
-/// The orders α that are tried: 1.1, 1.2 … 10.9, 11 … 63, 128, 256, 512, 1024.
+/// Returns the orders α: 1.1, 1.2 … 10.9, 11 … 63, 128, 256, 512, 1024.
 fn orders() -> impl Iterator<Item = f64> {
     let fine = (11..110).map(|k| f64::from(k) / 10.0);
     let whole = (11..64).map(f64::from);
     fine.chain(whole).chain([128.0, 256.0, 512.0, 1024.0])
 }
 
-/// The Rényi divergences of one step, at every order.
+/// The Rényi divergences of one step, with their orders.
 #[derive(Clone, Debug)]
 pub(super) struct Divergences(Vec<(f64, f64)>);
 
 impl Divergences {
-    /// Of noise σ on a sample of rate q.
+    /// Computes the divergences for noise σ and sampling rate q.
     pub fn new(noise: f64, sampling: f64) -> Self {
         let of = |order| (order, divergence(noise, sampling, order));
         Self(orders().map(of).collect())
     }
 
-    /// The ε of so many steps at δ, by the conversion of Balle et al. and Canonne et al. (2020),
-    /// at the best order:
+    /// Returns ε of `steps` steps at δ, by the conversion of Balle et al. and Canonne et al.
+    /// (2020), at the best order:
     ///
     /// ```text
     /// ε = T·D_α + ln((α−1)/α) − (ln δ + ln α)/(α−1)
@@ -50,12 +50,12 @@ fn divergence(noise: f64, sampling: f64, alpha: f64) -> f64 {
     let ln_moment = if alpha.fract() == 0.0 {
         whole(noise, sampling, alpha)
     } else {
-        between(noise, sampling, alpha)
+        fractional(noise, sampling, alpha)
     };
     (ln_moment / (alpha - 1.0)).max(0.0)
 }
 
-/// ln A_α at a whole α: A_α = Σ_k C(α,k) (1−q)^(α−k) q^k e^((k²−k)/2σ²).
+/// ln A_α at an integer α: A_α = Σ_k C(α,k) (1−q)^(α−k) q^k e^((k²−k)/2σ²).
 fn whole(noise: f64, q: f64, alpha: f64) -> f64 {
     let (ln_q, ln_rest) = (q.ln(), (-q).ln_1p());
     let mut sum = f64::NEG_INFINITY;
@@ -72,9 +72,9 @@ fn whole(noise: f64, q: f64, alpha: f64) -> f64 {
     sum
 }
 
-/// Terms of the series at most.
+/// The largest number of terms of the series.
 const TERMS: u32 = 1000;
-/// ln of how small a term is, to the sum, that ends it.
+/// The logarithm of the relative size of a term that ends the series.
 const NEGLIGIBLE: f64 = -30.0;
 
 /// ln A_α at any α > 1: below z₀ = σ² ln(1/q − 1) + ½ and above it, where one of the two parts of
@@ -84,9 +84,9 @@ const NEGLIGIBLE: f64 = -30.0;
 /// A_α = Σ_k C(α,k) [ (1−q)^j q^k e^((k²−k)/2σ²) Φ((z₀−k)/σ) + q^j (1−q)^k e^((j²−j)/2σ²) Φ((j−z₀)/σ) ]
 /// ```
 ///
-/// with j = α − k. From k > α on the terms alternate and fall, so that what is left out is less
-/// than the next one, which is added: a bound from above.
-fn between(noise: f64, q: f64, alpha: f64) -> f64 {
+/// with j = α − k. For k > α the terms alternate and fall, so the remainder is less than the next
+/// term, which is added: an upper bound.
+fn fractional(noise: f64, q: f64, alpha: f64) -> f64 {
     let (ln_q, ln_rest) = (q.ln(), (-q).ln_1p());
     let z0 = noise * noise * (ln_rest - ln_q) + 0.5;
     let (mut plus, mut minus) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
@@ -134,7 +134,7 @@ mod tests {
         for (noise, q) in [(1.5, 0.04), (0.8, 0.5), (2.0, 0.9), (0.7, 0.001)] {
             for alpha in [2.0, 3.0, 7.0, 10.0] {
                 let sum = whole(noise, q, alpha);
-                let series = between(noise, q, alpha + 1e-9);
+                let series = fractional(noise, q, alpha + 1e-9);
                 assert!(
                     (series - sum).abs() < 1e-7 * sum.max(1e-3),
                     "{noise} {q} {alpha}: {series} {sum}"

@@ -1,20 +1,19 @@
-//! A convolution by the fast Fourier transform, with a bound on what rounding does to it.
+//! Convolution by the fast Fourier transform, with a bound on its rounding error.
 
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex;
 
-/// Half the distance from 1 to the next number: what one operation is off by, as a share.
+/// The unit roundoff: the largest relative error of one operation.
 pub(super) const UNIT: f64 = f64::EPSILON / 2.0;
 
-/// What one stage of a transform is off by, in units, as a share of the 2-norm. Higham (2002,
+/// The error of one stage of a transform, in units, relative to the 2-norm. Higham (2002,
 /// theorem 24.2) has, for log₂ n stages, η = μ + 4u(√2 + μ) each, where μ is the error of the
 /// twiddle factors: at most 14u where their angles are computed as (2π/n)·k. That makes 20; stages
 /// that are taken two or three together do fewer operations, not more.
 const STAGE: f64 = 32.0;
 
-/// The sum of `steps` steps, each distributed as x on a circle of as many cells as x has, a
-/// power of two; and how far any one cell of it may be off. With X the spectrum of x and e =
-/// γ√n‖x‖₂, γ = log₂ n · 32u,
+/// Returns the `steps`-fold circular convolution of x, whose length is a power of two, and a bound
+/// on the error of any cell. With X the spectrum of x and e = γ√n‖x‖₂, γ = log₂ n · 32u,
 ///
 /// ```text
 /// |X̂ₖ − Xₖ| ≤ ‖X̂ − X‖₂ ≤ γ‖X‖₂ = e
@@ -22,7 +21,7 @@ const STAGE: f64 = 32.0;
 /// |p̂ₛ − pₛ| ≤ (1/n) Σₖ (|X̂ₖᵀ − Xₖᵀ| + power·|X̂ₖ|ᵀ) + γ‖p‖₂
 /// ```
 ///
-/// where `power` is what computing e^(T ln|X̂|) and T·arg X̂ loses.
+/// where `power` is the relative error of e^(T ln|X̂|) and T·arg X̂.
 pub(super) fn convolved(x: &[f64], steps: u64) -> (Vec<f64>, f64) {
     let n = x.len();
     let t = steps as f64;
@@ -40,7 +39,7 @@ pub(super) fn convolved(x: &[f64], steps: u64) -> (Vec<f64>, f64) {
         let (size, angle) = (spectrum[k].norm(), spectrum[k].arg());
         let length = (t * size.ln()).exp();
         let most = (t * (size + e).ln()).exp();
-        // The spectrum of real numbers has every cell but two twice.
+        // The spectrum of real numbers has all but two cells twice.
         let twice = if k == 0 || 2 * k == n { 1.0 } else { 2.0 };
         // most − length, without the difference: most·(1 − (|X̂|/(|X̂| + e))ᵀ).
         let powered = most * -(-t * (e / size).ln_1p()).exp_m1();

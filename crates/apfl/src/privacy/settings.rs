@@ -1,4 +1,4 @@
-//! `federation.privacy`
+//! Settings of `federation.privacy`.
 
 use super::LEAST_NOISE;
 use crate::rng::{Purpose, Stream, stream, system_stream};
@@ -6,19 +6,19 @@ use crate::settings::{
     Custom, Declaration, Number, Section, Setting, Words, above_zero, as_number, at_least,
 };
 
-/// What is protected.
+/// The level of privacy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// That a client took part: its update is clipped, and the server's sum gets noise.
+    /// Protects the participation of a client: updates are clipped and the server's sum gets noise.
     Client,
-    /// That an example is in a client's data: gradients are clipped one by one, and every local
-    /// step gets noise.
+    /// Protects the presence of an example in a client's data: the gradient of each example is
+    /// clipped and every local step gets noise.
     Example,
 }
 
 impl Level {
-    /// As a spec and a summary have it.
-    pub fn word(self) -> &'static str {
+    /// Returns its name in a spec and a summary.
+    pub fn name(self) -> &'static str {
         match self {
             Level::Client => "client",
             Level::Example => "example",
@@ -26,26 +26,26 @@ impl Level {
     }
 }
 
-/// Where the noise comes from.
+/// The source of the noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoiseSeed {
-    /// From `seed`: whoever knows it can take the noise away again. A simulation.
+    /// The run's `seed`: a simulation, because the noise can be removed with the seed.
     Seed,
-    /// From the operating system, and so are the samples that ε rests on: no run is made again
-    /// to the bit, and a round that is repeated after a resume counts again.
+    /// The operating system, also for the samples that ε relies on: no run is reproducible, and
+    /// a round that is repeated after a resume counts again.
     System,
 }
 
 impl NoiseSeed {
-    /// As a spec has it.
-    pub fn word(self) -> &'static str {
+    /// Returns its name in a spec.
+    pub fn name(self) -> &'static str {
         match self {
             NoiseSeed::Seed => "seed",
             NoiseSeed::System => "system",
         }
     }
 
-    /// The stream of that name, or one that nobody can make again.
+    /// Returns the stream of these values, or one that is not reproducible.
     pub(crate) fn stream(self, seed: u64, purpose: Purpose, round: u64, client: u64) -> Stream {
         match self {
             NoiseSeed::Seed => stream(seed, purpose, round, client),
@@ -54,18 +54,18 @@ impl NoiseSeed {
     }
 }
 
-/// `federation.privacy`
+/// Settings of `federation.privacy`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrivacySettings {
     /// What is protected.
     pub level: Level,
-    /// ε that must not be exceeded.
+    /// The largest ε that is allowed.
     pub epsilon: Option<f64>,
-    /// σ, in units of the clip; without it, it follows from ε.
+    /// σ in units of the clip; without it, it follows from ε.
     pub noise: Option<f64>,
     /// δ
     pub delta: f64,
-    /// C: the largest norm.
+    /// C, the largest norm.
     pub clip: f64,
     /// Where the noise comes from.
     pub noise_seed: NoiseSeed,
@@ -120,13 +120,13 @@ const NOISE_SEED: Setting<Words<NoiseSeed>> = Setting::words(
 .usually("`\"seed\"`, over sites `\"system\"`");
 
 impl PrivacySettings {
-    /// What may stand in `[federation.privacy]`.
+    /// The settings of `[federation.privacy]`.
     pub const SETTINGS: &[&'static dyn Declaration] =
         &[&LEVEL, &EPSILON, &NOISE, &DELTA, &CLIP, &NOISE_SEED];
 
-    /// Binds `privacy = { … }` within `[federation]`; `None` where there is none. `usual` is
-    /// where the noise comes from if nothing is said.
-    pub fn settings(privacy: &mut Option<Self>, s: &mut Section<'_>, usual: NoiseSeed) {
+    /// Binds `privacy = { … }` within `[federation]`; `None` without it. `default_seed` is the
+    /// default source of the noise.
+    pub fn settings(privacy: &mut Option<Self>, s: &mut Section<'_>, default_seed: NoiseSeed) {
         s.knows(&["privacy"]);
         if s.has("privacy") {
             *privacy = Some(Self {
@@ -135,25 +135,25 @@ impl PrivacySettings {
                 noise: None,
                 delta: 0.0,
                 clip: 0.0,
-                noise_seed: usual,
+                noise_seed: default_seed,
             });
         }
         if let Some(privacy) = privacy {
-            s.section("privacy", |s| privacy.bind(s, usual));
+            s.section("privacy", |s| privacy.bind(s, default_seed));
         }
     }
 
-    fn bind(&mut self, s: &mut Section<'_>, usual: NoiseSeed) {
-        let said = s.has("epsilon") || s.has("noise");
+    fn bind(&mut self, s: &mut Section<'_>, default_seed: NoiseSeed) {
+        let is_set = s.has("epsilon") || s.has("noise");
         s.field(&LEVEL, &mut self.level);
         s.optional_field(&EPSILON, &mut self.epsilon);
         s.optional_field(&NOISE, &mut self.noise);
-        if !said && self.epsilon.is_none() && self.noise.is_none() {
+        if !is_set && self.epsilon.is_none() && self.noise.is_none() {
             let missing = "`epsilon` and `noise` are both missing; give one or both";
             s.problem("epsilon", missing);
         }
         s.field(&DELTA, &mut self.delta);
         s.field(&CLIP, &mut self.clip);
-        s.field_or(&NOISE_SEED, usual, &mut self.noise_seed);
+        s.field_or(&NOISE_SEED, default_seed, &mut self.noise_seed);
     }
 }

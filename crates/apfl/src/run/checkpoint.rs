@@ -1,18 +1,18 @@
-//! Checkpoints: the whole state of training, so that nothing is lost.
+//! Checkpoints: the whole state of training, so that a run can be resumed.
 //!
 //! `checkpoint/` holds, for a checkpoint after round R:
 //!
 //! | file | what |
 //! |---|---|
-//! | `server-R.safetensors` | what the server remembers, one tensor an array |
-//! | `memories-R.safetensors` | the memories of the clients drawn since the checkpoint before the last, tensors `<client index>/<array>`; on several processes one file each, `memories-R-rank-K.safetensors`, written by the process that owns the clients |
-//! | `checkpoint-R.manifest` | line 1: the SHA-256 of line 2; line 2: JSON with round, step, what it belongs to, and every file needed, with size and SHA-256 |
+//! | `server-R.safetensors` | the server's state, one tensor per array |
+//! | `memories-R.safetensors` | the states of the clients sampled since the last checkpoint but one, tensors `<client index>/<array>`; with several processes one file each, `memories-R-rank-K.safetensors`, written by the process that owns the clients |
+//! | `checkpoint-R.manifest` | line 1: the SHA-256 of line 2; line 2: JSON with round, step, the identity of the run, and every file needed, with size and SHA-256 |
 //!
-//! A client's memory is in the newest of the manifest's memory files that has it. The
-//! manifest is written last: a checkpoint exists when its manifest does. The last two are
-//! kept, with all files they need, and have no file in common: each builds on the one before
-//! the other, so that one damaged file leaves a whole checkpoint. When memory files hold more
-//! than twice what is current, the next one holds everybody and the others go.
+//! A client's state is in the newest of the manifest's state files that has it. The manifest is
+//! written last: a checkpoint exists when its manifest does. The last two checkpoints are kept.
+//! They share no file: each builds on the last but one before it, so that one damaged file leaves
+//! an intact checkpoint. When state files hold more than twice the current states, the next file
+//! holds all of them and the others are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,7 +26,7 @@ use crate::files::tensors::{Entry, TensorFile, head};
 use crate::pack::Field;
 use crate::training::Training;
 
-/// How often a checkpoint is begun again whose directory is deleted under it.
+/// How often a checkpoint is retried if its directory is deleted meanwhile.
 const TRIES: usize = 10;
 
 /// The checkpoints of a run.
@@ -41,26 +41,26 @@ pub struct Checkpoints {
 #[derive(Debug)]
 struct Kept {
     manifest: Manifest,
-    /// The memory file that has a client's current memory.
-    home: BTreeMap<usize, String>,
+    /// The file that has a client's current state.
+    file_of: BTreeMap<usize, String>,
 }
 
-/// What a run directory's checkpoints allow.
+/// The checkpoint found in a run directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// There are none: start from round 1.
+    /// There is none: the run starts with round 1.
     None,
-    /// The run was put back to this round; what had to be passed over is said.
+    /// The run was restored to this round.
     Resumed {
         /// The round.
         round: u64,
-        /// Messages about damaged checkpoints.
+        /// Messages about damaged checkpoints that were skipped.
         notes: Vec<String>,
     },
 }
 
 impl Checkpoints {
-    /// No checkpoints yet, of a run of that identity.
+    /// Creates the list of checkpoints of a new run.
     pub fn new(run: &Path, identity: Identity) -> Self {
         Self {
             directory: run.join("checkpoint"),
@@ -69,8 +69,7 @@ impl Checkpoints {
         }
     }
 
-    /// Writes a checkpoint of the run as it is now, again where somebody deletes the
-    /// directory meanwhile.
+    /// Writes a checkpoint of the current state; retries if the directory is deleted meanwhile.
     pub fn write(&mut self, training: &mut Training) -> Result<()> {
         let mut result = self.try_to_write(training);
         for _ in 0..TRIES {
@@ -91,34 +90,34 @@ impl Checkpoints {
         }
         crate::files::private::create_directory(&self.directory)?;
         let server = self.write_server(training, round)?;
-        // Built on the one before the last: the last two have no file in common.
+        // Built on the last but one: the last two have no file in common.
         let base = match &self.kept[..] {
             [older, _] => Some(older),
             _ => None,
         };
-        let mut memories = base.map_or(Vec::new(), |b| b.manifest.memories.clone());
-        let mut home = base.map_or(BTreeMap::new(), |b| b.home.clone());
+        let mut state_files = base.map_or(Vec::new(), |b| b.manifest.client_states.clone());
+        let mut file_of = base.map_or(BTreeMap::new(), |b| b.file_of.clone());
         let fields = training.client_fields();
         if !fields.is_empty() {
             let mut clients = match base {
                 Some(base) => training.sampled_in(base.manifest.round + 1..=round),
                 None => training.sampled().into_iter().collect(),
             };
-            if self.wants_everybody(training, &fields, &clients, &memories) {
+            if self.needs_all_clients(training, &fields, &clients, &state_files) {
                 clients = training.sampled().into_iter().collect();
-                memories.clear();
+                state_files.clear();
             }
             let clients: Vec<usize> = clients.into_iter().collect();
             let files = training.save(&self.archive(), &format!("memories-{round}"), &clients)?;
             for (file, clients) in files {
                 for client in clients {
-                    home.insert(client, file.name.clone());
+                    file_of.insert(client, file.name.clone());
                 }
-                memories.retain(|old| old.name != file.name);
-                memories.push(file);
+                state_files.retain(|old| old.name != file.name);
+                state_files.push(file);
             }
-            let current: BTreeSet<&String> = home.values().collect();
-            memories.retain(|file| current.contains(&file.name));
+            let current: BTreeSet<&String> = file_of.values().collect();
+            state_files.retain(|file| current.contains(&file.name));
         }
         let manifest = Manifest {
             format: FORMAT,
@@ -126,35 +125,35 @@ impl Checkpoints {
             step: training.step(),
             identity: self.identity.clone(),
             server,
-            memories,
+            client_states: state_files,
             recorded: training.recorded().clone(),
         };
         manifest.write(&self.directory)?;
-        self.kept.push(Kept { manifest, home });
+        self.kept.push(Kept { manifest, file_of });
         self.prune();
         Ok(())
     }
 
-    /// Whether the next memory file should hold every client: because the files hold
-    /// more than twice what is current, or because one of them is gone.
-    fn wants_everybody(
+    /// Returns whether the next state file should hold every client: because the files hold
+    /// more than twice the current states, or because one of them is damaged.
+    fn needs_all_clients(
         &self,
         training: &Training,
         fields: &[Field],
         changed: &BTreeSet<usize>,
-        memories: &[Written],
+        state_files: &[Written],
     ) -> bool {
-        let whole = |file: &Written| {
+        let is_intact = |file: &Written| {
             let path = self.directory.join(&file.name);
             fs::metadata(path).is_ok_and(|m| m.len() == file.bytes)
         };
-        if !memories.iter().all(whole) {
+        if !state_files.iter().all(is_intact) {
             return true;
         }
-        let one: usize = fields.iter().map(Field::bytes).sum();
-        let live = training.sampled().len() * one;
-        let held: u64 = memories.iter().map(|file| file.bytes).sum();
-        held as usize + changed.len() * one > 2 * live + (1 << 20)
+        let state_bytes: usize = fields.iter().map(Field::bytes).sum();
+        let current = training.sampled().len() * state_bytes;
+        let held: u64 = state_files.iter().map(|file| file.bytes).sum();
+        held as usize + changed.len() * state_bytes > 2 * current + (1 << 20)
     }
 
     fn write_server(&self, training: &Training, round: u64) -> Result<Written> {
@@ -170,8 +169,8 @@ impl Checkpoints {
         ArchiveDirectory(self.directory.clone())
     }
 
-    /// Removes what the newest two do not need, of files that checkpoints wrote and no
-    /// others, and not through a link. Failing to is no reason to stop.
+    /// Removes checkpoint files that the newest two do not need. Does not follow links; failures
+    /// are ignored.
     fn prune(&mut self) {
         let surplus = self.kept.len().saturating_sub(2);
         self.kept.drain(..surplus);
@@ -195,9 +194,11 @@ impl Checkpoints {
         }
     }
 
-    /// Puts a fresh run back to its newest whole checkpoint. Touches no file. A checkpoint
-    /// of another run is an error, whatever else is there; `force` lets another program's
-    /// pass.
+    /// Restores a fresh run to its newest intact checkpoint without changing any file. `force`
+    /// accepts checkpoints of another program.
+    ///
+    /// # Errors
+    /// If a checkpoint belongs to another run, or all are damaged.
     pub fn resume(
         run: &Path,
         identity: Identity,
@@ -215,24 +216,24 @@ impl Checkpoints {
             match Manifest::verified(&checkpoints.directory, round) {
                 Ok(manifest) => {
                     manifest.identity.require(&checkpoints.identity, force)?;
-                    let home = checkpoints.restore(&manifest, training)?;
-                    checkpoints.kept = vec![Kept { manifest, home }];
+                    let file_of = checkpoints.restore(&manifest, training)?;
+                    checkpoints.kept = vec![Kept { manifest, file_of }];
                     return Ok((checkpoints, Found::Resumed { round, notes }));
                 }
                 Err(error @ Error::Format { .. }) => return Err(error),
                 Err(error) => notes.push(format!(
-                    "the checkpoint of round {round} is damaged and passed over: {error}"
+                    "the checkpoint of round {round} is damaged and skipped: {error}"
                 )),
             }
         }
         Err(Error::Checkpoint(format!(
-            "{}: there are checkpoints but none of them is whole; nothing was touched\n  {}",
+            "{}: all checkpoints are damaged; nothing was changed\n  {}",
             checkpoints.directory.display(),
             notes.join("\n  ")
         )))
     }
 
-    /// The rounds of which there is a manifest.
+    /// Returns the rounds that have a manifest.
     fn rounds(&self) -> Result<Vec<u64>> {
         let entries = match fs::read_dir(&self.directory) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -245,7 +246,7 @@ impl Checkpoints {
         Ok(entries.flatten().filter_map(round).collect())
     }
 
-    /// Gives server and clients back what they remember. Returns where each client's is.
+    /// Restores the states of server and clients. Returns the file of each client's state.
     fn restore(
         &self,
         manifest: &Manifest,
@@ -258,16 +259,16 @@ impl Checkpoints {
         training.restore_server(manifest.round, manifest.step, arrays)?;
 
         let clients = training.setup().context.dataset.clients();
-        let mut home = BTreeMap::new();
-        for needed in &manifest.memories {
+        let mut file_of = BTreeMap::new();
+        for needed in &manifest.client_states {
             let file = TensorFile::open(&self.directory.join(&needed.name))?;
             for entry in file.entries()? {
                 let index = entry.name.split_once('/').and_then(|(k, _)| k.parse().ok());
                 match index.filter(|k| *k < clients) {
-                    Some(client) => home.insert(client, needed.name.clone()),
+                    Some(client) => file_of.insert(client, needed.name.clone()),
                     None => {
                         return Err(Error::Checkpoint(format!(
-                            "{}: tensor '{}' belongs to no client of this run",
+                            "{}: tensor '{}' does not belong to a client of this run",
                             needed.name, entry.name
                         )));
                     }
@@ -278,20 +279,20 @@ impl Checkpoints {
             let lost = training
                 .sampled()
                 .into_iter()
-                .find(|k| !home.contains_key(k));
+                .find(|k| !file_of.contains_key(k));
             if let Some(client) = lost {
                 return Err(Error::Checkpoint(format!(
-                    "client '{}' took part by round {} and the checkpoint has no memory of it",
+                    "client '{}' took part by round {}, but the checkpoint has no state of it",
                     training.setup().context.dataset.name(client),
                     manifest.round
                 )));
             }
         }
-        for needed in &manifest.memories {
-            let here = home.iter().filter(|(_, home)| **home == needed.name);
-            let clients: Vec<usize> = here.map(|(client, _)| *client).collect();
+        for needed in &manifest.client_states {
+            let in_file = file_of.iter().filter(|(_, name)| **name == needed.name);
+            let clients: Vec<usize> = in_file.map(|(client, _)| *client).collect();
             training.restore_clients(&self.archive(), &needed.name, &clients)?;
         }
-        Ok(home)
+        Ok(file_of)
     }
 }

@@ -1,4 +1,4 @@
-//! Where and by what a run is made, and whether that is what it was begun with.
+//! The environment of a run, and the check that a resumed run still has the same one.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::run::run_dir::Environment;
 use crate::spec::{Plan, decisive};
 use crate::training::Setup;
 
-/// The program that makes a run.
+/// The program that executes a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Its version.
@@ -31,7 +31,7 @@ impl Default for Program {
     }
 }
 
-/// Where and by what a run is made.
+/// Returns the environment of a run.
 pub(super) fn of(setup: &Setup, program: &Program) -> Environment {
     Environment {
         format: FORMAT,
@@ -47,7 +47,7 @@ pub(super) fn of(setup: &Setup, program: &Program) -> Environment {
     }
 }
 
-/// What the run's checkpoints belong to.
+/// Returns the identity of the run's checkpoints.
 pub(super) fn identity(plan: &Plan, setup: &Setup, environment: &Environment) -> Result<Identity> {
     Ok(Identity {
         spec: decisive(&plan.resolved),
@@ -69,8 +69,10 @@ fn cpu() -> String {
         })
 }
 
-/// An error where a directory is of another format, or the data's files are not those that
-/// a run was begun with.
+/// Checks a resumed run's environment.
+///
+/// # Errors
+/// If the format of the directory or the data files differ.
 pub(super) fn fits(then: Option<&Environment>, now: &Environment, run: &Path) -> Result<()> {
     let Some(then) = then else {
         return Ok(());
@@ -86,14 +88,14 @@ pub(super) fn fits(then: Option<&Environment>, now: &Environment, run: &Path) ->
         if then != now {
             return Err(Error::Checkpoint(format!(
                 "{}: the file has changed since the run was begun (SHA-256 {} then, {} now); \
-                 put the old file back, or begin a new run",
+                 restore it, or begin a new run",
                 now.path, then.sha256, now.sha256
             )));
         }
     }
     if then.data.len() != now.data.len() {
         return Err(Error::Checkpoint(format!(
-            "the run was begun with {} data files, now there are {}",
+            "found {1} data files, the run was begun with {0}; restore them, or begin a new run",
             then.data.len(),
             now.data.len()
         )));

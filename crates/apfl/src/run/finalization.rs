@@ -8,12 +8,12 @@ use super::passes::choose;
 use super::{Event, Finished, Program, Watch, environment};
 use crate::choice::Choosing;
 use crate::clients::{ClientModels, Finalized, Keep, ModelFiles};
-use crate::engine::remote::Kept;
+use crate::engine::remote::SiteModels;
 use crate::error::{Error, Result};
 use crate::local_client::ModelForm;
 use crate::metrics::{Assessment, ByModel, FinalsAccumulator, Gain, Scoring, Spread};
 use crate::run::run_dir::{
-    Baseline, ChosenRecord, ClientRecord, Counts, Part, Prior, RunDir, Summary, TotalGain,
+    Baseline, ChosenRecord, ClientRecord, Counts, GainSplit, Prior, RunDir, Summary, TotalGain,
 };
 use crate::training::{RoundRecord, Setup, Training};
 
@@ -116,7 +116,7 @@ pub(super) fn finalize(
             let mut reached = BTreeSet::new();
             training.finalized_clients(&receivers, keep, &mut |finalized| {
                 let record = record(&finalized);
-                if setup.engine.tells_scores() {
+                if setup.engine.discloses_scores() {
                     lines.write(&record)?;
                 }
                 reached.insert(finalized.client);
@@ -303,9 +303,9 @@ impl Sums {
             alone: over(&self.alone),
             gain: (!self.gains.is_empty()).then(|| TotalGain {
                 part: if self.scoring.tested {
-                    Part::Test
+                    GainSplit::Test
                 } else {
-                    Part::Valid
+                    GainSplit::Valid
                 },
                 gain: Gain::pooled(self.gains.iter()),
             }),
@@ -324,7 +324,7 @@ pub(crate) fn write_site(
     spec: &str,
     setup: &Setup,
     program: &Program,
-    kept: &Kept,
+    kept: &SiteModels,
     (rounds, memory): (u64, String),
     personal_form: ModelForm,
 ) -> Result<()> {

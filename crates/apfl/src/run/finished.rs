@@ -1,4 +1,4 @@
-//! A run that is finished: its numbers and its models.
+//! A finished run: its summary, records and models.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,19 +18,19 @@ use crate::run::run_dir::{
 };
 use crate::training::{RoundRecord, Setup};
 
-/// A run that is finished.
+/// A finished run, in a run directory or in memory.
 pub struct Finished {
-    /// Its final numbers.
+    /// Its summary.
     pub summary: Summary,
     model: Arc<dyn Model>,
     schema: Schema,
-    /// The form of the models that clients serve.
+    /// The form of personal models.
     personal_form: ModelForm,
-    left: Left,
+    storage: Storage,
 }
 
-/// Where its clients' scores and models are.
-enum Left {
+/// Where the records and models of a finished run are.
+enum Storage {
     Directory(PathBuf),
     Memory {
         shared: Params,
@@ -42,13 +42,13 @@ enum Left {
 }
 
 impl Finished {
-    fn new(summary: Summary, setup: &Setup, personal_form: ModelForm, left: Left) -> Self {
+    fn new(summary: Summary, setup: &Setup, personal_form: ModelForm, storage: Storage) -> Self {
         Self {
             summary,
             model: setup.context.model.clone(),
             schema: setup.context.dataset.schema().clone(),
             personal_form,
-            left,
+            storage,
         }
     }
 
@@ -58,7 +58,12 @@ impl Finished {
         setup: &Setup,
         personal_form: ModelForm,
     ) -> Self {
-        Self::new(summary, setup, personal_form, Left::Directory(path.into()))
+        Self::new(
+            summary,
+            setup,
+            personal_form,
+            Storage::Directory(path.into()),
+        )
     }
 
     pub(super) fn in_memory(
@@ -71,50 +76,50 @@ impl Finished {
         (clients, models): (Vec<ClientRecord>, BTreeMap<String, ClientModels>),
     ) -> Self {
         let of = choices.of.into_iter();
-        let left = Left::Memory {
+        let storage = Storage::Memory {
             held_out: of.map(|(k, choice)| (k, choice.held_out)).collect(),
             shared,
             rounds,
             clients,
             models,
         };
-        Self::new(summary, setup, personal_form, left)
+        Self::new(summary, setup, personal_form, storage)
     }
 
-    /// The run directory, where it has one.
+    /// Returns the run directory, if it has one.
     pub fn directory(&self) -> Option<&Path> {
-        match &self.left {
-            Left::Directory(path) => Some(path),
-            Left::Memory { .. } => None,
+        match &self.storage {
+            Storage::Directory(path) => Some(path),
+            Storage::Memory { .. } => None,
         }
     }
 
-    /// What the data looked like: features, classes, their order.
+    /// Returns the schema of the data: features and classes in order.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Every round, with its scores.
+    /// Returns the records of all rounds.
     pub fn rounds(&self) -> Result<Vec<RoundRecord>> {
-        match &self.left {
-            Left::Directory(path) => read_rounds(path),
-            Left::Memory { rounds, .. } => Ok(rounds.clone()),
+        match &self.storage {
+            Storage::Directory(path) => read_rounds(path),
+            Storage::Memory { rounds, .. } => Ok(rounds.clone()),
         }
     }
 
-    /// Every client that delivery reached, with its scores.
+    /// Returns the records of all finalized clients.
     pub fn clients(&self) -> Result<Vec<ClientRecord>> {
-        match &self.left {
-            Left::Directory(path) => read_clients(path),
-            Left::Memory { clients, .. } => Ok(clients.clone()),
+        match &self.storage {
+            Storage::Directory(path) => read_clients(path),
+            Storage::Memory { clients, .. } => Ok(clients.clone()),
         }
     }
 
-    /// What clients saw on the rows that the run held out, by their indices.
+    /// Returns the clients' losses on held-out rows, by client index.
     pub(super) fn held_out(&self, setup: &Setup) -> Result<BTreeMap<usize, HeldOut>> {
-        let path = match &self.left {
-            Left::Memory { held_out, .. } => return Ok(held_out.clone()),
-            Left::Directory(path) => path,
+        let path = match &self.storage {
+            Storage::Memory { held_out, .. } => return Ok(held_out.clone()),
+            Storage::Directory(path) => path,
         };
         let dataset = &setup.context.dataset;
         let clients = 0..dataset.clients();
@@ -123,23 +128,26 @@ impl Finished {
             Some(client) => Ok((*client, record.held_out)),
             None => Err(Error::in_file(
                 path,
-                format!("held-out rows of '{}', who is no client", record.client),
+                format!(
+                    "found held-out rows of '{}', which is not a client of the run",
+                    record.client
+                ),
             )),
         };
         read_held_out(path)?.into_iter().map(place).collect()
     }
 
-    /// The shared model.
+    /// Returns the shared model.
     pub fn shared(&self) -> Result<TrainedModel> {
         self.model(WhichModel::Shared, "")
     }
 
-    /// The model that a client serves.
+    /// Returns a client's personal model.
     pub fn personal(&self, client: &str) -> Result<TrainedModel> {
         self.model(WhichModel::Personal, client)
     }
 
-    /// Any model; `client` is not asked for the shared one.
+    /// Returns any model; `client` is ignored for the shared one.
     pub fn model(&self, which: WhichModel, client: &str) -> Result<TrainedModel> {
         let client = match which {
             WhichModel::Shared => "",
@@ -147,18 +155,18 @@ impl Finished {
         };
         let absent = || {
             Error::Request(format!(
-                "client '{client}': the run has kept no model of a client of that name"
+                "client '{client}': the run has no such model of this client; see finished.clients() for its clients"
             ))
         };
         let form = which.form(self.personal_form);
-        let params = match &self.left {
-            Left::Directory(path) => {
+        let params = match &self.storage {
+            Storage::Directory(path) => {
                 if !client.is_empty() && !self.clients()?.iter().any(|c| c.client == client) {
                     return Err(absent());
                 }
                 read_model(path, &form.layout(self.model.layout()), which, client)?
             }
-            Left::Memory { shared, models, .. } => {
+            Storage::Memory { shared, models, .. } => {
                 let of = |pick: fn(&ClientModels) -> &Params| {
                     models.get(client).map(pick).cloned().ok_or_else(absent)
                 };

@@ -1,4 +1,4 @@
-//! The manifest of a checkpoint: what it is made of and what it belongs to.
+//! The manifest of a checkpoint: its files and the identity of its run.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::training::Recorded;
 /// The format of checkpoints and of the run directory around them.
 pub const FORMAT: u32 = 2;
 
-/// What a checkpoint belongs to: another run's is never taken for it.
+/// The identity of a run, which its checkpoints must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// The resolved spec.
@@ -29,13 +29,16 @@ pub struct Identity {
     pub start: String,
     /// The program's version and build.
     pub program: String,
-    /// How many numbers the CPU's vectors hold: others give other last bits.
+    /// The number of elements in the CPU's vectors, which the last bits depend on.
     pub lanes: usize,
 }
 
 impl Identity {
-    /// An error that names what differs where this is another run's. `force` lets another
-    /// program and another width of vectors pass: they differ in the last bits alone.
+    /// Checks that a checkpoint belongs to the run `now`. `force` accepts another program and
+    /// another vector width, which differ in the last bits only.
+    ///
+    /// # Errors
+    /// If they differ; the error names the differences.
     pub fn require(&self, now: &Identity, force: bool) -> Result<()> {
         let mut differs = match prolonged(&self.spec, &now.spec)? {
             Some(_) => Vec::new(),
@@ -52,7 +55,7 @@ impl Identity {
         if !differs.is_empty() {
             return Err(Error::Checkpoint(format!(
                 "the checkpoints belong to another run, which differs in\n  {}\n\
-                 put back what was changed, or begin a new run in another directory",
+                 restore these, or begin a new run in another directory",
                 differs.join("\n  ")
             )));
         }
@@ -74,7 +77,7 @@ impl Identity {
     }
 }
 
-/// A spec as its own text: numbers come back to the bit.
+/// Serializes a spec as TOML text, so that numbers keep their bits.
 mod as_toml {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
     use toml::Table;
@@ -89,37 +92,38 @@ mod as_toml {
     }
 }
 
-/// What a checkpoint is made of.
+/// The manifest of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT`]
     pub format: u32,
-    /// After which round.
+    /// The last round.
     pub round: u64,
-    /// Local steps until then.
+    /// Local steps so far.
     pub step: u64,
-    /// What it belongs to.
+    /// The identity of the run.
     pub identity: Identity,
-    /// What the server remembers.
+    /// The server's state.
     pub server: Written,
-    /// The clients' memories, oldest first.
-    pub memories: Vec<Written>,
-    /// What of the run's course does not follow from its seed.
+    /// The files of client states, oldest first.
+    #[serde(rename = "memories")]
+    pub client_states: Vec<Written>,
+    /// State that cannot be reproduced from the seed.
     #[serde(default, skip_serializing_if = "Recorded::is_empty")]
     pub recorded: Recorded,
 }
 
-/// The name of a round's manifest.
+/// Returns the file name of a round's manifest.
 pub fn manifest_name(round: u64) -> String {
     format!("checkpoint-{round}.manifest")
 }
 
-/// The name of the file of what the server remembers after a round.
+/// Returns the file name of the server's state after a round.
 pub fn server_name(round: u64) -> String {
     format!("server-{round}.safetensors")
 }
 
-/// The round of a file that a checkpoint wrote, and nobody else: `None` for any other name.
+/// Returns the round of a checkpoint file; `None` for any other file name.
 pub fn round_of(name: &str) -> Option<u64> {
     let digits = |text: &str| {
         let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -140,12 +144,12 @@ pub fn round_of(name: &str) -> Option<u64> {
 }
 
 impl Manifest {
-    /// All files it needs.
+    /// Returns all files it needs.
     pub fn files(&self) -> impl Iterator<Item = &Written> {
-        std::iter::once(&self.server).chain(&self.memories)
+        std::iter::once(&self.server).chain(&self.client_states)
     }
 
-    /// Writes it: line 1 has the SHA-256 of line 2.
+    /// Writes the manifest: line 1 has the SHA-256 of line 2.
     pub fn write(&self, directory: &Path) -> Result<()> {
         let body = serde_json::to_string(self).expect("plain JSON");
         let sum = hex(&Sha256::digest(body.as_bytes()));
@@ -153,7 +157,7 @@ impl Manifest {
         write_privately(&path, format!("{sum}\n{body}\n"))
     }
 
-    /// Reads the manifest of a round whose own checksum and all of whose files are right.
+    /// Reads the manifest of a round and verifies its checksum and all of its files.
     pub fn verified(directory: &Path, round: u64) -> Result<Self> {
         let path = directory.join(manifest_name(round));
         let wrong = |what: String| Error::Checkpoint(format!("{}: {what}", path.display()));
@@ -161,17 +165,17 @@ impl Manifest {
         let mut lines = text.lines();
         let (sum, body) = match (lines.next(), lines.next(), lines.next()) {
             (Some(sum), Some(body), None) => (sum, body),
-            _ => return Err(wrong("is not two lines".into())),
+            _ => return Err(wrong("expected two lines".into())),
         };
         if hex(&Sha256::digest(body.as_bytes())) != sum {
-            return Err(wrong("its checksum is wrong".into()));
+            return Err(wrong("the checksum does not match".into()));
         }
         #[derive(Deserialize)]
         struct Head {
             format: u32,
         }
-        let not = |e: serde_json::Error| wrong(format!("is not a manifest: {e}"));
-        let Head { format } = serde_json::from_str(body).map_err(not)?;
+        let invalid = |e: serde_json::Error| wrong(format!("not a manifest: {e}"));
+        let Head { format } = serde_json::from_str(body).map_err(invalid)?;
         if format != FORMAT {
             return Err(Error::Format {
                 path,
@@ -179,21 +183,21 @@ impl Manifest {
                 known: FORMAT,
             });
         }
-        let manifest: Manifest = serde_json::from_str(body).map_err(not)?;
+        let manifest: Manifest = serde_json::from_str(body).map_err(invalid)?;
         if manifest.round != round || manifest.server.name != server_name(round) {
             return Err(wrong(format!(
-                "is of round {} with the server's state in {}",
+                "found round {} with the server's state in {}",
                 manifest.round, manifest.server.name
             )));
         }
         for needed in manifest.files() {
-            // A name from a file leads nowhere else.
+            // A name in a manifest must not lead outside the directory.
             let known = round_of(&needed.name).is_some_and(|of| of <= round);
             let path = directory.join(&needed.name);
             let size = || fs::metadata(&path).map_err(at(&path, "read"));
             if !known || size()?.len() != needed.bytes || sha256_of_file(&path)? != needed.sha256 {
                 return Err(Error::Checkpoint(format!(
-                    "{}: its content is not what was written",
+                    "{}: the content differs from what was written",
                     path.display()
                 )));
             }

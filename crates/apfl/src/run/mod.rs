@@ -252,7 +252,7 @@ impl Run {
     /// Makes the ledger of releases durable. The passes of a choice share the ledger in the
     /// directory of the whole run.
     fn keep_releases(&self, path: &Path) -> Result<()> {
-        match self.setup.ledger().filter(|ledger| !ledger.is_kept()) {
+        match self.setup.ledger().filter(|ledger| !ledger.is_durable()) {
             Some(ledger) => releases::open(path, ledger),
             None => Ok(()),
         }

@@ -1,5 +1,5 @@
-//! `releases.jsonl`: every round of a private run whose noise cannot be made again, a line each,
-//! on disk before the round begins. Nothing is ever taken out of it.
+//! `releases.jsonl`: the ledger of a private run whose noise is not reproducible, one line per
+//! round, synced before the round begins. Lines are never removed.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -10,11 +10,11 @@ use crate::files::atomic::sync_directory;
 use crate::files::private::create_file;
 use crate::privacy::{Ledger, Release};
 
-/// Its name in a run directory.
+/// The name of the file.
 const FILE: &str = "releases.jsonl";
 
-/// Reads the entries of earlier lives and writes those to come. A last line without an end was
-/// never acted upon, and goes.
+/// Reads the entries of earlier processes into the ledger and appends its future entries. A last
+/// line without a line end is removed: its round was never begun.
 pub(crate) fn open(directory: &Path, ledger: &Ledger) -> Result<()> {
     let path = directory.join(FILE);
     let text = match fs::read_to_string(&path) {
@@ -31,8 +31,8 @@ pub(crate) fn open(directory: &Path, ledger: &Ledger) -> Result<()> {
     for (k, line) in text[..whole].lines().enumerate() {
         let entry: Release = serde_json::from_str(line).map_err(|e| {
             Error::Checkpoint(format!(
-                "{}: line {} is damaged ({e}), so that what privacy has cost is not known; begin a \
-                 new run in another directory",
+                "{}: line {} is damaged ({e}), so the privacy spent is unknown; begin a new run in \
+                 another directory",
                 path.display(),
                 k + 1
             ))
@@ -44,7 +44,7 @@ pub(crate) fn open(directory: &Path, ledger: &Ledger) -> Result<()> {
         .open(&path)
         .map_err(at(&path, "open"))?;
     file.set_len(whole as u64).map_err(at(&path, "write"))?;
-    ledger.go_on(
+    ledger.resume(
         entries,
         Box::new(move |release| {
             let line = serde_json::to_string(release).expect("plain JSON");
@@ -66,7 +66,7 @@ mod tests {
         let first = Ledger::default();
         open(folder.path(), &first).unwrap();
         for round in 1..=3 {
-            first.enter(0, round, Some((0.5, 9))).unwrap();
+            first.record(0, round, Some((0.5, 9))).unwrap();
         }
         let path = folder.path().join(FILE);
         let mut text = fs::read_to_string(&path).unwrap();
@@ -76,7 +76,7 @@ mod tests {
         open(folder.path(), &second).unwrap();
         assert_eq!(second.count(), 3);
         assert_eq!(second.cohort(0, 2), first.cohort(0, 2));
-        second.enter(0, 3, None).unwrap();
+        second.record(0, 3, None).unwrap();
         let third = Ledger::default();
         open(folder.path(), &third).unwrap();
         assert_eq!((third.count(), third.lost(0, 3)), (4, 1));

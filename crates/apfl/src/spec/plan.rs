@@ -260,12 +260,12 @@ impl Plan {
             local_training,
             skip_nonfinite: self.skip_nonfinite,
             private: None,
-            seldom: self.participation * (self.rounds as f64) < 0.5,
+            rarely_sampled: self.participation * (self.rounds as f64) < 0.5,
             pass: self.algorithm.choosing().and_then(Choosing::single),
             dataset,
         };
         let setup = Setup {
-            context: on.engine.own(context)?,
+            context: on.engine.localize(context)?,
             rounds: self.rounds,
             participation: self.participation,
             weights: self.weights,

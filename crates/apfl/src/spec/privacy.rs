@@ -26,7 +26,7 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     let mut refuse = |why: String| {
         problems.note(
             key,
-            format!("found level = \"{}\", but {why}", level.word()),
+            format!("found level = \"{}\", but {why}", level.name()),
         )
     };
     let kind = plan.algorithm.kind();

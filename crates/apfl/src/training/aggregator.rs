@@ -1,5 +1,5 @@
-//! What becomes of a cohort's updates: an attack forges them on their way, a rule makes one
-//! model of them, and the algorithm adds them up.
+//! Aggregation of a cohort's updates: attacks forge them, a robust aggregator combines them and
+//! the algorithm folds them.
 
 use super::{Setup, Weights};
 use crate::aggregation::{Aggregation, SplitUpdate};
@@ -9,23 +9,23 @@ use crate::error::{Error, Result};
 use crate::params::Params;
 use crate::privacy::{Level, PrivateSum};
 
-/// Takes in the updates of one round, in the order of the clients.
+/// Aggregates the updates of one round, in client order.
 ///
-/// The mean folds them as they come. A rule collects the cohort's, makes one model of them
-/// and puts it in the place of each client's own before the fold: the mean of equal vectors
-/// is that vector to the bit. What else travels is folded as it is. Privacy by client makes one
-/// model of the clipped differences and noise, and folds that alone.
+/// The mean folds updates as they come. A robust aggregator collects the cohort's models, combines
+/// them and replaces each client's model by the result before the fold: the mean of equal vectors
+/// is that vector to the bit. Other arrays of an update are folded unchanged. Privacy by client
+/// folds only one model, made of the clipped differences and noise.
 pub(super) struct Aggregator<A: Algorithm> {
     round: u64,
     fold: A::Fold,
     collected: Vec<(Sender, SplitUpdate)>,
-    /// With privacy by client, the sum instead of the fold.
+    /// The noisy sum that privacy by client uses instead.
     private: Option<PrivateSum>,
     problem: Option<Error>,
 }
 
 impl<A: Algorithm> Aggregator<A> {
-    /// Returns one that has taken in nothing yet.
+    /// Creates the aggregator of a round.
     pub(super) fn new(setup: &Setup, algorithm: &A, server: &A::Server, round: u64) -> Self {
         let private = (setup.protects() == Some(Level::Client)).then(|| {
             let clip = setup.privacy.as_ref().expect("it protects").settings.clip;
@@ -40,7 +40,7 @@ impl<A: Algorithm> Aggregator<A> {
         }
     }
 
-    /// Takes in a client's update.
+    /// Adds a client's update.
     pub(super) fn add(
         &mut self,
         setup: &Setup,
@@ -75,8 +75,8 @@ impl<A: Algorithm> Aggregator<A> {
             let w = aggregated_part(algorithm, server);
             if update.model.len() != w.len() || !update.is_model_only() {
                 self.problem.get_or_insert(Error::Request(
-                    "federation.privacy.level: found \"client\", but the algorithm's updates are more \
-                     than the shared model"
+                    "federation.privacy.level: found \"client\", but the algorithm's updates hold \
+                     more than the shared model; use level = \"example\" or another algorithm"
                         .into(),
                 ));
                 return;
@@ -97,7 +97,7 @@ impl<A: Algorithm> Aggregator<A> {
         }
     }
 
-    /// Returns the sum of all, after the rule.
+    /// Returns the fold of all updates.
     pub(super) fn finish(
         mut self,
         setup: &Setup,
@@ -108,7 +108,7 @@ impl<A: Algorithm> Aggregator<A> {
             return Err(problem);
         }
         if let Some(sum) = self.private.take() {
-            // One model that stands for all, also where there was nobody: its fold is itself.
+            // One model stands for the cohort, even for an empty one: its fold is itself.
             let budget = setup.privacy.as_ref().expect("it protects");
             let w = aggregated_part(algorithm, server);
             let mut rng = setup.noise_stream(self.round);
@@ -118,14 +118,14 @@ impl<A: Algorithm> Aggregator<A> {
             algorithm.fold(server, &mut self.fold, Sender { client: 0, weight }, update);
             return Ok(self.fold);
         }
-        let rule = setup.aggregation;
-        if rule != Aggregation::Mean {
+        let aggregation = setup.aggregation;
+        if aggregation != Aggregation::Mean {
             let mut collected = std::mem::take(&mut self.collected);
-            let enough = rule.check(collected.len());
+            let enough = aggregation.check(collected.len());
             enough.map_err(|e| Error::data(format!("in round {}: {e}", self.round)))?;
             let take = |(_, update): &mut (_, SplitUpdate)| std::mem::take(&mut update.model);
             let models: Vec<Params> = collected.iter_mut().map(take).collect();
-            let combined = rule.combine(&models);
+            let combined = aggregation.combine(&models);
             for (from, update) in collected {
                 algorithm.fold(
                     server,

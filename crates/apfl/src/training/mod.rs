@@ -11,7 +11,7 @@ use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
 use crate::choice::{Candidate, HeldOut};
 use crate::clients::{Clients, Request, Response};
 use crate::digest::{digest_of_pieces, hex};
-use crate::engine::remote::{ClientRequest, Handled, Kept, Place, handle};
+use crate::engine::remote::{ClientRequest, Handled, SiteContext, SiteModels, handle};
 use crate::error::{Error, Result};
 use crate::files::archive::{ArchiveDirectory, Written};
 use crate::local_client::ModelForm;
@@ -29,7 +29,7 @@ mod setup;
 
 pub use crate::clients::{ClientModels, Finalized, Keep, RunContext, StateHome};
 pub use record::RoundRecord;
-pub use recorded::{Recorded, Waiting};
+pub use recorded::{PendingRecord, Recorded};
 use server::{Server, ServerOf};
 pub use setup::{FinalizedClients, Setup, Weights};
 
@@ -383,13 +383,13 @@ pub(crate) fn fitted<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<A> {
 pub(crate) fn at_site(
     setup: Setup,
     algorithm: &AlgorithmSpec,
-    place: Place<'_>,
+    place: SiteContext<'_>,
     asked: ClientRequest,
     body: &[u8],
-) -> Result<(Vec<u8>, Handled, Option<Kept>)> {
-    struct AtSite<'a>(Setup, Place<'a>, ClientRequest, &'a [u8]);
+) -> Result<(Vec<u8>, Handled, Option<SiteModels>)> {
+    struct AtSite<'a>(Setup, SiteContext<'a>, ClientRequest, &'a [u8]);
     impl AlgorithmVisitor for AtSite<'_> {
-        type Output = Result<(Vec<u8>, Handled, Option<Kept>)>;
+        type Output = Result<(Vec<u8>, Handled, Option<SiteModels>)>;
         fn visit<A: Algorithm>(self, algorithm: A) -> Self::Output {
             let Self(setup, place, asked, body) = self;
             let algorithm = Arc::new(fitted(algorithm, &setup)?);

@@ -1,4 +1,4 @@
-//! A run under differential privacy: its noise, who is exposed to what, and what it has cost.
+//! Differential privacy of a run: noise, exposures and ε.
 
 use std::sync::Arc;
 
@@ -12,22 +12,23 @@ use crate::privacy::{Budget, Exposure, Ledger, Level, PrivacySettings, last_that
 use crate::rng::{Purpose, Stream, stream};
 
 impl Setup {
-    /// What is protected, where anything is.
+    /// Returns the level of privacy, if the run is private.
     pub fn protects(&self) -> Option<Level> {
         self.privacy.as_ref().map(|budget| budget.settings.level)
     }
 
-    /// The same run with privacy: the noise that its ε asks for, and no more rounds than that
-    /// allows. Where the run has several passes, each of them releases a shared model, and ε is
-    /// that of all together. An error where the model has no private steps, or ε is not enough
-    /// for a round.
+    /// Adds privacy to the run: the noise for its ε, and at most the rounds that ε allows. With
+    /// several passes each releases a shared model, and ε is that of all passes together.
+    ///
+    /// # Errors
+    /// If the model has no private steps, or ε does not allow one round.
     pub fn privately(mut self, settings: PrivacySettings, passes: u64) -> Result<Self> {
         let example = settings.level == Level::Example;
         if example && self.context.model.example_norms().is_none() {
             return Err(Error::Request(
-                "federation.privacy.level: found \"example\", but the norms of examples' gradients \
-                 are known of dense layers alone: use model.kind = \"linear\" or \"mlp\", or level = \
-                 \"client\""
+                "federation.privacy.level: found \"example\", which needs dense layers for the \
+                 gradient norms of single examples; use model.kind = \"linear\" or \"mlp\", or \
+                 level = \"client\""
                     .into(),
             ));
         }
@@ -36,7 +37,7 @@ impl Setup {
                 sampling: self.participation,
                 steps: passes * round,
             }],
-            Level::Example => self.exposures_of_examples(&self.rounds_taken(round)),
+            Level::Example => self.exposures_of_examples(&self.participations(round)),
         };
         let budget = Budget::new(settings, self.rounds, passes, exposures);
         let budget = budget.map_err(|e| Error::Request(format!("federation.privacy: {e}")))?;
@@ -51,8 +52,8 @@ impl Setup {
         Ok(self)
     }
 
-    /// In how many of the first rounds each client takes part.
-    fn rounds_taken(&self, rounds: u64) -> Vec<u32> {
+    /// Returns in how many of the first `rounds` each client takes part.
+    fn participations(&self, rounds: u64) -> Vec<u32> {
         let n = self.context.dataset.clients();
         if self.cohort_size() == n {
             return vec![rounds.try_into().unwrap_or(u32::MAX); n];
@@ -64,13 +65,13 @@ impl Setup {
         taken
     }
 
-    /// qᵢ = batch/mᵢ and the local steps of the rounds taken.
+    /// Returns the exposures of all clients' examples after so many rounds of each.
     fn exposures_of_examples(&self, taken: &[u32]) -> Vec<Exposure> {
-        let of = |(client, rounds): (usize, &u32)| self.exposure_of(client, *rounds);
-        taken.iter().enumerate().map(of).collect()
+        let exposure = |(client, rounds): (usize, &u32)| self.exposure_of(client, *rounds);
+        taken.iter().enumerate().map(exposure).collect()
     }
 
-    /// The same of one client.
+    /// Returns the exposure of a client's examples: qᵢ = batch/mᵢ and its local steps.
     pub(crate) fn exposure_of(&self, client: usize, rounds: u32) -> Exposure {
         let (m, _) = self.context.dataset.sizes(client);
         let batch = self.context.local_training.batch.unwrap_or(m);
@@ -80,26 +81,21 @@ impl Setup {
         }
     }
 
-    /// Everybody's exposure after `round` rounds, in so many of which each client was asked (who
-    /// answers too late has released its update all the same): of
-    /// examples client by client, of clients once for all.
+    /// Returns the exposures after `round` rounds: of examples for each client, of clients one for
+    /// all. `taken` counts each client's requests, because a late response is a release too.
     pub fn exposures(&self, round: u64, taken: &[u32]) -> Vec<Exposure> {
-        let beside = self
+        let extra = self
             .ledger()
-            .map(|ledger| ledger.beside(self.pass_number(), round));
+            .map(|ledger| ledger.extra_rounds(self.pass_number(), round));
         match self.protects() {
             None => Vec::new(),
             Some(Level::Client) => vec![Exposure {
                 sampling: self.participation,
-                steps: round + beside.map_or(self.passed().0, |beside| beside.len() as u64),
+                steps: round + extra.map_or(self.other_rounds().0, |extra| extra.len() as u64),
             }],
             Some(Level::Example) => {
                 let mut taken = taken.to_vec();
-                for client in beside
-                    .iter()
-                    .flatten()
-                    .flat_map(|round| self.cohort(*round))
-                {
+                for client in extra.iter().flatten().flat_map(|round| self.cohort(*round)) {
                     taken[client] += 1;
                 }
                 self.exposures_of_examples(&taken)
@@ -107,12 +103,12 @@ impl Setup {
         }
     }
 
-    /// Where releases are entered before they happen: the noise cannot be made again.
+    /// Returns the ledger of releases, if the noise is not reproducible.
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         self.privacy.as_ref()?.ledger.as_ref()
     }
 
-    /// The pass of a choice: 0 is the last, or the only one.
+    /// Returns the number of the pass; 0 is the last or only one.
     pub(super) fn pass_number(&self) -> u64 {
         match self.context.pass {
             Some(Pass::HeldOut(pass)) => pass,
@@ -120,8 +116,8 @@ impl Setup {
         }
     }
 
-    /// The rounds of all passes before this one, and of those after it.
-    fn passed(&self) -> (u64, u64) {
+    /// Returns the number of rounds in the passes before this one and in those after it.
+    fn other_rounds(&self) -> (u64, u64) {
         let passes = self.privacy.as_ref().map_or(1, |budget| budget.passes);
         let before = match self.context.pass {
             Some(Pass::HeldOut(pass)) => pass.min(passes) - 1,
@@ -131,23 +127,23 @@ impl Setup {
         (before * self.rounds, (passes - 1 - before) * self.rounds)
     }
 
-    /// Enters a round in the ledger, where there is one, before anything of it is computed.
-    pub(super) fn enter(&self, round: u64) -> Result<()> {
+    /// Records a round in the ledger, if there is one, before any of it is computed.
+    pub(super) fn record_release(&self, round: u64) -> Result<()> {
         let Some(ledger) = self.ledger() else {
             return Ok(());
         };
         let by_client = self.protects() == Some(Level::Client);
         let sampling = by_client.then(|| (self.participation, self.context.dataset.clients()));
-        ledger.enter(self.pass_number(), round, sampling)
+        ledger.record(self.pass_number(), round, sampling)
     }
 
-    /// The last round that ε allows, after `round` rounds of which each client took part in so
-    /// many: fewer than planned where rounds were repeated.
+    /// Returns the last round that ε allows; fewer than planned if rounds were repeated. `taken`
+    /// counts each client's rounds so far.
     pub(super) fn last_round(&self, round: u64, taken: &[u32]) -> u64 {
         let (Some(budget), Some(ledger)) = (&self.privacy, self.ledger()) else {
             return self.rounds;
         };
-        let (before, after) = self.passed();
+        let (before, after) = self.other_rounds();
         if budget.settings.epsilon.is_none() || ledger.count() <= before + round {
             return self.rounds;
         }
@@ -167,8 +163,8 @@ impl Setup {
         last_that_fits(round, self.rounds, fits)
     }
 
-    /// Every client with probability q: in each pass others, for a sample that is used again
-    /// protects nobody anew.
+    /// Samples every client with probability q. Each pass has a sample of its own, because
+    /// amplification by sampling needs fresh samples.
     pub(super) fn poisson_cohort(&self, round: u64) -> Vec<usize> {
         if let Some(ledger) = self.ledger() {
             return ledger.cohort(self.pass_number(), round);
@@ -184,14 +180,14 @@ impl Setup {
         (0..n).filter(|_| q >= 1.0 || rng.random_bool(q)).collect()
     }
 
-    /// The noise on a round's sum, in each pass another.
+    /// Returns the random stream of a round's noise; each pass has its own.
     pub(super) fn noise_stream(&self, round: u64) -> Stream {
-        let budget = self.privacy.as_ref().expect("it protects");
+        let budget = self.privacy.as_ref().expect("the run is private");
         let from = budget.settings.noise_seed;
         from.stream(self.context.seed, Purpose::Noise, round, self.pass_number())
     }
 
-    /// q·n: what a noisy sum is divided by, however many there were.
+    /// Returns q·n, the denominator of a noisy sum.
     pub(super) fn expected_cohort(&self) -> f64 {
         self.participation * self.context.dataset.clients() as f64
     }

@@ -1,4 +1,4 @@
-//! What a round leaves to be read.
+//! The record of a round.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ use crate::metrics::{ByModel, Scores, Spread, WorstLosses};
 pub struct RoundRecord {
     /// The round, from 1.
     pub round: u64,
-    /// Local steps so far; where clients differ, those of the longest in each round.
+    /// Local steps so far; of each round those of the client with the most.
     pub step: u64,
-    /// Clients that took part and were not left out.
+    /// The number of clients that took part and were not left out.
     pub cohort: usize,
-    /// How many of them attack; the scores are over the others, and absent if there are none.
+    /// The number of attackers among them; they are excluded from scores.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub attackers: usize,
     /// Wall time.
@@ -28,15 +28,15 @@ pub struct RoundRecord {
     /// αᵢ over the same clients after the round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,
-    /// Clients that were left out: their loss was not finite, or they did not answer.
+    /// Clients that were left out: their loss was not finite, or they did not respond.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub skipped: Vec<String>,
-    /// With privacy, ε so far, the largest of all clients'; absent where it is infinite.
+    /// With privacy, the largest ε of all clients so far; absent if it is infinite.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub epsilon: Option<f64>,
-    /// Bytes of all updates.
+    /// The size of all updates in bytes.
     pub bytes_up: u64,
-    /// Bytes of all broadcasts.
+    /// The size of all broadcasts in bytes.
     pub bytes_down: u64,
 }
 

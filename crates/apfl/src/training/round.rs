@@ -1,28 +1,28 @@
-//! One round: the cohort trains, its updates are added up, and its scores are taken.
+//! One round: the cohort trains, its updates are aggregated and models are scored.
 
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use super::server::Traffic;
-use super::{RoundRecord, Training, Waiting};
+use super::{PendingRecord, RoundRecord, Training};
 use crate::clients::{Reply, Request, Response};
 use crate::error::{Error, Result};
 use crate::metrics::{ByModel, Pool, Spread, Tallies};
 
-/// What a cohort's local rounds came to, beside the sum of its updates.
+/// The results of a cohort's local rounds, besides its updates.
 #[derive(Default)]
 struct Trained {
     /// Clients that responded and whose loss stayed finite.
     cohort: Vec<usize>,
-    /// Those of them that do not attack: scores are theirs.
+    /// Those of them that do not attack; scores are over these.
     honest: Vec<usize>,
     /// Clients that were sampled and left out, ascending.
     skipped: Vec<usize>,
-    /// Those of them that did not respond.
+    /// Those of the skipped that did not respond.
     absent: Vec<usize>,
     localized: Pool,
     personal: Pool,
-    /// Of every model that clients may choose from: its loss on held-out rows, and its scores.
+    /// The loss on held-out rows and the scores of each candidate.
     candidates: Vec<(f64, Pool)>,
     mixing: Vec<f64>,
     steps: u64,
@@ -40,15 +40,15 @@ impl Trained {
         }
         let count = reply.candidates.len().max(self.candidates.len());
         self.candidates.resize(count, Default::default());
-        for (all, (loss, tallies)) in self.candidates.iter_mut().zip(&reply.candidates) {
-            all.0 += loss;
-            all.1.add(tallies);
+        for (sums, (loss, tallies)) in self.candidates.iter_mut().zip(&reply.candidates) {
+            sums.0 += loss;
+            sums.1.add(tallies);
         }
         self.mixing.extend(reply.mixing.map(f64::from));
     }
 
-    /// Where there are several: the personal model is the one with the least loss on the
-    /// cohort's held-out rows.
+    /// With candidates, takes as the personal model the one with the least loss on the cohort's
+    /// held-out rows.
     fn choose_personal(&mut self) {
         let best = self.candidates.iter().copied();
         let best = best.reduce(|best, next| if next.0 < best.0 { next } else { best });
@@ -59,9 +59,9 @@ impl Trained {
 }
 
 impl Training {
-    /// Trains one round, as far as its record can be written.
-    pub(super) fn train_round(&mut self, round: u64) -> Result<Waiting> {
-        self.setup.enter(round)?;
+    /// Trains one round. The record is incomplete if scores are deferred.
+    pub(super) fn train_round(&mut self, round: u64) -> Result<PendingRecord> {
+        self.setup.record_release(round)?;
         let started = Instant::now();
         let mut trained = self.train_cohort(round)?;
         let traffic = self.server.finish_round()?;
@@ -87,7 +87,7 @@ impl Training {
             self.recorded.absent.insert(round, absent);
         }
         self.count(round..=round);
-        let mut waiting = Waiting {
+        let mut waiting = PendingRecord {
             record: self.record(trained, traffic, started),
             pools,
             scorers,
@@ -98,8 +98,7 @@ impl Training {
         Ok(waiting)
     }
 
-    /// The local rounds of a cohort. The scores of an earlier round that were deferred come
-    /// with them.
+    /// Trains the cohort of a round. Deferred scores of an earlier round arrive with its responses.
     fn train_cohort(&mut self, round: u64) -> Result<Trained> {
         let setup = self.setup.clone();
         let mut cohort = setup.cohort(round);
@@ -127,7 +126,7 @@ impl Training {
         if trained.skipped.len() + trained.absent.len() == cohort.len() && !cohort.is_empty() {
             return Err(Error::NonFinite {
                 client: setup.context.dataset.name(cohort[0]),
-                place: format!("in round {round}, and so did that of every sampled client"),
+                place: format!("in round {round}, as did that of every sampled client"),
                 loss: f64::NAN,
             });
         }
@@ -142,7 +141,7 @@ impl Training {
         Ok(trained)
     }
 
-    /// The scores of the shared model after a round; none yet where they are deferred.
+    /// Scores the shared model after a round; the result is empty if scores are deferred.
     pub(super) fn score(&mut self, round: u64, clients: &[usize]) -> Result<Pool> {
         let mut shared = Pool::default();
         let request = Request::Score { round, shared: () };
@@ -155,7 +154,7 @@ impl Training {
         Ok(shared)
     }
 
-    /// Asks for the scores that are still deferred.
+    /// Requests the scores that are still deferred.
     pub(super) fn flush_scores(&mut self) -> Result<()> {
         let mut deferred = Vec::new();
         self.server.flush(&mut |_, response| {
@@ -168,7 +167,7 @@ impl Training {
         Ok(())
     }
 
-    /// Completes the record that waits for these scores, where one does.
+    /// Completes the record that waits for scores, if there is one.
     fn take_scores(&mut self, scores: Vec<Tallies>) {
         let regression = self.setup.regression();
         let mut waiting = self.recorded.waiting.iter_mut();
@@ -179,7 +178,7 @@ impl Training {
         }
     }
 
-    /// What is written down of a round, but for its scores.
+    /// Returns the record of a round without its scores.
     fn record(&self, trained: Trained, traffic: Traffic, started: Instant) -> RoundRecord {
         let name = |client: &usize| self.setup.context.dataset.name(*client);
         RoundRecord {
@@ -202,7 +201,7 @@ impl Training {
         self.setup.evaluates(round) || round == self.until
     }
 
-    /// Counts who was asked and who took part in some rounds.
+    /// Counts the clients' requests and participations in some rounds.
     pub(super) fn count(&mut self, rounds: RangeInclusive<u64>) {
         for round in rounds {
             for client in self.setup.cohort(round) {

@@ -1,4 +1,4 @@
-//! The server of one algorithm on one engine.
+//! The server: an algorithm on an engine, with both types erased.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::algorithm::Algorithm;
 use crate::algorithm::extensions::{aggregated_part, aggregated_part_mut};
 use crate::clients::{Request, Response};
 use crate::digest::digest_of;
-use crate::engine::{Each, Engine};
+use crate::engine::{Engine, OnResponse};
 use crate::error::{Error, Result};
 use crate::local_client::ModelForm;
 use crate::pack::{Arrays, Field, Pack};
 use crate::params::Params;
 
 /// A request whose broadcast and shared model the server fills in.
-pub(super) type InferenceRows = Request<(), ()>;
+pub(super) type RequestTemplate = Request<(), ()>;
 
-/// Bytes that a round's messages carried.
+/// The bytes that a round transferred.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traffic {
     /// To each client.
@@ -27,25 +27,25 @@ pub(super) struct Traffic {
     pub up: u64,
 }
 
-/// A server whose algorithm and engine nobody needs to know.
+/// A server whose algorithm and engine types are erased.
 pub(super) trait Server: Send {
-    /// Carries a request to clients and hands over their responses; updates are added up on the
-    /// way. Returns those who did not respond.
+    /// Carries a request to clients and passes on their responses without updates, which it
+    /// aggregates. Returns the clients that did not respond.
     fn exchange(
         &mut self,
-        asked: &InferenceRows,
+        template: &RequestTemplate,
         clients: &[usize],
-        each: &mut Each<'_, ()>,
+        on_response: &mut OnResponse<'_, ()>,
     ) -> Result<Vec<usize>>;
 
-    /// Ends the round of the last `Train`: the algorithm takes the sum of the updates.
+    /// Ends the round of the last `Train`: the algorithm takes the aggregated updates.
     fn finish_round(&mut self) -> Result<Traffic>;
 
     /// As [`Engine::defers_scores`].
     fn defers_scores(&self) -> bool;
 
     /// As [`Engine::flush`].
-    fn flush(&mut self, each: &mut Each<'_, ()>) -> Result<()>;
+    fn flush(&mut self, on_response: &mut OnResponse<'_, ()>) -> Result<()>;
 
     /// Returns the shared model.
     fn shared(&self) -> Params;
@@ -56,7 +56,7 @@ pub(super) trait Server: Send {
     /// Returns the arrays of the server's state.
     fn state(&self) -> (Vec<Field>, Vec<u8>);
 
-    /// Puts that state back.
+    /// Restores that state.
     fn restore(&mut self, state: Arrays) -> Result<()>;
 
     /// Returns the digests of the server's state, for the fingerprint.
@@ -69,15 +69,15 @@ pub(super) trait Server: Send {
     fn personal_form(&self) -> ModelForm;
 }
 
-/// The server of an algorithm.
+/// The implementation of [`Server`] for an algorithm.
 pub(super) struct ServerOf<A: Algorithm> {
     setup: Arc<Setup>,
     algorithm: Arc<A>,
     engine: Box<dyn Engine<A>>,
     state: A::Server,
-    /// The state of the server's optimizer, where there is one.
+    /// The state of the server's optimizer, if there is one.
     moments: Option<OptimizerState>,
-    /// The updates of the round that goes on.
+    /// The updates of the current round.
     updates: Option<Aggregator<A>>,
     traffic: Traffic,
 }
@@ -94,8 +94,8 @@ impl<A: Algorithm> ServerOf<A> {
             .start(aggregated_part(&*algorithm, &state).len());
         if moments.is_some() && aggregated_part_mut(&*algorithm, &mut state).is_none() {
             return Err(Error::Request(format!(
-                "federation.server: found \"{}\", but the algorithm has no shared model that \
-                 an optimizer could move; use mean",
+                "federation.server: found \"{}\", but the algorithm has no shared model for a \
+                 server optimizer; use \"mean\"",
                 setup.server.kind()
             )));
         }
@@ -110,23 +110,23 @@ impl<A: Algorithm> ServerOf<A> {
         })
     }
 
-    /// Returns the request with what the server broadcasts and its shared model.
-    fn filled(&self, asked: &InferenceRows) -> Request<A::Broadcast> {
+    /// Fills in the broadcast and the shared model.
+    fn fill_in(&self, template: &RequestTemplate) -> Request<A::Broadcast> {
         let (algorithm, state) = (&*self.algorithm, &self.state);
-        let ends = matches!(asked, Request::Finalize { .. });
+        let is_final = matches!(template, Request::Finalize { .. });
         let shared = |_: &mut (), (): &()| {
             Ok(match algorithm.extensions().clusters {
                 Some(clusters) => clusters.models(state).to_vec(),
-                None if ends => self.output(),
+                None if is_final => self.output(),
                 None => self.shared(),
             })
         };
-        let filled = asked.map(&mut (), |_, ()| Ok(algorithm.broadcast(state)), shared);
+        let filled = template.map(&mut (), |_, ()| Ok(algorithm.broadcast(state)), shared);
         filled.expect("filling in does not fail")
     }
 }
 
-/// A response without its update.
+/// Drops the update of a response.
 fn without_update<U>(response: Response<U>) -> Response<()> {
     let stripped = response.map(|_| Ok(()));
     stripped.expect("dropping does not fail")
@@ -135,13 +135,13 @@ fn without_update<U>(response: Response<U>) -> Response<()> {
 impl<A: Algorithm> Server for ServerOf<A> {
     fn exchange(
         &mut self,
-        asked: &InferenceRows,
+        template: &RequestTemplate,
         clients: &[usize],
-        each: &mut Each<'_, ()>,
+        on_response: &mut OnResponse<'_, ()>,
     ) -> Result<Vec<usize>> {
-        let request = self.filled(asked);
+        let request = self.fill_in(template);
         let Request::Train { round, sent, .. } = &request else {
-            let mut pass_on = |client, response| each(client, without_update(response));
+            let mut pass_on = |client, response| on_response(client, without_update(response));
             return self.engine.exchange(&request, clients, &mut pass_on);
         };
         let mut traffic = Traffic {
@@ -158,7 +158,7 @@ impl<A: Algorithm> Server for ServerOf<A> {
                     updates.add(setup, algorithm, state, client, update);
                     Ok(())
                 })?;
-                each(client, response)
+                on_response(client, response)
             })?;
         self.updates = Some(updates);
         self.traffic = traffic;
@@ -186,8 +186,8 @@ impl<A: Algorithm> Server for ServerOf<A> {
         self.engine.defers_scores()
     }
 
-    fn flush(&mut self, each: &mut Each<'_, ()>) -> Result<()> {
-        let mut pass_on = |client, response| each(client, without_update(response));
+    fn flush(&mut self, on_response: &mut OnResponse<'_, ()>) -> Result<()> {
+        let mut pass_on = |client, response| on_response(client, without_update(response));
         self.engine.flush(&mut pass_on)
     }
 
@@ -212,10 +212,10 @@ impl<A: Algorithm> Server for ServerOf<A> {
     }
 
     fn restore(&mut self, mut state: Arrays) -> Result<()> {
-        let wrong = |e| Error::Checkpoint(format!("the server's state: {e}"));
-        self.state = A::Server::unpack(&mut state).map_err(wrong)?;
+        let damaged = |e| Error::Checkpoint(format!("the server's state: {e}"));
+        self.state = A::Server::unpack(&mut state).map_err(damaged)?;
         if self.moments.is_some() {
-            self.moments = Some(OptimizerState::unpack(&mut state).map_err(wrong)?);
+            self.moments = Some(OptimizerState::unpack(&mut state).map_err(damaged)?);
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ fn a_choice_survives_interruptions_in_every_pass() {
     for record in &found {
         let alpha = record.chosen.as_ref().unwrap().alpha.clone();
         match alpha {
-            Alpha::Word(_) => assert_eq!(record.mixing, Some(None)),
+            Alpha::Shared(_) => assert_eq!(record.mixing, Some(None)),
             Alpha::Mixing(alpha) => assert_eq!(record.mixing, Some(Some(alpha))),
         }
     }

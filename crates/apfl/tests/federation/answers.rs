@@ -188,7 +188,7 @@ fn what_makes_no_sense_is_as_no_answer() {
     let cut = |mut bytes: Vec<u8>| bytes.split_off(4);
     type Forge = fn(Vec<u8>) -> Vec<u8>;
     let forgeries: [(&str, Forge); 3] = [
-        ("its update is of another length", shorter),
+        ("its update has the wrong length", shorter),
         ("its update has numbers that are not finite", not_finite),
         ("its update cannot be read", cut),
     ];

@@ -41,6 +41,6 @@ fn old_memories_are_forgotten() {
     over_sites(&plan, &post, &room.path("run"), false).unwrap();
     let status = apfl::federation::Node::status(&room.path("states/north")).unwrap();
     assert!(status.finalized);
-    assert!(status.memories.len() <= 4, "{:?}", status.memories);
-    assert_eq!(status.memories.last(), Some(&12));
+    assert!(status.state_rounds.len() <= 4, "{:?}", status.state_rounds);
+    assert_eq!(status.state_rounds.last(), Some(&12));
 }

@@ -174,7 +174,7 @@ fn with_noise_and_epsilon_the_run_ends_before_it_is_exceeded() {
             format!("federation.privacy={{ level = '{level}', noise = 0.3, epsilon = 0.5 }}");
         let error = plan(&[&too_little]).setup().unwrap_err();
         assert!(
-            error.is_request() && error.to_string().contains("the first round alone"),
+            error.is_request() && error.to_string().contains("the first round costs"),
             "{error}"
         );
     }

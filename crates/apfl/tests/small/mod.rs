@@ -115,7 +115,7 @@ impl Small {
                 local_training,
                 skip_nonfinite: false,
                 private: None,
-                seldom: false,
+                rarely_sampled: false,
                 pass: None,
             },
             rounds,

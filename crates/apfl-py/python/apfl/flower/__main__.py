@@ -1,7 +1,7 @@
-"""Federations on Flower.
+"""Commands for federations on Flower.
 
 `python -m apfl.flower new DIR --spec spec.toml` writes an app folder for `flwr run`.
-`python -m apfl.flower node …` is `flower-supernode …` that runs no code of a server's.
+`python -m apfl.flower node …` is `flower-supernode …` that runs no code sent by a server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LICENSE = "This bundle holds settings and no code. The package apfl is under MIT
 
 PROJECT = """\
 # An app folder of Flower with settings and no code: the components are in the package apfl, which
-# is installed at every site beforehand. Terms of this spec: {terms}
+# every site installs beforehand. Terms of this spec: {terms}
 [project]
 name = "{name}"
 version = "1.0.0"
@@ -49,13 +49,13 @@ def new(directory: Path, spec: Path, out: Path, name: str) -> str:
     hash, _, _ = terms(text if "\n" in text else text + "\n")
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
-        raise RunError(f"{directory}: is there already and not empty")
+        raise RunError(f"{directory}: the directory already exists and is not empty; choose another one")
     project = PROJECT.format(
         terms=hash,
         name=name,
         version=version()[0],
         out=json.dumps(str(out.absolute())),
-        spec=json.dumps(text, ensure_ascii=False),  # a text of JSON is one of TOML
+        spec=json.dumps(text, ensure_ascii=False),  # a JSON string is a TOML string
     )
     (directory / "pyproject.toml").write_text(project)
     (directory / "LICENSE").write_text(LICENSE)
@@ -63,7 +63,7 @@ def new(directory: Path, spec: Path, out: Path, name: str) -> str:
 
 
 def node(arguments: list[str]) -> int:
-    """Becomes a SuperNode whose processes refuse bundles with code."""
+    """Replaces this process by a SuperNode whose processes refuse bundles with code."""
     guard = str(Path(__file__).with_name("guard"))
     path = os.environ.get("PYTHONPATH")
     environment = os.environ | {"PYTHONPATH": f"{guard}{os.pathsep}{path}" if path else guard}
@@ -71,7 +71,7 @@ def node(arguments: list[str]) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command."""
+    """Runs the command line."""
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["node"]:
         return node(given[1:])
@@ -91,10 +91,10 @@ def main(arguments: list[str] | None = None) -> int:
         help="the run directory at the server (default: runs/federation here)",
     )
     make.add_argument("--name", default="apfl-federation", help="the app's name")
-    commands.add_parser("node", help="a SuperNode that runs no code of a server's")
-    asked = parser.parse_args(given)
+    commands.add_parser("node", help="a SuperNode that runs no code sent by a server")
+    options = parser.parse_args(given)
     try:
-        hash = new(asked.directory, asked.spec, asked.out, asked.name)
+        hash = new(options.directory, options.spec, options.out, options.name)
     except SpecError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

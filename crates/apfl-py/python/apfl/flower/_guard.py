@@ -1,8 +1,8 @@
-"""Refuses bundles with code: what a server sends a site's node is otherwise run as it is.
+"""Refuses bundles with code, which Flower would otherwise run at a site.
 
-Flower puts a bundle's folder in front of the path on which modules are found, so a folder `apfl`
-in it would be taken for the installed package. `python -m apfl.flower node …` starts a SuperNode
-all of whose processes look into a bundle before it is unpacked.
+Flower puts a bundle's folder in front of the module path, so a folder `apfl` in it would replace the
+installed package. `python -m apfl.flower node …` starts a SuperNode whose processes check a bundle
+before it is unpacked.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ ALLOWED = {"pyproject.toml", "LICENSE", "LICENSE.md"}
 
 
 class Refused(Exception):
-    """A bundle that this site does not run."""
+    """A bundle that this site refuses to run."""
 
 
 def require_no_code(bundle: bytes) -> None:
-    """An error where a bundle has more than settings, or names another component."""
+    """Raises Refused if a bundle has more than settings, or names another component."""
     with zipfile.ZipFile(io.BytesIO(bundle)) as files:
         names = [name for name in files.namelist() if not name.endswith("/")]
         more = [name for name in names if name not in ALLOWED and not name.startswith(".info/")]
         if more:
-            raise Refused(f"the bundle has files beside its settings: {', '.join(more[:5])}")
+            raise Refused(f"the bundle has files besides its settings: {', '.join(more[:5])}")
         project = tomllib.loads(files.read("pyproject.toml").decode())
     component = project["tool"]["flwr"]["app"]["components"].get("clientapp")
     if component != COMPONENT:
@@ -36,10 +36,10 @@ def require_no_code(bundle: bytes) -> None:
 
 
 def guarded(install: Callable[..., Any]) -> Callable[..., Any]:
-    """Flower's `install_from_fab`, for bundles without code alone."""
+    """Wraps Flower's `install_from_fab` to refuse bundles with code."""
 
-    def look_first(fab_file: Path | bytes, *rest: Any, **named: Any) -> Any:
+    def check_first(fab_file: Path | bytes, *rest: Any, **named: Any) -> Any:
         require_no_code(fab_file if isinstance(fab_file, bytes) else fab_file.read_bytes())
         return install(fab_file, *rest, **named)
 
-    return look_first
+    return check_first

@@ -1,6 +1,6 @@
-"""A site's component: hands letters to the site's node and its answers back.
+"""A site's component: passes requests to the site's node and returns its responses.
 
-Where the table lies, what the site is called and where its state is kept, its own operator says:
+The site's operator gives the name of the site, its table and its state directory:
 `flower-supernode --node-config 'client="north" data="/data/north.csv" state="/var/lib/apfl"'`.
 """
 
@@ -13,7 +13,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from .._apfl import answer, refusal
-from ._letters import packed, unpacked
+from ._messages import packed, unpacked
 
 log = logging.getLogger("apfl.flower")
 app = ClientApp()
@@ -21,19 +21,19 @@ app = ClientApp()
 
 @app.query("hello")
 def hello(message: Any, context: Any) -> Any:
-    """Who this is, for a server that was not told by the node's registration."""
+    """Reports the site's name to a server that does not know it from the node's registration."""
     name = str(context.node_config.get("client", ""))
     content = RecordDict({"site": ConfigRecord({"name": name})})
     return Message(content, reply_to=message)
 
 
 @app.train("letter")
-def letter(message: Any, context: Any) -> Any:
-    """Answers a letter. Errors stay here: the answer has a code alone."""
+def respond(message: Any, context: Any) -> Any:
+    """Responds to a request. Errors stay at the site: the response has only a code."""
     config = context.node_config
     missing = [key for key in ("client", "data", "state") if not config.get(key)]
     if missing:
-        log.error("--node-config has no %s; see docs/FEDERATION.md", ", ".join(missing))
+        log.error("--node-config lacks %s; see docs/FEDERATION.md", ", ".join(missing))
     received = b""
     try:
         received = unpacked(message.content)
@@ -48,7 +48,7 @@ def letter(message: Any, context: Any) -> Any:
             log.error("%s", error)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # Rust's panics are such: Flower would send their text
-        log.exception("a letter could not be answered")
+    except BaseException:  # such as Rust's panics, whose text Flower would send
+        log.exception("the request could not be handled")
         bytes_ = refusal(received)
     return Message(packed(bytes_), reply_to=message)

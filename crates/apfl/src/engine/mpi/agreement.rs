@@ -1,4 +1,4 @@
-//! Before anything begins, all ranks see that they are about to do the same.
+//! Before a run, all ranks check that they have the same program, spec and data.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::message::{Envelope, Order};
 use crate::clients::wire::{decode, encode};
 use crate::error::{Error, Result};
 
-/// Names and values of what must be the same everywhere.
+/// Names and values that must be equal on all ranks.
 pub type Facts = Vec<(String, String)>;
 
 #[derive(Serialize, Deserialize)]
@@ -17,9 +17,9 @@ struct Hello {
 }
 
 impl Cluster {
-    /// Compares what the ranks have before them; `mine` is this rank's, or why it cannot
-    /// begin. The leader gets the first trouble as an error; the others learn whether there
-    /// is any.
+    /// Compares the facts of all ranks. `mine` is this rank's, or the reason it cannot begin.
+    /// Returns the first problem as an error at the leader; at the other ranks, whether there was
+    /// none.
     pub fn agree(&self, mine: Result<Facts>) -> Result<bool> {
         if !self.leads() {
             let hello = Hello {
@@ -29,13 +29,13 @@ impl Cluster {
             self.send(0, &encode(&hello));
             return decode(&self.receive(0));
         }
-        // Everybody is heard before anybody is answered.
-        let heard: Vec<_> = self
+        // All ranks are received before any is answered.
+        let received: Vec<_> = self
             .others()
             .map(|rank| (rank, self.receive(rank)))
             .collect();
-        let verdict = mine.and_then(|mine| {
-            heard.iter().try_for_each(|(rank, bytes)| {
+        let result = mine.and_then(|mine| {
+            received.iter().try_for_each(|(rank, bytes)| {
                 let Hello { host, facts } = decode(bytes)?;
                 let problem = match facts {
                     Err(failure) => Some(failure),
@@ -46,18 +46,18 @@ impl Cluster {
                 })
             })
         });
-        let go = encode(&verdict.is_ok());
+        let go = encode(&result.is_ok());
         self.others().for_each(|rank| self.send(rank, &go));
-        verdict.map(|()| true)
+        result.map(|()| true)
     }
 
-    /// Gives orders from now on; when it is dropped, all others are told that it is over.
+    /// Leads the other ranks; when it is dropped, they are sent [`Order::End`].
     pub fn lead(&self) -> Leader {
         Leader(*self)
     }
 }
 
-/// Leadership.
+/// The leader of a job; see [`Cluster::lead`].
 #[derive(Debug)]
 pub struct Leader(Cluster);
 
@@ -74,18 +74,17 @@ impl Drop for Leader {
     }
 }
 
-fn difference(here: &Facts, there: &Facts) -> Option<String> {
+/// Describes the first difference between the facts of rank 0 and those of another rank.
+fn difference(leader: &Facts, other: &Facts) -> Option<String> {
     let value = |facts: &Facts, name: &String| {
         let found = facts.iter().find(|(n, _)| n == name);
         found.map_or("nothing".into(), |(_, value)| value.clone())
     };
-    let names = here.iter().chain(there).map(|(name, _)| name);
+    let names = leader.iter().chain(other).map(|(name, _)| name);
     names
-        .map(|name| (name, value(here, name), value(there, name)))
-        .find(|(_, here, there)| here != there)
-        .map(|(name, here, there)| {
-            format!("{name} is not the same as on rank 0: {there} there, {here} on rank 0")
-        })
+        .map(|name| (name, value(leader, name), value(other, name)))
+        .find(|(_, leader, other)| leader != other)
+        .map(|(name, leader, other)| format!("{name} differs: {other} there, {leader} on rank 0"))
 }
 
 #[cfg(test)]
@@ -98,11 +97,11 @@ mod tests {
         assert_eq!(difference(&facts("1"), &facts("1")), None);
         assert_eq!(
             difference(&facts("1"), &facts("2")).unwrap(),
-            "a.csv is not the same as on rank 0: 2 there, 1 on rank 0"
+            "a.csv differs: 2 there, 1 on rank 0"
         );
         assert_eq!(
             difference(&facts("1"), &vec![]).unwrap(),
-            "a.csv is not the same as on rank 0: nothing there, 1 on rank 0"
+            "a.csv differs: nothing there, 1 on rank 0"
         );
     }
 }

@@ -1,7 +1,7 @@
-//! The ranks of a job, and bytes between them.
+//! The ranks of a job, and the transfer of bytes between them.
 //!
-//! Waiting keeps no core busy, unlike MPI's own blocking calls: the threads beside have
-//! work to do. Only the thread that joined the cluster may speak to others.
+//! Unlike MPI's own blocking calls, waiting keeps failed core busy: other threads need it. Only the
+//! thread that joined the cluster may communicate.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ const PIECE: usize = 1 << 30;
 const LAST: i32 = 0;
 const MORE: i32 = 1;
 
-/// This process's place in a job.
+/// The rank of this process in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Its number, from 0. Rank 0 leads.
+    /// The rank, from 0. Rank 0 leads.
     pub rank: usize,
-    /// How many there are.
+    /// The number of ranks.
     pub ranks: usize,
 }
 
-/// Being part of a job, until it is dropped.
+/// Membership of a job, which ends when this is dropped.
 pub struct Membership {
     _universe: Universe,
 }
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        // Others may wait for what will never come.
+        // Other ranks may be waiting for this one.
         if std::thread::panicking() {
             SimpleCommunicator::world().abort(101);
         }
@@ -50,13 +50,15 @@ impl Drop for Membership {
 }
 
 impl Cluster {
-    /// Joins the job that this process was started in; alone where there is none.
+    /// Joins the job that started this process; without one, the process is a job of one rank.
     pub fn join() -> Result<(Membership, Self)> {
-        let no = |why| Error::Engine(format!("engine.kind = \"mpi\": {why}"));
+        let failed = |why| Error::Engine(format!("engine.kind = \"mpi\": {why}"));
         let (universe, level) = mpi::initialize_with_threading(Threading::Funneled)
-            .ok_or_else(|| no("MPI was started before"))?;
+            .ok_or_else(|| failed("MPI was initialized before"))?;
         if level < Threading::Funneled {
-            return Err(no("this MPI library does not go with threads"));
+            return Err(failed(
+                "this MPI library has no thread support (MPI_THREAD_FUNNELED)",
+            ));
         }
         let world = universe.world();
         let cluster = Self {
@@ -71,34 +73,34 @@ impl Cluster {
         ))
     }
 
-    /// Whether this is the rank that leads.
+    /// Returns whether this rank leads.
     pub fn leads(&self) -> bool {
         self.rank == 0
     }
 
-    /// The machine this process is on.
+    /// Returns the name of this process's host.
     pub fn host() -> String {
         mpi::environment::processor_name().unwrap_or_else(|_| "an unnamed host".into())
     }
 
-    /// Ends the whole job at once.
+    /// Aborts the whole job.
     pub fn abort(&self) -> ! {
         SimpleCommunicator::world().abort(1)
     }
 
-    /// Whether something has come from a rank and waits to be received.
-    pub(super) fn hears(&self, from: usize) -> bool {
+    /// Returns whether a message of a rank waits to be received.
+    pub(super) fn has_message(&self, from: usize) -> bool {
         let world = SimpleCommunicator::world();
         let from = world.process_at_rank(from as i32);
         from.immediate_probe().is_some()
     }
 
-    /// All ranks but the first.
+    /// Returns all ranks but the leader.
     pub(super) fn others(&self) -> std::ops::Range<usize> {
         1..self.ranks
     }
 
-    /// Sends bytes to a rank, and returns when they are on their way.
+    /// Sends bytes to a rank and returns when the buffer may be reused.
     pub(super) fn send(&self, to: usize, bytes: &[u8]) {
         let world = SimpleCommunicator::world();
         let to = world.process_at_rank(to as i32);
@@ -110,7 +112,7 @@ impl Cluster {
             let tag = if pieces.peek().is_some() { MORE } else { LAST };
             mpi::request::scope(|scope| {
                 let mut request = Some(to.immediate_send_with_tag(scope, piece, tag));
-                patiently(|| match request.take()?.test() {
+                poll(|| match request.take()?.test() {
                     Ok(_) => Some(()),
                     Err(waiting) => {
                         request = Some(waiting);
@@ -121,13 +123,13 @@ impl Cluster {
         }
     }
 
-    /// The next bytes from a rank.
+    /// Receives the next bytes from a rank.
     pub(super) fn receive(&self, from: usize) -> Vec<u8> {
         let world = SimpleCommunicator::world();
         let from = world.process_at_rank(from as i32);
         let mut bytes = Vec::new();
         loop {
-            let message = patiently(|| from.immediate_matched_probe());
+            let message = poll(|| from.immediate_matched_probe());
             let (mut piece, status): (Vec<u8>, _) = message.matched_receive_vec();
             if bytes.is_empty() {
                 bytes = piece
@@ -140,7 +142,7 @@ impl Cluster {
         }
     }
 
-    /// Gives every rank the leader's bytes; all know how many they are.
+    /// Broadcasts the leader's bytes to all ranks; every rank knows their number.
     pub(super) fn broadcast(&self, bytes: &mut [u8]) {
         let world = SimpleCommunicator::world();
         for piece in bytes.chunks_mut(PIECE) {
@@ -149,12 +151,12 @@ impl Cluster {
     }
 }
 
-/// Asks again and again, ever more seldom, until there is an answer.
-fn patiently<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+/// Polls with growing pauses until there is a result.
+fn poll<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let mut pause = Duration::from_micros(10);
     for tries in 0u64.. {
-        if let Some(answer) = ask() {
-            return answer;
+        if let Some(result) = attempt() {
+            return result;
         }
         if tries < 50 {
             std::thread::yield_now();
@@ -163,5 +165,5 @@ fn patiently<T>(mut ask: impl FnMut() -> Option<T>) -> T {
             pause = (2 * pause).min(Duration::from_micros(500));
         }
     }
-    unreachable!("asks for ever")
+    unreachable!("the loop does not end")
 }

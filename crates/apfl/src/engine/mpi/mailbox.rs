@@ -1,4 +1,4 @@
-//! What the leader says to the other ranks, and what comes back from them.
+//! The leader's orders to the other ranks and their results.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use super::message::{Envelope, Failure, Order, ParcelTail};
 use crate::clients::wire::{encode, split};
 use crate::error::{Error, Result};
 
-/// What has come from the other ranks.
+/// Sends orders to the other ranks and receives their results.
 pub struct Mailbox {
     pub cluster: Cluster,
     boxes: Vec<Inbox>,
@@ -16,15 +16,15 @@ pub struct Mailbox {
 
 #[derive(Default)]
 struct Inbox {
-    /// The latest parcel, and where the items not yet taken are in it.
+    /// The latest parcel, and the byte ranges of its items that were not taken yet.
     parcel: Vec<u8>,
     items: VecDeque<Range<usize>>,
-    /// Whether the last item has come, and what went wrong.
+    /// Set when the last item has arrived; holds the failure, if any.
     last: Option<Option<Failure>>,
 }
 
 impl Mailbox {
-    /// Nothing said yet.
+    /// Creates a mailbox without messages.
     pub fn new(cluster: Cluster) -> Self {
         let boxes = std::iter::repeat_with(Inbox::default);
         Self {
@@ -33,7 +33,7 @@ impl Mailbox {
         }
     }
 
-    /// Gives an order to all other ranks, and the bytes that go with it.
+    /// Sends an order with its body to all other ranks.
     pub fn order(&mut self, order: Order, mut bytes: Vec<u8>) {
         let envelope = encode(&Envelope {
             order,
@@ -46,21 +46,21 @@ impl Mailbox {
         self.cluster.broadcast(&mut bytes);
     }
 
-    /// The next item of a rank.
+    /// Returns the next item of a rank.
     pub fn item(&mut self, rank: usize) -> Result<&[u8]> {
         while self.boxes[rank].items.is_empty() {
             match &self.boxes[rank].last {
                 Some(Some(failure)) => return Err(failure.clone().error()),
                 Some(None) => {
-                    let problem = format!("rank {rank} sent less than it was asked for");
+                    let problem = format!("rank {rank} sent fewer results than were requested");
                     return Err(Error::Engine(problem));
                 }
                 None => self.fetch(rank)?,
             }
         }
         let inbox = &mut self.boxes[rank];
-        let place = inbox.items.pop_front().expect("there is one now");
-        Ok(&inbox.parcel[place])
+        let range = inbox.items.pop_front().expect("the loop ends with an item");
+        Ok(&inbox.parcel[range])
     }
 
     fn fetch(&mut self, rank: usize) -> Result<()> {
@@ -71,7 +71,7 @@ impl Mailbox {
         for length in tail.items {
             let end = start.checked_add(length).filter(|end| *end <= body.len());
             let end =
-                end.ok_or_else(|| Error::Engine(format!("a parcel of rank {rank} is too short")))?;
+                end.ok_or_else(|| Error::Engine(format!("a message of rank {rank} is truncated")))?;
             items.push_back(start..end);
             start = end;
         }
@@ -83,10 +83,10 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Tells everybody to leave what they are doing for the last order.
-    pub fn leave(&self) {
+    /// Cancels the last order on all ranks that still work on it.
+    pub fn cancel(&self) {
         let envelope = encode(&Envelope {
-            order: Order::Leave,
+            order: Order::Cancel,
             bytes: 0,
         });
         for rank in self.cluster.others() {
@@ -96,18 +96,18 @@ impl Mailbox {
         }
     }
 
-    /// Takes what is still on its way, so that a next order finds everybody ready.
+    /// Receives what is still in flight, so that all ranks are ready for the next order.
     pub fn finish(&mut self) -> Result<()> {
-        let mut non_finite = None;
+        let mut first = None;
         for rank in self.cluster.others() {
             while self.boxes[rank].last.is_none() {
                 self.fetch(rank)?;
                 self.boxes[rank].items.clear();
             }
-            if let Some(Some(problem)) = &self.boxes[rank].last {
-                non_finite.get_or_insert_with(|| problem.clone());
+            if let Some(Some(failure)) = &self.boxes[rank].last {
+                first.get_or_insert_with(|| failure.clone());
             }
         }
-        non_finite.map_or(Ok(()), |failure: Failure| Err(failure.error()))
+        first.map_or(Ok(()), |failure: Failure| Err(failure.error()))
     }
 }

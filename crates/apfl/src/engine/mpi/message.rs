@@ -1,4 +1,4 @@
-//! What ranks send each other beside requests and responses.
+//! Messages between ranks, besides requests and responses.
 
 use std::path::PathBuf;
 
@@ -8,42 +8,42 @@ use crate::choice::Pass;
 use crate::clients::wire::PackedRequest;
 use crate::error::Error;
 
-/// What the leader wants done.
+/// An order of the leader.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// Get ready for a pass of a choice, where there is one; client states in a file of this
-    /// name and so many bytes of RAM, if any.
+    /// Prepare for a run, or for a pass of a choice. `disk`: the file of client states and the
+    /// bytes of RAM for them; without it they are in RAM.
     Begin {
         disk: Option<(PathBuf, usize)>,
         pass: Option<Pass>,
     },
-    /// Handle a request. Clients are those of all ranks; each handles it for its own.
+    /// Handle a request. `clients` are those of all ranks; each rank handles its own.
     Handle {
         request: Box<PackedRequest>,
         clients: Vec<usize>,
     },
-    /// Leave the request that is being handled; nothing if it is handled already.
-    Leave,
-    /// No more orders.
+    /// Cancel the request that is being handled; without effect if it is already handled.
+    Cancel,
+    /// End the job.
     End,
 }
 
-/// An order, and how many bytes of body come with it.
+/// An order and the size of its body in bytes.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Envelope {
     pub order: Order,
     pub bytes: usize,
 }
 
-/// The end of a parcel: the sizes of the items in it, and whether it is the last.
+/// The end of a parcel: the sizes of its items, and whether it is the last.
 #[derive(Default, Serialize, Deserialize)]
 pub struct ParcelTail {
     pub items: Vec<usize>,
-    /// Where it is: nothing, or what went wrong.
+    /// Set for the last parcel; holds the failure, if any.
     pub last: Option<Option<Failure>>,
 }
 
-/// What went wrong in another process: with its kind where a caller may want to know it.
+/// An error of another process, with the variants that callers match on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Failure {
     /// [`Error::NonFinite`]
@@ -54,7 +54,7 @@ pub enum Failure {
     },
     /// [`Error::Panic`]
     Panic { client: String, message: String },
-    /// Any other, in words that name the process.
+    /// Any other error, with the name of the process.
     Other(String),
 }
 
@@ -92,7 +92,7 @@ impl Failure {
                 loss,
             },
             Failure::Panic { client, message } => Error::Panic { client, message },
-            Failure::Other(words) => Error::Engine(words),
+            Failure::Other(message) => Error::Engine(message),
         }
     }
 }

@@ -1,17 +1,16 @@
-//! Clients on all ranks of an MPI job.
+//! The MPI engine: clients on all ranks of a job.
 //!
-//! Every rank has its own clients, with their data and memories, and a pool of threads.
-//! Rank 0 leads: it runs the rounds, gives orders and trains its own clients meanwhile; the
-//! others `serve`. Replies are asked for in the order of the clients, whoever has them, and
-//! handed on one by one, so that a sum over clients has the bits it has in one process. (A
-//! reduction by MPI adds in an order of its own.) What a thread of rank 0 has made it hands on
-//! itself, as in one process, while it is in the core's cache; the thread that speaks to other
-//! ranks hands on theirs.
+//! Every rank has its own clients, with their data and states, and a pool of threads. Rank 0
+//! leads: it runs the rounds, sends orders and trains its own clients meanwhile; the others
+//! `serve`. Responses are passed on one by one in client order, whichever rank has them, so that
+//! a sum over clients has the same bits as in one process (an MPI reduction adds in an order of
+//! its own). A thread of rank 0 passes on its own responses, while they are in the core's cache;
+//! the thread that communicates passes on those of other ranks.
 
 use std::sync::Arc;
 
 use super::threads::WorkerPool;
-use super::{Each, Engine};
+use super::{Engine, OnResponse};
 use crate::algorithm::Algorithm;
 use crate::clients::wire::{Body, PackedResponse, split};
 use crate::clients::{Clients, Request, Response, RunContext, StateHome};
@@ -35,8 +34,8 @@ pub use placement::Placement;
 pub use serve::serve;
 
 impl RunContext {
-    /// Lets go of the data of clients that live on other ranks.
-    pub fn on(mut self, cluster: Cluster) -> Result<Self> {
+    /// Drops the data of clients that live on other ranks.
+    pub fn for_rank(mut self, cluster: Cluster) -> Result<Self> {
         let placement = Placement::new(&*self.dataset, &self.local_training, cluster.ranks);
         self.dataset = keep_own(self.dataset, |k| placement.rank(k) == cluster.rank)?;
         Ok(self)
@@ -61,8 +60,7 @@ impl<A: Algorithm> std::fmt::Debug for Mpi<A> {
 }
 
 impl<A: Algorithm> Mpi<A> {
-    /// All clients of the world on the ranks of a cluster, with that many threads on each; 0:
-    /// one per core.
+    /// Starts the engine with `threads` threads on every rank; 0: one per core.
     pub fn new(
         cluster: Cluster,
         context: RunContext,
@@ -90,27 +88,28 @@ impl<A: Algorithm> Mpi<A> {
         })
     }
 
-    /// Has a request handled for each of a list of clients and hands over the responses in its
-    /// order: this rank's as its pool makes them, the others' as they come.
+    /// Has a request handled for each of a list of clients and passes on the responses in list
+    /// order.
     fn in_order(
         &mut self,
         request: &Request<A::Broadcast>,
         list: &[usize],
-        each: &mut Each<'_, A::Update>,
+        on_response: &mut OnResponse<'_, A::Update>,
     ) -> Result<()> {
         let (placement, clients, mailbox) = (&self.placement, &self.clients, &mut self.mailbox);
-        let mine = placement.places(0, list);
-        let name = |place: usize| clients.context().dataset.name(list[place]);
-        self.pool.beside(
+        let mine = placement.positions(0, list);
+        let name = |position: usize| clients.context().dataset.name(list[position]);
+        self.pool.in_order_with(
             &mine,
             name,
-            |place, scratch| clients.handle((place, list[place]), request, scratch),
-            |place, response| each(list[place], response),
-            |line| {
-                let others = (0..list.len()).map(|place| (place, placement.rank(list[place])));
-                for (place, rank) in others.filter(|(_, rank)| *rank != 0) {
+            |position, scratch| clients.handle((position, list[position]), request, scratch),
+            |position, response| on_response(list[position], response),
+            |buffer| {
+                let others =
+                    (0..list.len()).map(|position| (position, placement.rank(list[position])));
+                for (position, rank) in others.filter(|(_, rank)| *rank != 0) {
                     let read = || response::<A>(mailbox.item(rank)?);
-                    if !line.put_in_turn(place, &name, read) {
+                    if !buffer.put_when_next(position, &name, read) {
                         break;
                     }
                 }
@@ -118,12 +117,12 @@ impl<A: Algorithm> Mpi<A> {
         )
     }
 
-    /// Has a request handled once by every rank that has clients of a list.
+    /// Has a request handled once by each rank that has clients of a list.
     fn by_ranks(
         &mut self,
         request: &Request<A::Broadcast>,
         list: &[usize],
-        each: &mut Each<'_, A::Update>,
+        on_response: &mut OnResponse<'_, A::Update>,
     ) -> Result<()> {
         let own = rank_files::handle(&self.clients, &self.placement, 0, request, list);
         let mut responses: Vec<_> = own?.into_iter().collect();
@@ -133,7 +132,7 @@ impl<A: Algorithm> Mpi<A> {
             }
         }
         let first = list.first().copied().unwrap_or_default();
-        (responses.into_iter()).try_for_each(|response| each(first, response))
+        (responses.into_iter()).try_for_each(|response| on_response(first, response))
     }
 }
 
@@ -148,7 +147,7 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
         &mut self,
         request: &Request<A::Broadcast>,
         list: &[usize],
-        each: &mut Each<'_, A::Update>,
+        on_response: &mut OnResponse<'_, A::Update>,
     ) -> Result<Vec<usize>> {
         let mut body = Body::default();
         let packed = body.request::<A>(request);
@@ -158,12 +157,12 @@ impl<A: Algorithm> Engine<A> for Mpi<A> {
         };
         self.mailbox.order(order, body.into_bytes());
         let result = if request.is_for_processes() {
-            self.by_ranks(request, list, each)
+            self.by_ranks(request, list, on_response)
         } else {
             let result = (self.clients.begin(request, &self.placement.of(0, list)))
-                .and_then(|()| self.in_order(request, list, each));
+                .and_then(|()| self.in_order(request, list, on_response));
             if result.is_err() {
-                self.mailbox.leave();
+                self.mailbox.cancel();
             }
             result.and_then(|()| self.clients.end())
         };

@@ -1,5 +1,4 @@
-//! A rank's own files, and its share of what is streamed to and from archives: what leader
-//! and others do alike.
+//! The files of a rank: its scratch file and its part of an archive.
 
 use std::path::PathBuf;
 
@@ -9,7 +8,7 @@ use crate::algorithm::Algorithm;
 use crate::clients::{Clients, Request, Response, StateHome};
 use crate::error::{Result, at};
 
-/// A rank's own scratch file.
+/// Returns the home of client states with a rank's own scratch file.
 pub fn home_of(home: &StateHome, cluster: Cluster) -> StateHome {
     match home {
         StateHome::Ram => StateHome::Ram,
@@ -24,7 +23,7 @@ pub fn home_of(home: &StateHome, cluster: Cluster) -> StateHome {
     }
 }
 
-/// Removes the scratch files that a job left that was killed, with as many ranks as it had.
+/// Removes the scratch files of all ranks of a killed job.
 pub fn clear(home: &StateHome) {
     let StateHome::Disk { file, .. } = home else {
         return;
@@ -35,13 +34,13 @@ pub fn clear(home: &StateHome) {
     let name = format!("{}-rank-", name.to_string_lossy());
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(&name) {
-            let _ = std::fs::remove_file(entry.path()); // in nobody's way but the disk's
+            let _ = std::fs::remove_file(entry.path()); // a file that stays only takes space
         }
     }
 }
 
-/// Handles a request that a process handles once for its clients, for a rank's own of a list.
-/// `None` where it has none of them.
+/// Handles a request that a process handles once, for this rank's clients of a list. Returns
+/// `None` if it has none of them.
 pub fn handle<A: Algorithm>(
     clients: &Clients<A>,
     placement: &Placement,
@@ -55,7 +54,7 @@ pub fn handle<A: Algorithm>(
     }
     let response = match request {
         Request::Save { archive, name } => {
-            // A file system over a network may not show yet what another machine has made.
+            // A network file system may not show yet a directory that another host created.
             std::fs::create_dir_all(&archive.0).map_err(at(&archive.0, "create"))?;
             let own = Request::Save {
                 archive: archive.clone(),

@@ -1,4 +1,4 @@
-//! A rank that does not lead: carries out orders for its own clients.
+//! A rank that does not lead: executes orders for its own clients.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::clients::{Clients, Request, Response, RunContext, StateHome};
 use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
 
-/// A parcel is sent when it has this many bytes or nothing more is ready.
+/// A parcel is sent when it has this many bytes or no more results are ready.
 const PARCEL: usize = 1 << 18;
 
-/// Carries out the leader's orders until there are no more.
+/// Executes the leader's orders until [`Order::End`].
 pub fn serve<A: Algorithm>(
     cluster: Cluster,
     context: RunContext,
@@ -33,7 +33,7 @@ pub fn serve<A: Algorithm>(
         cluster.broadcast(&mut body);
         match order {
             Order::End => return Ok(()),
-            Order::Leave => {} // it was done already
+            Order::Cancel => {} // already handled
             Order::Begin { disk, pass } => {
                 let context = RunContext {
                     pass,
@@ -44,57 +44,59 @@ pub fn serve<A: Algorithm>(
                     None => StateHome::Ram,
                     Some((file, budget)) => StateHome::Disk { file, budget },
                 };
-                let made = WorkerPool::new(threads, 4 * params).and_then(|made| {
-                    pool = Some(made);
+                let started = WorkerPool::new(threads, 4 * params).and_then(|new| {
+                    pool = Some(new);
                     let home = home_of(&home, cluster);
                     clients = Some(Clients::new(context, algorithm, &home)?);
                     Ok(())
                 });
-                conclude(cluster, None, made.err());
+                send_last(cluster, None, started.err());
             }
             Order::Handle {
                 request,
                 clients: list,
             } => {
-                let missing = || Error::Engine("a request came before the first order".into());
-                let here = Here {
+                let missing = || Error::Engine("found a request before the order to begin".into());
+                let local = LocalRank {
                     cluster,
                     placement: &placement,
                     pool: pool.as_ref().ok_or_else(missing)?,
                     clients: clients.as_ref().ok_or_else(missing)?,
                 };
                 let handled =
-                    (request.unpack::<A>(&body)).and_then(|request| here.handle(&request, &list));
+                    (request.unpack::<A>(&body)).and_then(|request| local.handle(&request, &list));
                 if let Err(error) = handled {
-                    conclude(cluster, None, Some(error));
+                    send_last(cluster, None, Some(error));
                 }
             }
         }
     }
 }
 
-/// What a rank works with.
-struct Here<'a, A: Algorithm> {
+/// A rank, its threads and its clients.
+struct LocalRank<'a, A: Algorithm> {
     cluster: Cluster,
     placement: &'a Placement,
     pool: &'a WorkerPool,
     clients: &'a Clients<A>,
 }
 
-impl<A: Algorithm> Here<'_, A> {
-    /// Handles a request for this rank's clients of a list. Returns an error that was not sent
-    /// to the leader.
+impl<A: Algorithm> LocalRank<'_, A> {
+    /// Handles a request for this rank's clients of a list.
+    ///
+    /// # Errors
+    /// An error that was not sent to the leader.
     fn handle(&self, request: &Request<A::Broadcast>, list: &[usize]) -> Result<()> {
         let rank = self.cluster.rank;
         if request.is_for_processes() {
             let response = rank_files::handle(self.clients, self.placement, rank, request, list)?;
-            conclude(self.cluster, response.map(packed::<A>), None);
+            send_last(self.cluster, response.map(packed::<A>), None);
             return Ok(());
         }
         self.clients
             .begin(request, &self.placement.of(rank, list))?;
-        let mine = self.placement.places(rank, list);
-        self.pool.ahead(
+        let mine = self.placement.positions(rank, list);
+        self.pool.in_background(
             mine.len(),
             |k| self.clients.context().dataset.name(list[mine[k]]),
             |k, scratch| {
@@ -102,20 +104,23 @@ impl<A: Algorithm> Here<'_, A> {
                 let response = self.clients.handle(client, request, scratch)?;
                 Ok(packed::<A>(response))
             },
-            |results| while !self.parcel(&results) {},
+            |results| while !self.send_parcel(&results) {},
         );
         Ok(())
     }
 
-    /// Sends the next parcel; says whether it was the last.
-    fn parcel(&self, results: &Results<Vec<u8>>) -> bool {
+    /// Sends the next parcel. Returns whether it was the last.
+    fn send_parcel(&self, results: &Results<Vec<u8>>) -> bool {
         let mut parcel = Parcel::default();
-        let mut next = results.next_unless(|| self.cluster.hears(0));
+        let mut next = results.next_unless(|| self.cluster.has_message(0));
         loop {
             match next {
                 Some(Ok(item)) => parcel.add(item),
-                Some(Err(error)) => parcel.tail.last = Some(Some(self.told(&error))),
-                None => parcel.tail.last = Some(self.clients.end().err().map(|e| self.told(&e))),
+                Some(Err(error)) => parcel.tail.last = Some(Some(failure(self.cluster, &error))),
+                None => {
+                    let error = self.clients.end().err();
+                    parcel.tail.last = Some(error.map(|e| failure(self.cluster, &e)));
+                }
             }
             if parcel.tail.last.is_some() || parcel.body.len() >= PARCEL {
                 break;
@@ -129,14 +134,10 @@ impl<A: Algorithm> Here<'_, A> {
         self.cluster.send(0, &joined(parcel.body, &parcel.tail));
         last
     }
-
-    fn told(&self, error: &Error) -> Failure {
-        told(self.cluster, error)
-    }
 }
 
-/// What the leader is told of an error.
-fn told(cluster: Cluster, error: &Error) -> Failure {
+/// Describes an error to the leader.
+fn failure(cluster: Cluster, error: &Error) -> Failure {
     Failure::of(error, || {
         format!("rank {} on {}", cluster.rank, Cluster::host())
     })
@@ -159,17 +160,17 @@ impl Parcel {
     }
 }
 
-/// Ends an order that has one item at most.
-fn conclude(cluster: Cluster, item: Option<Vec<u8>>, error: Option<Error>) {
+/// Sends the last parcel of an order, with at most one item.
+fn send_last(cluster: Cluster, item: Option<Vec<u8>>, error: Option<Error>) {
     let mut parcel = Parcel::default();
     if let Some(item) = item {
         parcel.add(item);
     }
-    parcel.tail.last = Some(error.map(|e| told(cluster, &e)));
+    parcel.tail.last = Some(error.map(|e| failure(cluster, &e)));
     cluster.send(0, &joined(parcel.body, &parcel.tail));
 }
 
-/// Returns a response as another rank reads it.
+/// Encodes a response for another rank.
 fn packed<A: Algorithm>(response: Response<A::Update>) -> Vec<u8> {
     let mut body = Body::default();
     let packed = body.response::<A>(response);

@@ -1,6 +1,5 @@
-//! Whether a site's response makes sense: one that is broken, or wants to do harm, must not end
-//! the run or put NaN into w. A finite update of the right length is taken as it is; robust
-//! aggregators are for those that lie.
+//! Validation of a site's response: a broken or malicious response must not end the run or put NaN
+//! into w. A finite update of the right length passes; robust aggregators are for those that lie.
 
 use super::Remote;
 use crate::algorithm::Algorithm;
@@ -11,18 +10,18 @@ use crate::clients::{Finalized, Reply, Request, Response};
 use crate::metrics::{Finals, Tallies, Tally};
 use crate::pack::{Pack, View};
 
-/// What a response holds, or why it makes no sense.
-pub(super) type Sense<T> = std::result::Result<T, &'static str>;
+/// The result of a validation, or the reason it failed.
+pub(super) type Validated<T> = std::result::Result<T, &'static str>;
 
 impl<A: Algorithm> Remote<A> {
-    /// Reads a client's response to a request.
+    /// Decodes and validates a client's response to a request.
     pub(super) fn read(
         &self,
         client: usize,
         request: &Request<A::Broadcast>,
         response: PackedResponse,
         body: &[u8],
-    ) -> Sense<Response<A::Update>> {
+    ) -> Validated<Response<A::Update>> {
         let unreadable = |_| "its update cannot be read";
         let response = response.unpack::<A>(body).map_err(unreadable)?;
         match (request, &response) {
@@ -41,12 +40,12 @@ impl<A: Algorithm> Remote<A> {
                 let check = |own| self.check_final(client, own);
                 own.as_deref().map_or(Ok(()), check)
             }
-            _ => Err("its response is of another kind than the request"),
+            _ => Err("its response does not match the request"),
         }?;
         Ok(response)
     }
 
-    fn check_reply(&self, client: usize, reply: &Reply<A::Update>, len: usize) -> Sense<()> {
+    fn check_reply(&self, client: usize, reply: &Reply<A::Update>, len: usize) -> Validated<()> {
         let (mut fits, mut finite) = (true, true);
         reply.update.visit(&mut |_, array| match array {
             View::F32(a) => {
@@ -57,7 +56,7 @@ impl<A: Algorithm> Remote<A> {
             View::U64(_) => {}
         });
         if !fits {
-            return Err("its update is of another length");
+            return Err("its update has the wrong length");
         }
         if !finite {
             return Err("its update has numbers that are not finite");
@@ -67,8 +66,8 @@ impl<A: Algorithm> Remote<A> {
         for tallies in scores {
             self.check_scores(client, tallies)?;
         }
-        if reply.candidates.len() > self.candidates() || !few(reply.steps) {
-            return Err("its scores or steps are of something else");
+        if reply.candidates.len() > self.candidates() || !is_summable(reply.steps) {
+            return Err("its number of scores or steps is out of range");
         }
         if reply.mixing.is_some_and(|alpha| !alpha.is_finite()) {
             return Err("its mixing weight is not finite");
@@ -76,29 +75,29 @@ impl<A: Algorithm> Remote<A> {
         Ok(())
     }
 
-    fn check_held_out(&self, HeldOut { rows, sums }: &HeldOut) -> Sense<()> {
-        let right = sums.len() == self.candidates() && sums.iter().all(|sum| sum.is_finite());
-        if few(*rows) && right {
+    fn check_held_out(&self, HeldOut { rows, sums }: &HeldOut) -> Validated<()> {
+        let complete = sums.len() == self.candidates() && sums.iter().all(|sum| sum.is_finite());
+        if is_summable(*rows) && complete {
             return Ok(());
         }
-        Err("its losses are not those of the candidates")
+        Err("its held-out losses do not match the candidates")
     }
 
-    /// How many models a client chooses from.
+    /// Returns the number of models a client chooses from.
     fn candidates(&self) -> usize {
         choosing(&*self.algorithm).map_or(0, |choosing| choosing.list().len())
     }
 
-    fn check_final(&self, client: usize, own: &Finalized) -> Sense<()> {
+    fn check_final(&self, client: usize, own: &Finalized) -> Validated<()> {
         let classes = self.context.dataset.schema().task.classes();
         if !own.classes.is_empty() && own.classes.len() != classes {
-            return Err("its class counts are of other classes");
+            return Err("its class counts do not match the classes");
         }
         let ((train, valid), (m, n)) = (own.examples, self.context.dataset.sizes(client));
         let counts = own.classes.iter().copied();
         let mut counts = counts.chain([own.test_examples as u64]);
-        if train.max(valid) > m + n || !counts.all(few) {
-            return Err("its numbers of rows are not those it told");
+        if train.max(valid) > m + n || !counts.all(is_summable) {
+            return Err("its row counts differ from those of its survey");
         }
         let mut finals: Vec<&Finals> = own.alone.iter().collect();
         finals.extend([
@@ -106,32 +105,35 @@ impl<A: Algorithm> Remote<A> {
             &own.finals.localized,
             &own.finals.personal,
         ]);
-        for of in finals {
-            self.check_scores(client, &of.tallies)?;
-            if !counted(&of.tested) || !of.valid.fits(classes) || !of.test.fits(classes) {
-                return Err("its final scores cannot be");
+        for model in finals {
+            self.check_scores(client, &model.tallies)?;
+            if !is_consistent(&model.tested)
+                || !model.valid.fits(classes)
+                || !model.test.fits(classes)
+            {
+                return Err("its final scores are inconsistent");
             }
         }
         Ok(())
     }
 
-    /// Sums of scores: no more rows than the client has, and no more hits than rows.
-    fn check_scores(&self, client: usize, tallies: &Tallies) -> Sense<()> {
+    /// Checks sums of scores: no more rows than the client has, and no more hits than rows.
+    fn check_scores(&self, client: usize, tallies: &Tallies) -> Validated<()> {
         let (train, valid) = self.context.dataset.sizes(client);
         let rows = (train + valid) as u64;
-        let fits = |tally: &Tally| counted(tally) && tally.examples <= rows;
+        let fits = |tally: &Tally| is_consistent(tally) && tally.examples <= rows;
         if fits(&tallies.train) && fits(&tallies.valid) {
             return Ok(());
         }
-        Err("its scores are of more rows than it has")
+        Err("its scores count more rows than it has")
     }
 }
 
-fn counted(tally: &Tally) -> bool {
-    few(tally.examples) && tally.correct <= tally.examples
+fn is_consistent(tally: &Tally) -> bool {
+    is_summable(tally.examples) && tally.correct <= tally.examples
 }
 
-/// Counts of which no sum overflows.
-fn few(count: u64) -> bool {
+/// Returns whether sums of such counts cannot overflow.
+fn is_summable(count: u64) -> bool {
     count <= u64::from(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! What the server and a site send each other.
+//! Messages between the server and a site.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,8 @@ use crate::digest::hex;
 use crate::error::{Result, SiteCode};
 use crate::pack::{Arrays, Field, Pack, PackError, View};
 
-/// The version of a client state: the round after which it is current, and its digest. Round 0:
-/// the state that a client joins with.
+/// The version of a client state: the round that made it, and its digest. Round 0 is the initial
+/// state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateVersion {
     /// The round.
@@ -40,13 +40,13 @@ impl Pack for StateVersion {
             .collect();
         let digest = digest.try_into().map_err(|_| PackError {
             name: "digest".into(),
-            problem: "is not of 32 bytes".into(),
+            problem: "does not have 32 bytes".into(),
         })?;
         Ok(Self { round, digest })
     }
 }
 
-/// Returns the arrays of any version.
+/// Returns the fields of a packed version.
 pub(super) fn version_fields() -> Vec<Field> {
     StateVersion {
         round: 0,
@@ -58,48 +58,48 @@ pub(super) fn version_fields() -> Vec<Field> {
 /// A request to a site.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum SiteRequest {
-    /// Describe the table, given what the federation is to be.
+    /// Describe the site's table, given the terms.
     Survey(Vec<u8>),
-    /// Accept what all agreed on.
+    /// Accept the agreement.
     Agree(Vec<u8>),
     /// Handle requests for the site's client.
     Handle(Box<ClientRequest>),
 }
 
-/// Requests for one client, with what they rest on.
+/// Requests for one client, with the state they start from.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ClientRequest {
-    /// The hash of what all agreed on.
+    /// The hash of the agreement.
     pub agreement: String,
     /// The client's index.
     pub client: usize,
-    /// The pass of a choice, where there is one.
+    /// The pass of a choice, if it is one.
     pub pass: Option<Pass>,
-    /// What the client has chosen, where it has.
+    /// The candidate that the client has chosen, if any.
     pub choice: Option<Candidate>,
     /// The client state to start from.
     pub state: StateVersion,
-    /// Client states of rounds before this one are not needed any more.
+    /// Client states of earlier rounds are no longer needed.
     pub floor: u64,
-    /// What is asked for, in this order.
+    /// The requests, in order.
     pub requests: Vec<PackedRequest>,
 }
 
 /// A site's response.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SiteResponse {
-    /// The digest of the request that it answers.
+    /// The digest of its request.
     pub to: [u8; 32],
-    /// What came of it; or a code, for no error's text leaves a site.
+    /// The outcome, or a code: the text of an error stays at the site.
     pub result: std::result::Result<Outcome, SiteCode>,
 }
 
-/// What came of a request to a site.
+/// The outcome of a request to a site.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Outcome {
-    /// The description of its table.
+    /// Its survey.
     Surveyed(Vec<u8>),
-    /// It accepts what all agreed on.
+    /// It accepts the agreement.
     Agreed,
     /// Its client's responses.
     Handled(Handled),
@@ -108,15 +108,15 @@ pub enum Outcome {
 /// A client's responses.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Handled {
-    /// One for each request, in their order.
+    /// One for each request, in order.
     pub responses: Vec<PackedResponse>,
-    /// The digest of the client state after training, where it trained.
+    /// The digest of the client state after training, if it trained.
     pub state: Option<[u8; 32]>,
-    /// Whether the state it should start from was not there.
+    /// Whether the state it should start from was missing.
     pub lost: bool,
 }
 
-/// Returns body and response of a message from a site.
-pub(super) fn opened(bytes: &[u8]) -> Result<(&[u8], SiteResponse)> {
+/// Decodes the body and the response of a site's message.
+pub(super) fn read_response(bytes: &[u8]) -> Result<(&[u8], SiteResponse)> {
     split(bytes)
 }

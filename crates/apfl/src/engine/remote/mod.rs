@@ -1,16 +1,16 @@
-//! Clients at sites of their own: a [`Transport`] carries requests to them and responses back.
+//! The engine of a federation: a [`Transport`] carries requests to sites and responses back.
 //!
-//! A site handles one message at a time and may be gone in between. So every message names the
-//! client state that the client starts from, by round and digest: a request that comes twice gets
-//! the same response, and a site that trained but responded too late is as one that was never
-//! asked. Responses come in any order and are handed over in the order of the clients. An
-//! exchange costs seconds, so the shared model's scores are asked for with the next request.
+//! A site handles one message at a time and may restart in between. So every message names the
+//! client state to start from, by round and digest: a request that arrives twice gets the same
+//! response, and a response that is too late has no effect. Responses arrive in any order and are
+//! passed on in client order. An exchange costs seconds, so the shared model's scores are requested
+//! with the next request.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Each, Engine};
+use super::{Engine, OnResponse};
 use crate::algorithm::Algorithm;
 use crate::choice::Candidate;
 use crate::clients::wire::{Body, joined};
@@ -27,7 +27,7 @@ mod serve;
 mod sites;
 
 pub use message::{ClientRequest, Handled, Outcome, SiteRequest, SiteResponse, StateVersion};
-pub use serve::{Disclose, Kept, Place, handle};
+pub use serve::{Disclose, SiteContext, SiteModels, handle};
 pub use sites::{Message, Sites, Transport};
 
 /// The engine of the server.
@@ -36,17 +36,17 @@ pub struct Remote<A: Algorithm> {
     context: RunContext,
     algorithm: Arc<A>,
     choices: BTreeMap<usize, Candidate>,
-    /// Every client's current state.
+    /// The version of every client's current state.
     states: Vec<StateVersion>,
-    /// The rounds of those states that the last two checkpoints need, the older first.
+    /// The rounds of the states that the last two checkpoints need, oldest first.
     saved: [Vec<u64>; 2],
-    /// Whether clients keep anything.
-    remembers: bool,
-    /// Scores that are asked for with the next request.
+    /// Whether clients keep a state.
+    is_stateful: bool,
+    /// Scores to be requested with the next request.
     deferred: Option<Deferred>,
 }
 
-/// A client's response, and the new version of its state where it trained.
+/// A client's response, and the new version of its state if it trained.
 struct Received<U> {
     response: Response<U>,
     state: Option<StateVersion>,
@@ -69,7 +69,7 @@ impl<A: Algorithm> fmt::Debug for Remote<A> {
 }
 
 impl<A: Algorithm> Remote<A> {
-    /// All clients of the world at their sites, none of them sampled yet.
+    /// Creates the engine; no client has been sampled yet.
     pub fn new(sites: Sites, context: RunContext, algorithm: Arc<A>) -> Self {
         let first = algorithm.join(&context.w0);
         let clients = context.dataset.clients();
@@ -82,7 +82,7 @@ impl<A: Algorithm> Remote<A> {
             choices: BTreeMap::new(),
             states: vec![version; clients],
             saved: [vec![0; clients], vec![0; clients]],
-            remembers: !first.fields().is_empty(),
+            is_stateful: !first.fields().is_empty(),
             deferred: None,
             context,
             algorithm,
@@ -93,19 +93,19 @@ impl<A: Algorithm> Remote<A> {
         self.context.dataset.name(client)
     }
 
-    /// Carries a request to some clients, and the deferred one to those that it is for. A client
-    /// whose response is invalid counts as absent; at least `min_sites` of those asked must
-    /// respond. Returns the absent ones.
-    fn ask(
+    /// Carries a request to some clients, with the deferred scores. A client whose response is
+    /// invalid counts as absent; at least `min_sites` clients must respond. Returns the absent
+    /// ones.
+    fn send(
         &mut self,
         request: Option<&Request<A::Broadcast>>,
         clients: &[usize],
-        each: &mut Each<'_, A::Update>,
+        on_response: &mut OnResponse<'_, A::Update>,
     ) -> Result<Vec<usize>> {
         let deferred = self.deferred.take();
-        let result = self.carry(deferred.as_ref(), request, clients, each);
+        let result = self.carry(deferred.as_ref(), request, clients, on_response);
         if result.is_err() {
-            self.deferred = deferred; // nothing of it was handed over
+            self.deferred = deferred; // no response was passed on
         }
         result
     }
@@ -115,7 +115,7 @@ impl<A: Algorithm> Remote<A> {
         deferred: Option<&Deferred>,
         request: Option<&Request<A::Broadcast>>,
         clients: &[usize],
-        each: &mut Each<'_, A::Update>,
+        on_response: &mut OnResponse<'_, A::Update>,
     ) -> Result<Vec<usize>> {
         let score = deferred.map(|deferred| Request::Score {
             round: deferred.round,
@@ -123,17 +123,17 @@ impl<A: Algorithm> Remote<A> {
         });
         let scorers = deferred.map_or(&[][..], |deferred| &deferred.clients);
         let when = when(request.or(score.as_ref()));
-        // What a client is asked, the scores first.
+        // The requests to a client, the scores first.
         let requests = |client: usize| {
             let score = score.as_ref();
             let score = score.filter(|_| scorers.binary_search(&client).is_ok());
             let request = request.filter(|_| clients.binary_search(&client).is_ok());
             score.into_iter().chain(request).collect::<Vec<_>>()
         };
-        let mut everybody: Vec<usize> = clients.iter().chain(scorers).copied().collect();
-        everybody.sort_unstable();
-        everybody.dedup();
-        let messages = everybody.iter().map(|client| {
+        let mut recipients: Vec<usize> = clients.iter().chain(scorers).copied().collect();
+        recipients.sort_unstable();
+        recipients.dedup();
+        let messages = recipients.iter().map(|client| {
             let bytes = self.message(*client, &requests(*client));
             Message {
                 client: *client,
@@ -142,15 +142,15 @@ impl<A: Algorithm> Remote<A> {
         });
         let mut received = self.sites.exchange(messages.collect())?;
         let (mut responded, mut absent, mut codes) = (Vec::new(), Vec::new(), Vec::new());
-        for client in everybody {
-            let asked = requests(client);
+        for client in recipients {
+            let sent = requests(client);
             let read = match received.remove(&client) {
                 None => None,
                 Some((response, body)) => match response.result {
                     Ok(Outcome::Handled(handled)) => {
-                        Some(self.read_all(client, &asked, handled, &body))
+                        Some(self.read_all(client, &sent, handled, &body))
                     }
-                    Ok(_) => Some(Err("its response is of another kind than the request")),
+                    Ok(_) => Some(Err("its response does not match the request")),
                     Err(SiteCode::NonFinite) => {
                         return Err(Error::NonFinite {
                             client: self.name(client),
@@ -160,7 +160,7 @@ impl<A: Algorithm> Remote<A> {
                     }
                     Err(code) => {
                         let name = self.name(client);
-                        (self.sites).note(&format!("site '{name}' answered {when}: {code}"));
+                        (self.sites).note(&format!("site '{name}' responded {when}: {code}"));
                         codes.push((name, code));
                         None
                     }
@@ -180,38 +180,38 @@ impl<A: Algorithm> Remote<A> {
             }
             absent.extend(clients.binary_search(&client).is_ok().then_some(client));
         }
-        let wanted = self.sites.min_sites.min(clients.len());
-        let answered = clients.len() - absent.len();
-        if answered < wanted {
+        let required = self.sites.min_sites.min(clients.len());
+        let responses = clients.len() - absent.len();
+        if responses < required {
             return Err(Error::Absent {
                 when,
-                answered,
-                wanted,
+                answered: responses,
+                wanted: required,
                 absent: absent.iter().map(|client| self.name(*client)).collect(),
                 codes,
             });
         }
         for (client, Received { response, state }) in responded {
-            if let Some(state) = state.filter(|_| self.remembers) {
+            if let Some(state) = state.filter(|_| self.is_stateful) {
                 self.states[client] = state;
             }
-            each(client, response)?;
+            on_response(client, response)?;
         }
         Ok(absent)
     }
 
-    /// Returns the message with those requests for a client.
+    /// Encodes requests to a client.
     fn message(&self, client: usize, requests: &[&Request<A::Broadcast>]) -> Vec<u8> {
         let mut body = Body::default();
-        // The last first: the model that is scored is mostly part of what is broadcast, and is
-        // found in the body then.
+        // Packed last to first: the model to score is mostly part of the broadcast and is then
+        // found in the body.
         let mut packed: Vec<_> = requests
             .iter()
             .rev()
             .map(|r| body.request::<A>(r))
             .collect();
         packed.reverse();
-        let asked = ClientRequest {
+        let request = ClientRequest {
             agreement: self.sites.agreement.clone(),
             client,
             pass: self.context.pass,
@@ -220,22 +220,22 @@ impl<A: Algorithm> Remote<A> {
             floor: self.saved[0][client],
             requests: packed,
         };
-        joined(body.into_bytes(), &SiteRequest::Handle(Box::new(asked)))
+        joined(body.into_bytes(), &SiteRequest::Handle(Box::new(request)))
     }
 
-    /// Reads a client's responses, each with the new version of its state where it trained.
+    /// Validates a client's responses to `requests`.
     fn read_all(
         &self,
         client: usize,
-        asked: &[&Request<A::Broadcast>],
+        sent: &[&Request<A::Broadcast>],
         handled: Handled,
         body: &[u8],
-    ) -> check::Sense<Vec<Received<A::Update>>> {
-        if handled.responses.len() != asked.len() {
-            return Err("its responses are not as many as the requests");
+    ) -> check::Validated<Vec<Received<A::Update>>> {
+        if handled.responses.len() != sent.len() {
+            return Err("its number of responses differs from that of the requests");
         }
         let mut all = Vec::new();
-        for (request, response) in asked.iter().zip(handled.responses) {
+        for (request, response) in sent.iter().zip(handled.responses) {
             let mut response = self.read(client, request, response, body)?;
             let mut state = None;
             match (request, &mut response) {
@@ -258,16 +258,16 @@ impl<A: Algorithm> Remote<A> {
         }
         if handled.lost {
             self.sites.note(&format!(
-                "site '{}' has lost its client state of round {} and started {} from w⁰",
+                "site '{}' has lost its client state of round {} and started from w⁰ {}",
                 self.name(client),
                 self.states[client].round,
-                when(asked.last().copied()),
+                when(sent.last().copied()),
             ));
         }
         Ok(all)
     }
 
-    /// Client states are at their sites: what is saved is which of them are current.
+    /// Saves the versions of the client states; the states themselves stay at their sites.
     fn save(&mut self, archive: &ArchiveDirectory, name: &str, list: &[usize]) -> Result<Written> {
         let part = archive.write(name, &message::version_fields(), list, &mut |client| {
             Ok(self.states[client].to_bytes())
@@ -281,14 +281,14 @@ impl<A: Algorithm> Remote<A> {
         let states = &mut self.states;
         let fields: Vec<Field> = message::version_fields();
         archive.read(part, &fields, list, &mut |client, mut arrays| {
-            let wrong = |e: crate::pack::PackError| Error::Checkpoint(e.to_string());
-            states[client] = StateVersion::unpack(&mut arrays).map_err(wrong)?;
+            let damaged = |e: crate::pack::PackError| Error::Checkpoint(e.to_string());
+            states[client] = StateVersion::unpack(&mut arrays).map_err(damaged)?;
             Ok(())
         })
     }
 }
 
-/// When a request is carried, in words.
+/// Describes when a request is sent.
 fn when<B>(request: Option<&Request<B>>) -> String {
     match request {
         Some(Request::Train { round, .. }) => format!("in round {round}"),
@@ -296,7 +296,7 @@ fn when<B>(request: Option<&Request<B>>) -> String {
             format!("when the shared model of round {round} was scored")
         }
         Some(Request::HoldOut { .. }) => "before the choice".into(),
-        _ => "at delivery".into(),
+        _ => "at finalization".into(),
     }
 }
 
@@ -305,20 +305,20 @@ impl<A: Algorithm> Engine<A> for Remote<A> {
         &mut self,
         request: &Request<A::Broadcast>,
         clients: &[usize],
-        each: &mut Each<'_, A::Update>,
+        on_response: &mut OnResponse<'_, A::Update>,
     ) -> Result<Vec<usize>> {
         let first = clients.first().copied().unwrap_or_default();
         match request {
             Request::Train { .. } | Request::HoldOut { .. } => {
-                return self.ask(Some(request), clients, each);
+                return self.send(Some(request), clients, on_response);
             }
             Request::Finalize { keep, .. } => {
                 if !matches!(keep, Keep::Nothing | Keep::AtOwner) {
                     return Err(Error::Engine(
-                        "personal models stay at their sites: they cannot be handed over".into(),
+                        "personal models stay at their sites; they cannot be returned to the server".into(),
                     ));
                 }
-                return self.ask(Some(request), clients, each);
+                return self.send(Some(request), clients, on_response);
             }
             Request::Score { round, shared } => {
                 self.deferred = Some(Deferred {
@@ -331,12 +331,12 @@ impl<A: Algorithm> Engine<A> for Remote<A> {
             Request::Choose { choices } => self.choices.extend(choices.iter().copied()),
             Request::Digest => {
                 for client in clients {
-                    each(*client, Response::Digest(self.states[*client].digest))?;
+                    on_response(*client, Response::Digest(self.states[*client].digest))?;
                 }
             }
             Request::Save { archive, name } => {
                 let part = self.save(archive, name, clients)?;
-                each(first, Response::Saved(part, clients.to_vec()))?;
+                on_response(first, Response::Saved(part, clients.to_vec()))?;
             }
             Request::Restore { archive, part } => self.restore(archive, part, clients)?,
         }
@@ -347,9 +347,9 @@ impl<A: Algorithm> Engine<A> for Remote<A> {
         true
     }
 
-    fn flush(&mut self, each: &mut Each<'_, A::Update>) -> Result<()> {
+    fn flush(&mut self, on_response: &mut OnResponse<'_, A::Update>) -> Result<()> {
         if self.deferred.is_some() {
-            self.ask(None, &[], each)?;
+            self.send(None, &[], on_response)?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A site handles requests for its client.
+//! Handling of requests at a site.
 
 use super::message::{ClientRequest, Handled, StateVersion};
 use crate::algorithm::Algorithm;
@@ -10,50 +10,50 @@ use crate::local_client::Scratch;
 use crate::metrics::Finals;
 use crate::params::Params;
 
-/// What of a client leaves its site beside updates and sums.
+/// What a site discloses of its client, besides updates and sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disclose {
     /// αᵢ
     pub mixing: bool,
-    /// Its training examples of every class.
+    /// The number of training examples of each class.
     pub classes: bool,
-    /// Its final scores and what joining gave it.
+    /// Its final scores and its gain over training alone.
     pub scores: bool,
 }
 
-/// A client at its site.
+/// The settings of a client at its site.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
-    /// Where its states are kept.
+pub struct SiteContext<'a> {
+    /// The archive of its states.
     pub archive: &'a ArchiveDirectory,
-    /// What may leave.
+    /// What it discloses.
     pub disclose: Disclose,
 }
 
-/// What delivery leaves at a site: the client with its models, and its shared model.
-pub type Kept = (Finalized, Params);
+/// The models that stay at a site: the client's and the shared one.
+pub type SiteModels = (Finalized, Params);
 
-/// Handles the requests for a site's client. Returns the body and the rest of the response, and
-/// what stays at the site.
+/// Handles the requests to a site's client. Returns the body and the rest of the response, and
+/// the models that stay at the site.
 ///
 /// # Errors
-/// A request that no site handles; what goes wrong at the client.
+/// If a request is not for sites, or the client fails.
 pub fn handle<A: Algorithm>(
     clients: &Clients<A>,
-    place: Place<'_>,
-    asked: ClientRequest,
+    site: SiteContext<'_>,
+    message: ClientRequest,
     body: &[u8],
-) -> Result<(Vec<u8>, Handled, Option<Kept>)> {
-    let client = asked.client;
+) -> Result<(Vec<u8>, Handled, Option<SiteModels>)> {
+    let client = message.client;
     let mut scratch = Scratch::default();
-    let lost = !restored(clients, place, &asked)?;
-    if let Some(choice) = asked.choice {
+    let lost = !restore(clients, site, &message)?;
+    if let Some(choice) = message.choice {
         let choices = vec![(client, choice)];
         clients.handle_together(&Request::Choose { choices }, &[client])?;
     }
-    let (mut back, mut responses) = (Body::default(), Vec::new());
-    let (mut state, mut kept) = (None, None);
-    for packed in &asked.requests {
+    let (mut response_body, mut responses) = (Body::default(), Vec::new());
+    let (mut state, mut models) = (None, None);
+    for packed in &message.requests {
         let mut request = packed.unpack::<A>(body)?;
         match &mut request {
             Request::Train { .. } | Request::Score { .. } | Request::HoldOut { .. } => {}
@@ -65,8 +65,8 @@ pub fn handle<A: Algorithm>(
             }
             _ => {
                 return Err(Error::Engine(format!(
-                    "found a request to {}; a site trains, scores, holds out and finalizes for the \
-                     server, and nothing else",
+                    "found a request to {}; allowed at a site are train, score, hold out and \
+                     finalize",
                     request.verb()
                 )));
             }
@@ -75,67 +75,67 @@ pub fn handle<A: Algorithm>(
         match (&request, &mut response) {
             (Request::Train { round, .. }, Response::Trained(reply)) => {
                 let digest = clients.digest(client)?;
-                if clients.remembers() {
-                    // Before the response leaves: who is killed in between responds again.
+                if clients.is_stateful() {
+                    // Saved before the response leaves: a node killed in between responds again.
                     let name = StateVersion {
                         round: *round,
                         digest,
                     }
                     .name();
-                    let archive = place.archive.clone();
+                    let archive = site.archive.clone();
                     clients.handle_together(&Request::Save { archive, name }, &[client])?;
                 }
                 state = Some(digest);
                 if let Some(reply) = reply {
-                    reply.mixing = reply.mixing.filter(|_| place.disclose.mixing);
+                    reply.mixing = reply.mixing.filter(|_| site.disclose.mixing);
                 }
             }
             (Request::Finalize { shared, .. }, Response::Finalized(Some(own))) => {
-                let disclosed = place.disclose.disclosed(own);
+                let disclosed = site.disclose.disclosed(own);
                 let own = std::mem::replace(&mut **own, disclosed);
-                kept = Some((own, clients.shared_of(client, shared)?));
+                models = Some((own, clients.shared_model_of(client, shared)?));
             }
             _ => {}
         }
-        responses.push(back.response::<A>(response));
+        responses.push(response_body.response::<A>(response));
     }
     let handled = Handled {
         responses,
         state,
         lost,
     };
-    Ok((back.into_bytes(), handled, kept))
+    Ok((response_body.into_bytes(), handled, models))
 }
 
-/// Gives the client the state that a request names; returns whether it was there.
-fn restored<A: Algorithm>(
+/// Restores the client state that a message names. Returns false if it is missing.
+fn restore<A: Algorithm>(
     clients: &Clients<A>,
-    place: Place<'_>,
-    asked: &ClientRequest,
+    site: SiteContext<'_>,
+    message: &ClientRequest,
 ) -> Result<bool> {
-    if asked.state.round == 0 || !clients.remembers() {
+    if message.state.round == 0 || !clients.is_stateful() {
         return Ok(true);
     }
-    let part = format!("{}.safetensors", asked.state.name());
-    if !place.archive.0.join(&part).exists() {
+    let part = format!("{}.safetensors", message.state.name());
+    if !site.archive.0.join(&part).exists() {
         return Ok(false);
     }
-    let archive = place.archive.clone();
+    let archive = site.archive.clone();
     let restore = Request::Restore {
         archive,
         part: part.clone(),
     };
-    clients.handle_together(&restore, &[asked.client])?;
-    if clients.digest(asked.client)? == asked.state.digest {
+    clients.handle_together(&restore, &[message.client])?;
+    if clients.digest(message.client)? == message.state.digest {
         return Ok(true);
     }
     Err(Error::Checkpoint(format!(
-        "{part}: its content is not what was written"
+        "{part}: the content differs from what was written"
     )))
 }
 
 impl Disclose {
-    /// Returns what a site discloses of what delivery left there: sums, and what it may.
+    /// Returns what a site discloses of a finalized client.
     fn disclosed(&self, own: &Finalized) -> Finalized {
         let sums = |finals: &Finals| {
             if self.scores {

@@ -1,10 +1,10 @@
-//! The sites of a federation, and the transport of messages to them.
+//! The sites of a federation and the transport of messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::message::{SiteResponse, opened};
+use super::message::{SiteResponse, read_response};
 use super::serve::Disclose;
 use crate::digest::digest_of_pieces;
 use crate::error::Result;
@@ -20,27 +20,27 @@ pub struct Message {
 
 /// Carries messages between the server and the sites.
 pub trait Transport: Send {
-    /// Carries requests to sites and returns the responses that came in time, in any order. A
+    /// Carries requests to sites and returns the responses that arrived in time, in any order. A
     /// request may arrive twice, and a site may not respond.
     ///
     /// # Errors
-    /// A failure of the transport itself; a site that does not respond is none.
+    /// A failure of the transport itself. A site that does not respond is not an error.
     fn exchange(&mut self, requests: Vec<Message>) -> Result<Vec<Message>>;
 
-    /// Receives what an operator should know.
+    /// Reports a message to the operator.
     fn note(&mut self, _text: &str) {}
 }
 
-/// The sites of a federation, and how they are reached.
+/// The sites of a federation and the transport to them.
 #[derive(Clone)]
 pub struct Sites {
     transport: Arc<Mutex<dyn Transport>>,
-    /// The hash of what all agreed on.
+    /// The hash of the agreement.
     pub(super) agreement: String,
-    /// How many must answer, of as many as are asked.
+    /// The least number of sites that must respond.
     pub(super) min_sites: usize,
-    /// Whether they tell their final scores.
-    pub(in crate::engine) tells_scores: bool,
+    /// Whether they disclose their final scores.
+    pub(in crate::engine) discloses_scores: bool,
 }
 
 impl fmt::Debug for Sites {
@@ -53,7 +53,7 @@ impl fmt::Debug for Sites {
 }
 
 impl Sites {
-    /// Sites that agreed on what has that hash.
+    /// Creates sites with an agreement of that hash.
     pub fn new(
         transport: Arc<Mutex<dyn Transport>>,
         agreement: String,
@@ -64,33 +64,33 @@ impl Sites {
             transport,
             agreement,
             min_sites,
-            tells_scores: disclose.scores,
+            discloses_scores: disclose.scores,
         }
     }
 
-    /// Tells an operator.
+    /// Reports a message to the operator.
     pub(super) fn note(&self, text: &str) {
         let transport = self.transport.lock();
         (transport.unwrap_or_else(PoisonError::into_inner)).note(text);
     }
 
-    /// Carries requests; returns each client's first response to its request, by client.
+    /// Carries requests. Returns each client's first response to its request.
     pub(crate) fn exchange(
         &self,
         requests: Vec<Message>,
     ) -> Result<BTreeMap<usize, (SiteResponse, Vec<u8>)>> {
-        let of = |request: &Message| (request.client, digest_of_pieces([&request.bytes[..]]));
-        let asked: BTreeMap<usize, [u8; 32]> = requests.iter().map(of).collect();
+        let digest = |request: &Message| (request.client, digest_of_pieces([&request.bytes[..]]));
+        let digests: BTreeMap<usize, [u8; 32]> = requests.iter().map(digest).collect();
         let transport = self.transport.lock();
         let received = (transport.unwrap_or_else(PoisonError::into_inner)).exchange(requests)?;
         let mut responses = BTreeMap::new();
         for Message { client, bytes } in received {
-            let Ok((body, response)) = opened(&bytes) else {
+            let Ok((body, response)) = read_response(&bytes) else {
                 self.note(&format!("a response of client {client} cannot be read"));
                 continue;
             };
-            // Late responses to earlier requests do not count.
-            if asked.get(&client) == Some(&response.to) {
+            // A late response to an earlier request does not count.
+            if digests.get(&client) == Some(&response.to) {
                 responses.entry(client).or_insert((response, body.to_vec()));
             }
         }

@@ -1,4 +1,4 @@
-//! What a choice among mixings leaves to be read.
+//! Records of a choice among candidates.
 
 use std::collections::BTreeMap;
 
@@ -8,48 +8,48 @@ use crate::choice::{Candidate, HeldOut};
 use crate::metrics::Gain;
 use crate::run::choice::{Choice, Choices};
 
-/// What a client chose: α, or the word `shared`.
+/// The candidate that a client chose: α, or `shared`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Alpha {
     /// α
     Mixing(f64),
     /// `shared`
-    Word(String),
+    Shared(String),
 }
 
 impl Alpha {
-    /// Of a candidate.
+    /// Creates the record of a candidate.
     pub fn of(candidate: Candidate) -> Self {
         match candidate.mixing() {
             // The shortest decimal of the f32.
             Some(alpha) => Alpha::Mixing(alpha.to_string().parse().expect("its own digits")),
-            None => Alpha::Word(candidate.name()),
+            None => Alpha::Shared(candidate.name()),
         }
     }
 
-    /// As [`Candidate::name`] has it.
+    /// Returns its name, as [`Candidate::name`] does.
     pub fn name(&self) -> String {
         match self {
             Alpha::Mixing(alpha) => alpha.to_string(),
-            Alpha::Word(word) => word.clone(),
+            Alpha::Shared(name) => name.clone(),
         }
     }
 }
 
-/// `"chosen"` of a client.
+/// `"chosen"` of a client: its choice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChosenRecord {
-    /// What it serves.
+    /// The chosen candidate.
     pub alpha: Alpha,
-    /// Its held-out rows.
+    /// The number of held-out rows.
     pub rows: u64,
-    /// The mean loss of every candidate on them, by name; null where there are none.
+    /// The mean loss of each candidate on them, by name; null without rows.
     pub losses: BTreeMap<String, Option<f64>>,
 }
 
 impl ChosenRecord {
-    /// Of a client's choice from a list.
+    /// Creates the record of a client's choice from a list.
     pub fn of(choice: &Choice, list: &[Candidate]) -> Self {
         Self {
             alpha: Alpha::of(choice.candidate),
@@ -59,19 +59,19 @@ impl ChosenRecord {
     }
 }
 
-/// `"prior"` of a summary: ℓ̄.
+/// `"prior"` of a summary: ℓ̄, by which new clients choose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prior {
-    /// Held-out rows of all clients.
+    /// The number of held-out rows of all clients.
     pub rows: u64,
     /// κ
     pub examples: f64,
-    /// The mean loss of every candidate on them, by name.
+    /// The mean loss of each candidate on them, by name.
     pub losses: BTreeMap<String, Option<f64>>,
 }
 
 impl Prior {
-    /// Of everybody's choices.
+    /// Creates the prior from the choices of all clients.
     pub fn of(choices: &Choices, examples: f64) -> Self {
         Self {
             rows: choices.all.rows,
@@ -93,27 +93,27 @@ fn losses(list: &[Candidate], held_out: &HeldOut) -> BTreeMap<String, Option<f64
 pub struct HeldOutRecord {
     /// The client's name.
     pub client: String,
-    /// Its rows, and the sum of every candidate's losses, in the order of the list.
+    /// Its number of rows and the sum of each candidate's losses, in list order.
     #[serde(flatten)]
     pub held_out: HeldOut,
 }
 
-/// Rows that a gain is measured on.
+/// The split on which a gain is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Part {
-    /// Rows by which nothing was chosen and nothing tuned.
+pub enum GainSplit {
+    /// Test rows, by which nothing was chosen or tuned.
     Test,
-    /// Validation rows: by which no α was chosen.
+    /// Validation rows, by which no α was chosen.
     Valid,
 }
 
 /// `"gain"` of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TotalGain {
-    /// On which rows.
-    pub part: Part,
-    /// Over all of them.
+    /// The rows that measured it.
+    pub part: GainSplit,
+    /// The gain over all of these rows.
     #[serde(flatten)]
     pub gain: Gain,
 }

@@ -1,4 +1,4 @@
-//! The run directory: what a run leaves behind.
+//! The run directory: the files of a run and their records.
 
 mod chosen;
 mod read;
@@ -12,15 +12,15 @@ use crate::data::SourceFile;
 use crate::metrics::{ByModel, FinalScores, Gain, OverClients, Spread};
 use crate::privacy::Spent;
 
-/// The file of what clients saw on held-out rows.
+/// The file of the clients' losses on held-out rows.
 const HELD_OUT: &str = "held-out.jsonl";
 
-pub use chosen::{Alpha, ChosenRecord, HeldOutRecord, Part, Prior, TotalGain};
+pub use chosen::{Alpha, ChosenRecord, GainSplit, HeldOutRecord, Prior, TotalGain};
 pub(crate) use read::read_model;
 pub use read::{FinishedRun, InterruptedRun, read_clients, read_held_out, read_rounds};
-pub use write::{ClientLines, FinalizationFiles, RunDir};
+pub use write::{ClientRecordWriter, FinalizationFiles, RunDir};
 
-/// `environment.json`: where and by what a run was made.
+/// `environment.json`: the environment that a run was made in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Environment {
@@ -33,20 +33,19 @@ pub struct Environment {
     pub commit: String,
     /// The processor.
     pub cpu: String,
-    /// How many numbers its vectors hold; 0: not known.
+    /// The number of elements in its vectors; 0: not known.
     #[serde(default)]
     pub lanes: usize,
     /// The engine.
     pub engine: String,
-    /// On how many processes, where they may be several.
+    /// The number of processes, for engines that may have several.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ranks: Option<usize>,
     /// Threads of each process.
     pub threads: usize,
     /// The data's files and checksums.
     pub data: Vec<SourceFile>,
-    /// The checksum of who has which example, as a partition file would have it,
-    /// where the data does not name its clients itself.
+    /// The checksum of the partition, if the data does not name its clients.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub partition: Option<String>,
 }
@@ -57,65 +56,65 @@ pub struct Environment {
 pub struct ClientRecord {
     /// The client's name.
     pub client: String,
-    /// How many examples it has.
+    /// The number of its examples.
     pub examples: Counts,
-    /// Its training examples of every class.
+    /// The number of its training examples of each class.
     pub classes: Vec<u64>,
     /// Rounds it took part in.
     pub rounds: u64,
     /// Whether it attacks the shared model.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub attacker: bool,
-    /// αᵢ; `Some(None)`, written as null: it serves the shared model, which has none.
+    /// αᵢ; `Some(None)`, written as null, if it serves the shared model.
     #[serde(
         skip_serializing_if = "Option::is_none",
         default,
         deserialize_with = "present"
     )]
     pub mixing: Option<Option<f64>>,
-    /// With privacy by example, ε of its examples; absent where it is infinite.
+    /// With privacy by example, ε of its examples; absent if it is infinite.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub epsilon: Option<f64>,
-    /// Validation accuracy of always answering its commonest training class.
+    /// Validation accuracy of always predicting its most common training class.
     pub majority: Option<f64>,
-    /// Validation errors of always answering the mean of its training examples.
+    /// Validation errors of always predicting the mean of its training examples.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub baseline: Option<Baseline>,
     /// The scores.
     #[serde(flatten)]
     pub scores: ByModel<FinalScores>,
-    /// What it chose and by which losses, where it did.
+    /// The candidate it chose and the losses it chose by, if it chose.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub chosen: Option<ChosenRecord>,
-    /// Scores of training alone, where it did that too.
+    /// Scores of training alone, if it also did that.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub alone: Option<FinalScores>,
-    /// The loss of training alone minus that of the personal model, on test rows (validation
-    /// where there are none).
+    /// The loss of training alone minus that of the personal model, on test rows (else
+    /// validation rows).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gain: Option<Gain>,
 }
 
 impl ClientRecord {
-    /// αᵢ, where the client has one.
+    /// Returns αᵢ, if the client has one.
     pub fn alpha(&self) -> Option<f64> {
         self.mixing.flatten()
     }
 }
 
-/// Training and validation examples.
+/// The number of a client's examples in each split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// For training.
+    /// Training examples.
     pub train: usize,
-    /// Held out.
+    /// Validation examples.
     pub valid: usize,
-    /// Held out for a test, where there is such a part.
+    /// Test examples, if there is such a split.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub test: Option<usize>,
 }
 
-/// Errors of always answering the mean of a client's training examples, in the label's units.
+/// Errors of always predicting the mean of a client's training examples, in the label's units.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// Root mean squared error.
@@ -128,55 +127,55 @@ pub struct Baseline {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Rounds trained.
+    /// The number of rounds trained.
     pub rounds: u64,
-    /// Clients that delivery reached, attackers not counted.
+    /// The number of finalized clients, without attackers.
     pub clients: usize,
-    /// Attackers that delivery reached: their scores are in no number here.
+    /// The number of finalized attackers, whose scores are excluded.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub attackers: usize,
     /// A hash of the whole state of training.
     pub fingerprint: String,
-    /// Clients that were left out of delivery: their loss was not finite, or they did not answer.
+    /// Clients that were not finalized: their loss was not finite, or they did not respond.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub skipped: Vec<String>,
-    /// The three models over those clients; absent where there are none.
+    /// Scores of the three models over those clients; absent without clients.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub models: Option<ByModel<OverClients>>,
-    /// Validation accuracy of always answering a client's commonest training class, pooled.
+    /// Validation accuracy of always predicting a client's most common training class, pooled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub majority: Option<f64>,
-    /// Validation errors of always answering the mean of a client's training examples, pooled.
+    /// Validation errors of always predicting the mean of a client's training examples, pooled.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub baseline: Option<Baseline>,
     /// αᵢ over those clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<Spread>,
-    /// How many of them chose what, where they did.
+    /// How many of them chose each candidate.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub chosen: BTreeMap<String, usize>,
-    /// The federation's losses on held-out rows, which a newcomer chooses by.
+    /// The federation's losses on held-out rows, by which new clients choose.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub prior: Option<Prior>,
-    /// Training alone over those clients, where they did that too.
+    /// Scores of training alone over those clients, if they also did that.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub alone: Option<OverClients>,
-    /// The loss of training alone minus that of the personal models, over all their rows.
+    /// The loss of training alone minus that of personal models, over all of their rows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gain: Option<TotalGain>,
-    /// What privacy cost.
+    /// The privacy that was spent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub privacy: Option<Spent>,
     /// Wall time of the rounds.
     pub seconds: f64,
 }
 
-/// Directories that do not say their format are of the first.
+/// Returns the format of directories that do not name one.
 fn first_format() -> u32 {
     1
 }
 
-/// What is written is there, be it null.
+/// Distinguishes a null from an absent field.
 fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
     Option::deserialize(from).map(Some)
 }

@@ -1,4 +1,4 @@
-//! The directory of a run that was interrupted or is finished, read again.
+//! Reading of run directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,22 +17,21 @@ use crate::settings::nearest;
 use crate::spec::{Plan, Spec};
 use crate::training::RoundRecord;
 
-/// A run that was interrupted, or is finished: what is found in its directory.
+/// The content of the directory of an interrupted or finished run.
 #[derive(Clone, Debug)]
 pub struct InterruptedRun {
-    /// Where it is.
+    /// The run directory.
     pub path: PathBuf,
     /// Its resolved spec.
     pub spec: Spec,
-    /// Where and by what it was made; absent if it was killed before that was written.
+    /// Its environment; absent if the run was killed before that was written.
     pub environment: Option<Environment>,
-    /// Its final numbers, where it is finished.
+    /// Its summary, if it is finished.
     pub summary: Option<Summary>,
 }
 
 impl InterruptedRun {
-    /// Reads a run directory; `None` where there is no spec in it, so that no run was
-    /// ever begun there.
+    /// Reads a run directory; `None` if it has no spec, so that no run was begun in it.
     pub fn open(path: &Path) -> Result<Option<Self>> {
         let read = |name: &str| {
             let file = path.join(name);
@@ -42,17 +41,17 @@ impl InterruptedRun {
                 Err(e) => Err(at(&file, "read")(e)),
             }
         };
-        let wrong = |name: &str, e: serde_json::Error| {
+        let invalid = |name: &str, e: serde_json::Error| {
             Error::data(format!("{}/{name}: {e}", path.display()))
         };
         let Some(spec) = read("spec.toml")? else {
             return Ok(None);
         };
         let environment = read("environment.json")?
-            .map(|text| serde_json::from_str(&text).map_err(|e| wrong("environment.json", e)))
+            .map(|text| serde_json::from_str(&text).map_err(|e| invalid("environment.json", e)))
             .transpose()?;
         let summary = read("summary.json")?
-            .map(|text| serde_json::from_str(&text).map_err(|e| wrong("summary.json", e)))
+            .map(|text| serde_json::from_str(&text).map_err(|e| invalid("summary.json", e)))
             .transpose()?;
         Ok(Some(Self {
             path: path.into(),
@@ -63,30 +62,30 @@ impl InterruptedRun {
     }
 }
 
-/// A finished run that is being read.
+/// A finished run in a run directory.
 #[derive(Clone, Debug)]
 pub struct FinishedRun {
-    /// Where it is.
+    /// The run directory.
     pub path: PathBuf,
     /// Its plan.
     pub plan: Plan,
-    /// What its inputs look like.
+    /// The schema of its data.
     pub schema: Schema,
-    /// The one client it is of, where it is what delivery left at a site.
+    /// The site, if it is the run directory of a site.
     pub site: Option<String>,
 }
 
 impl FinishedRun {
-    /// Opens a run directory; the run must be finished. A site's state directory is opened as
-    /// what delivery left there.
+    /// Opens the directory of a finished run. For a site's state directory, opens the run
+    /// directory in it.
     pub fn open(path: &Path) -> Result<Self> {
-        let left = path.join("run");
+        let site_run = path.join("run");
         if path.join("memories").is_dir() && !path.join("spec.toml").exists() {
-            if !left.exists() {
-                let problem = "nothing was delivered to this site yet";
+            if !site_run.exists() {
+                let problem = "this site has no finalized models yet; they are there when the federation has finished";
                 return Err(Error::in_file(path, problem));
             }
-            let mut run = Self::open(&left)?;
+            let mut run = Self::open(&site_run)?;
             run.site = run.clients()?.into_iter().next();
             return Ok(run);
         }
@@ -97,7 +96,7 @@ impl FinishedRun {
                     path,
                     match (name, path.join("spec.toml").exists()) {
                         ("spec.toml", _) | (_, false) => {
-                            format!("there is no {name} in it; is it the directory of a run?")
+                            format!("not a run directory: {name} is missing")
                         }
                         _ => "the run is not finished; apfl run --resume --out with this \
                               directory finishes it"
@@ -110,7 +109,7 @@ impl FinishedRun {
         if path.is_file() {
             return Err(Error::in_file(
                 path,
-                "is a file, not the directory of a run",
+                "expected a run directory, found a file",
             ));
         }
         let plan = planned(path, &Spec::parse(&text("spec.toml")?)?)?;
@@ -118,7 +117,7 @@ impl FinishedRun {
         let damaged = |e: String| Error::data(format!("{}/schema.json: {e}", path.display()));
         let schema: Schema = serde_json::from_str(&schema).map_err(|e| damaged(e.to_string()))?;
         if let Some(problem) = schema.problem() {
-            return Err(damaged(format!("is damaged: it has {problem}")));
+            return Err(damaged(format!("it has {problem}")));
         }
         text("summary.json")?;
         Ok(Self {
@@ -129,7 +128,7 @@ impl FinishedRun {
         })
     }
 
-    /// A model of the run, for whom it was made; `client` is not asked for the shared one.
+    /// Reads a model of the run; `client` is ignored for the shared one.
     pub fn model(&self, which: WhichModel, client: &str) -> Result<TrainedModel> {
         let model: Arc<dyn Model> = Arc::from(self.plan.architecture.build(&self.schema)?);
         if which != WhichModel::Shared {
@@ -141,14 +140,14 @@ impl FinishedRun {
         TrainedModel::in_form(form, model, params, self.schema.clone())
     }
 
-    /// Its final numbers.
+    /// Reads its summary.
     pub fn summary(&self) -> Result<Summary> {
         let file = self.path.join("summary.json");
         let text = fs::read_to_string(&file).map_err(at(&file, "read"))?;
         serde_json::from_str(&text).map_err(|e| Error::in_file(&file, e))
     }
 
-    /// The clients that delivery reached.
+    /// Reads the names of the finalized clients.
     pub fn clients(&self) -> Result<Vec<String>> {
         #[derive(Deserialize)]
         struct Named {
@@ -164,7 +163,7 @@ impl FinishedRun {
         text.lines().enumerate().map(name).collect()
     }
 
-    /// An error where delivery did not reach a client of that name.
+    /// Returns an error unless the client is one of the finalized clients.
     pub fn require_client(&self, client: &str) -> Result<()> {
         let clients = self.clients()?;
         if clients.iter().any(|c| c == client) {
@@ -175,29 +174,31 @@ impl FinishedRun {
         let few: Vec<&str> = clients.iter().take(10).map(String::as_str).collect();
         let more = if clients.len() > 10 { ", …" } else { "" };
         Err(Error::Request(format!(
-            "client '{client}': the run delivered to no client of that name{near}; there are {} \
-             of them: {}{more}",
+            "client '{client}': the run finalized no client of that name{near}; it has {}: \
+             {}{more}",
             clients.len(),
             few.join(", ")
         )))
     }
 }
 
-/// The plan of a run's spec; an error where the run is of a program of one's own, whose data
-/// and model no spec has.
+/// Returns the plan of a run's spec.
+///
+/// # Errors
+/// If the run has data and a model given in code, which no spec describes.
 fn planned(run: &Path, spec: &Spec) -> Result<Plan> {
     let kind = spec.table().get("data").and_then(|data| data.get("kind"));
     match kind.and_then(|kind| kind.as_str()) {
         Some("own") => Err(Error::Request(format!(
-            "{}: the run was made through the library, with data and a model of one's own; the \
-             program that made it opens it",
+            "{}: the run was made through the library, with data and a model given in code; open \
+             it with the program that made it",
             run.display()
         ))),
         _ => spec.plan(),
     }
 }
 
-/// Reads a model of a finished run, whose tensors are those of `layout`.
+/// Reads a model of a finished run, with the tensors of `layout`.
 pub(crate) fn read_model(
     run: &Path,
     layout: &Layout,
@@ -213,11 +214,11 @@ pub(crate) fn read_model(
         return Err(Error::in_file(
             run,
             format!(
-                "there is no models/{} in it; are delivery.clients and delivery.keep such that it was kept?{}",
+                "models/{} is missing; delivery.clients and delivery.keep decide which models are kept{}",
                 which.file(),
                 match which {
                     WhichModel::Alone =>
-                        " (clients also train alone where 1 is among the candidates of mixing = { chosen = … })",
+                        " (clients also train alone if 1 is among the candidates of mixing = { chosen = … })",
                     _ => "",
                 }
             ),
@@ -226,17 +227,17 @@ pub(crate) fn read_model(
     tensors::read_one(&file, layout, client)
 }
 
-/// The lines of a run directory's `rounds.jsonl`.
+/// Reads `rounds.jsonl` of a run directory.
 pub fn read_rounds(run: &Path) -> Result<Vec<RoundRecord>> {
     read_lines(&run.join("rounds.jsonl"))
 }
 
-/// The lines of a run directory's `clients.jsonl`.
+/// Reads `clients.jsonl` of a run directory.
 pub fn read_clients(run: &Path) -> Result<Vec<ClientRecord>> {
     read_lines(&run.join("clients.jsonl"))
 }
 
-/// The lines of a pass's `held-out.jsonl`.
+/// Reads `held-out.jsonl` of a pass.
 pub fn read_held_out(run: &Path) -> Result<Vec<HeldOutRecord>> {
     read_lines(&run.join(HELD_OUT))
 }
@@ -246,7 +247,7 @@ fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     let line = |(k, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|e| {
             let (path, k) = (path.display(), k + 1);
-            Error::data(format!("{path}: line {k} is not a record of a run: {e}"))
+            Error::data(format!("{path}: line {k} is not a valid record: {e}"))
         })
     };
     text.lines().enumerate().map(line).collect()

@@ -1,4 +1,4 @@
-//! The directory of a run while it is being written.
+//! Writing of run directories.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
@@ -34,22 +34,21 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// An error where a directory exists and is not empty. What a run leaves that is killed
-    /// before its spec is written does not count.
+    /// Returns an error if a directory exists and is not empty. Leftovers of a run that was killed
+    /// before its spec was written do not count.
     pub fn require_empty(path: &Path) -> Result<()> {
         if leftovers_only(path, true) {
             Ok(())
         } else {
             Err(Error::Request(format!(
-                "{}: the directory is there already and not empty; give another one, or continue \
-                 the run that is there",
+                "{}: the directory already exists and is not empty; choose another one, or resume \
+                 the run in it",
                 path.display()
             )))
         }
     }
 
-    /// Removes temporary files that killed processes left. Whoever calls has the directory's
-    /// lock: nobody else is writing.
+    /// Removes temporary files of killed processes. The caller must hold the directory's lock.
     pub fn clean(path: &Path) {
         for directory in [
             path.to_owned(),
@@ -62,14 +61,14 @@ impl RunDir {
             for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
                 let is_file = entry.file_type().is_ok_and(|t| t.is_file());
                 if is_file && is_leftover(&entry.file_name().to_string_lossy()) {
-                    let _ = fs::remove_file(entry.path()); // in nobody's way but the disk's
+                    let _ = fs::remove_file(entry.path()); // a file that stays only takes space
                 }
             }
         }
     }
 
-    /// Makes a new run directory; one that exists must be empty. `notes` stand above the
-    /// spec, as comments.
+    /// Creates a run directory; an existing one must be empty. `notes` are written above the
+    /// spec as comments.
     pub fn create(
         path: &Path,
         spec: &str,
@@ -85,7 +84,7 @@ impl RunDir {
         Self::reopen(path, 0)
     }
 
-    /// Makes a run one of more rounds, which it is not finished with.
+    /// Gives a finished run a spec with more rounds, so that it is unfinished again.
     pub fn prolong(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
         let summary = path.join("summary.json");
         match fs::remove_file(&summary) {
@@ -100,8 +99,8 @@ impl RunDir {
         write_json(&path.join("schema.json"), schema)
     }
 
-    /// Opens the directory of a run that was interrupted, to go on after `round`: cuts
-    /// `rounds.jsonl` back to that round.
+    /// Opens the directory of an interrupted run to continue after `round`; truncates
+    /// `rounds.jsonl` to that round.
     pub fn reopen(path: &Path, round: u64) -> Result<Self> {
         let file = path.join("rounds.jsonl");
         let io = |action| at(&file, action);
@@ -116,16 +115,16 @@ impl RunDir {
         let mut end = 0;
         let mut lines = BufReader::new(&mut rounds);
         let mut line = String::new();
-        for wanted in 1..=round {
+        for expected in 1..=round {
             line.clear();
             let bytes = lines.read_line(&mut line).map_err(io("read"))?;
             let record: Option<RoundRecord> = serde_json::from_str(&line).ok();
-            match record.filter(|r| r.round == wanted && line.ends_with('\n')) {
+            match record.filter(|r| r.round == expected && line.ends_with('\n')) {
                 Some(record) => seconds += record.seconds,
                 None => {
                     return Err(Error::Checkpoint(format!(
-                        "{}: line {wanted} is not the record of round {wanted}, \
-                         though there is a checkpoint of round {round}",
+                        "{}: line {expected} is not the record of round {expected}, but the \
+                         checkpoint is of round {round}; restore the file",
                         file.display()
                     )));
                 }
@@ -142,30 +141,29 @@ impl RunDir {
         })
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the records so far durable: before a checkpoint that relies on them.
+    /// Syncs the records so far, before a checkpoint that relies on them.
     pub fn sync(&self) -> Result<()> {
         let file = self.path.join("rounds.jsonl");
         self.rounds.sync_data().map_err(at(&file, "sync"))
     }
 
-    /// An error where the file of records was removed or replaced: what is written now would
-    /// be seen by nobody.
-    fn require_there(&self, path: &Path) -> Result<()> {
-        let there = fs::metadata(path).map_err(at(path, "write"))?;
+    /// Returns an error if the file of records was removed or replaced.
+    fn require_same_file(&self, path: &Path) -> Result<()> {
+        let current = fs::metadata(path).map_err(at(path, "write"))?;
         let same = match self.rounds.metadata() {
-            Ok(ours) => same_file(&ours, &there),
+            Ok(ours) => same_file(&ours, &current),
             Err(e) => return Err(at(path, "write")(e)),
         };
         if same {
             Ok(())
         } else {
             Err(Error::Checkpoint(format!(
-                "{}: the file was replaced while the run was writing it",
+                "{}: the file was replaced while the run was writing it; resume the run",
                 path.display()
             )))
         }
@@ -174,7 +172,7 @@ impl RunDir {
     /// Appends a line to `rounds.jsonl`.
     pub fn append(&mut self, record: &RoundRecord) -> Result<()> {
         let path = self.path.join("rounds.jsonl");
-        self.require_there(&path)?;
+        self.require_same_file(&path)?;
         let mut line = serde_json::to_vec(record).expect("plain JSON");
         line.push(b'\n');
         self.rounds.write_all(&line).map_err(at(&path, "write"))?;
@@ -183,7 +181,7 @@ impl RunDir {
         Ok(())
     }
 
-    /// Wall time of the rounds so far.
+    /// Returns the wall time of the rounds so far.
     pub fn seconds(&self) -> f64 {
         self.seconds
     }
@@ -194,9 +192,9 @@ impl RunDir {
         tensors::write_one(&path, layout, params)
     }
 
-    /// Begins the files of delivery, for clients of those names: `clients.jsonl`, and models
-    /// where they are kept, of a network with that layout and of that form as far as they are
-    /// personal; `alone`: with what they trained alone.
+    /// Creates the files of a finalization for clients with these names: `clients.jsonl` and, if
+    /// `models` gives the network's layout and the form of personal models, the model files;
+    /// `alone` includes the models of training alone.
     pub fn finalization(
         &self,
         names: &[String],
@@ -232,7 +230,7 @@ impl RunDir {
         Ok(FinalizationFiles { lines, models })
     }
 
-    /// Writes `held-out.jsonl`: every client's losses on the rows that a pass held out.
+    /// Writes `held-out.jsonl`: each client's losses on the held-out rows of a pass.
     pub fn write_held_out(&self, records: &[HeldOutRecord]) -> Result<()> {
         let mut file = AtomicFile::create(&self.path.join(HELD_OUT))?;
         for record in records {
@@ -243,13 +241,13 @@ impl RunDir {
         file.commit()
     }
 
-    /// Writes `summary.json`: last of all, for it says that the run is finished.
+    /// Writes `summary.json`, the last file, which marks the run as finished.
     pub fn write_summary(&self, summary: &Summary) -> Result<()> {
         write_json(&self.path.join("summary.json"), summary)
     }
 }
 
-/// Whether two descriptions are of one file, as far as the system tells.
+/// Returns whether both metadata are of one file, as far as the system can tell.
 fn same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
     #[cfg(unix)]
     {
@@ -262,15 +260,15 @@ fn same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
     }
 }
 
-/// Whether a file is one that a killed process may leave and nobody misses.
+/// Returns whether a file is a leftover of a killed process.
 fn is_leftover(name: &str) -> bool {
     is_temporary(name) || name.starts_with("memories.scratch")
 }
 
-/// Whether nothing but leftovers is in a directory, and in its `models` where `deep`.
+/// Returns whether a directory holds leftovers only; with `deep`, also in `models`.
 fn leftovers_only(path: &Path, deep: bool) -> bool {
     let Ok(entries) = fs::read_dir(path) else {
-        return true; // not there, or not a directory: whoever makes it will tell
+        return true; // missing, or not a directory: creating it reports that
     };
     entries.flatten().all(|entry| {
         let name = entry.file_name();
@@ -280,7 +278,7 @@ fn leftovers_only(path: &Path, deep: bool) -> bool {
     })
 }
 
-/// The files that delivery fills; they appear when they are committed.
+/// The files of a finalization; they appear when committed.
 #[derive(Debug)]
 pub struct FinalizationFiles {
     lines: AtomicFile,
@@ -288,16 +286,16 @@ pub struct FinalizationFiles {
 }
 
 impl FinalizationFiles {
-    /// Apart: the file of lines, and what becomes of models.
-    pub fn parts(&mut self) -> (ClientLines<'_>, Keep) {
+    /// Returns the writer of client records, and where models are kept.
+    pub fn parts(&mut self) -> (ClientRecordWriter<'_>, Keep) {
         let keep = match &self.models {
             None => Keep::Nothing,
             Some((places, _)) => Keep::InFiles(places.clone()),
         };
-        (ClientLines(&mut self.lines), keep)
+        (ClientRecordWriter(&mut self.lines), keep)
     }
 
-    /// Makes all of it durable.
+    /// Commits all files.
     pub fn commit(self) -> Result<()> {
         if let Some((_, files)) = self.models {
             files.into_iter().try_for_each(AtomicFile::commit)?;
@@ -306,12 +304,12 @@ impl FinalizationFiles {
     }
 }
 
-/// `clients.jsonl` while it is being written.
+/// Writes `clients.jsonl`.
 #[derive(Debug)]
-pub struct ClientLines<'a>(&'a mut AtomicFile);
+pub struct ClientRecordWriter<'a>(&'a mut AtomicFile);
 
-impl ClientLines<'_> {
-    /// Appends a line.
+impl ClientRecordWriter<'_> {
+    /// Appends a record.
     pub fn write(&mut self, record: &ClientRecord) -> Result<()> {
         let mut line = serde_json::to_vec(record).expect("plain JSON");
         line.push(b'\n');

@@ -1,5 +1,5 @@
-"""Loaded by every Python process of a SuperNode that `python -m apfl.flower node` started: puts the
-guard around what unpacks bundles, when its module is first imported."""
+"""Loaded by every Python process of a SuperNode started by `python -m apfl.flower node`: wraps the
+function that unpacks bundles when its module is imported."""
 
 import importlib.abc
 import importlib.util
@@ -7,14 +7,14 @@ import sys
 from types import ModuleType
 from typing import Any
 
-WHAT_UNPACKS = "flwr.cli.install"
+INSTALL_MODULE = "flwr.cli.install"
 
 
 class Guard(importlib.abc.MetaPathFinder):
-    """Finds that module as others do, and changes it when it is loaded."""
+    """Finds the module in the usual way and wraps its function after loading."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != WHAT_UNPACKS:
+        if name != INSTALL_MODULE:
             return None
         sys.meta_path.remove(self)
         found: Any = importlib.util.find_spec(name)
