@@ -12,7 +12,7 @@ use apfl_report::statistics::Sample;
 use super::item::{Item, Pictures, Tables, run};
 use super::results::{Results, banded};
 use super::verdict::{Check, Claim, Values, all_of};
-use crate::grid::Done;
+use crate::grid::CompletedRun;
 
 const DATA: [&str; 2] = ["0", "0.5"];
 
@@ -72,7 +72,7 @@ struct Path {
 }
 
 /// The paths of fine-tuning and of every way to mix, in one run.
-fn paths(run: &Done) -> Result<Vec<Path>> {
+fn paths(run: &CompletedRun) -> Result<Vec<Path>> {
     let run = FinishedRun::open(&run.dir)?;
     let shared = run.model(WhichModel::Shared, "")?;
     let Source::Synthetic(settings) = &run.plan.data else {

@@ -10,7 +10,7 @@ use apfl_report::statistics::Sample;
 use super::item::{Item, Tables, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim, Values, all_of};
-use crate::grid::Done;
+use crate::grid::CompletedRun;
 
 /// The hospitals: how their files' names end, what they are called, and the accuracies that FLamby
 /// has: of FedAvg's model, of one model on all rows together, and of training alone, each on the
@@ -79,7 +79,7 @@ fn tracks() -> Vec<Track> {
 }
 
 /// A hospital's validation accuracy in one run.
-fn accuracy(run: &Done, track: &Track, hospital: &str) -> Result<f64> {
+fn accuracy(run: &CompletedRun, track: &Track, hospital: &str) -> Result<f64> {
     let clients = read_clients(&run.dir)?;
     let found = clients
         .iter()

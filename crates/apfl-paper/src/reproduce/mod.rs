@@ -7,7 +7,7 @@ use apfl::settings::nearest;
 use apfl::spec::Spec;
 use apfl_report::words::counted;
 
-use crate::grid::{Cell, Conduct, Done, Event, Grid};
+use crate::grid::{Cell, CompletedRun, Event, Grid, GridOptions};
 
 mod cells;
 mod fig1;
@@ -114,8 +114,8 @@ impl Experiment<'_> {
     /// # Errors
     ///
     /// What [`Grid::run`] says, and a run that failed.
-    pub fn run(&self, how: Conduct<'_>) -> Result<Findings> {
-        let (claims, tables) = one(self, how)?;
+    pub fn run(&self, options: GridOptions<'_>) -> Result<Findings> {
+        let (claims, tables) = one(self, options)?;
         let mut text = page::text(&self.item, &claims);
         if claims.is_empty() {
             text += &tables;
@@ -232,7 +232,7 @@ fn quick_rounds(spec: &Spec) -> Result<u64> {
 
 /// Runs an item, judges its claims, tries what fails again with the known variants, and
 /// writes it all down. Returns claims and tables.
-fn one(experiment: &Experiment<'_>, how: Conduct<'_>) -> Result<(Vec<Claim>, String)> {
+fn one(experiment: &Experiment<'_>, options: GridOptions<'_>) -> Result<(Vec<Claim>, String)> {
     let Experiment {
         item,
         settings,
@@ -240,7 +240,7 @@ fn one(experiment: &Experiment<'_>, how: Conduct<'_>) -> Result<(Vec<Claim>, Str
     } = experiment;
     let seeds = settings.seeds();
     let out = experiment.directory();
-    let grid = Grid::new(&out, how)?;
+    let grid = Grid::new(&out, options)?;
     let mut results = Results::default();
     let names = item.runs.iter().map(|run| &run.0);
     collect(&mut results, &grid, names, cells, seeds)?;
@@ -259,7 +259,7 @@ fn one(experiment: &Experiment<'_>, how: Conduct<'_>) -> Result<(Vec<Claim>, Str
             break;
         }
         let note = format!("{}: some claims fail; the same with {called}", item.name);
-        (how.watch)(Event::Note(&note));
+        (options.watch)(Event::Note(&note));
         let mut variant = results.clone();
         let names = item.runs.iter().map(|run| &run.0);
         let names = names.filter(|name| name.starts_with("apfl"));
@@ -309,7 +309,8 @@ fn collect<'a>(
 ) -> Result<()> {
     let outcomes = grid.run(cells)?;
     for (name, outcomes) in names.zip(outcomes.chunks(seeds as usize)) {
-        let runs: std::result::Result<Vec<Done>, String> = outcomes.iter().cloned().collect();
+        let runs: std::result::Result<Vec<CompletedRun>, String> =
+            outcomes.iter().cloned().collect();
         results.insert(name, runs.map_err(Error::data)?);
     }
     Ok(())

@@ -8,7 +8,7 @@ use apfl_report::chart::Series;
 use apfl_report::statistics::Sample;
 
 use super::verdict::Values;
-use crate::grid::Done;
+use crate::grid::CompletedRun;
 
 /// One of the three models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,24 +79,24 @@ pub fn track(name: &str, run: impl Into<String>, model: Model, colour: usize) ->
 /// The runs of an item.
 #[derive(Clone, Default)]
 pub struct Results {
-    runs: BTreeMap<String, Vec<Done>>,
+    runs: BTreeMap<String, Vec<CompletedRun>>,
     /// Whether the last scores are those of delivery, over all clients.
     over_all: bool,
 }
 
 impl Results {
     /// Adds the runs of that name, seed by seed.
-    pub fn insert(&mut self, name: &str, runs: Vec<Done>) {
+    pub fn insert(&mut self, name: &str, runs: Vec<CompletedRun>) {
         self.runs.insert(name.into(), runs);
     }
 
     /// The runs of that name, seed by seed.
-    pub fn runs(&self, name: &str) -> &[Done] {
+    pub fn runs(&self, name: &str) -> &[CompletedRun] {
         self.runs.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// A number of every seed's run; not a number where there is none.
-    fn by_seed(&self, track: &Track, value: impl Fn(&Done) -> Option<f64>) -> Values {
+    fn by_seed(&self, track: &Track, value: impl Fn(&CompletedRun) -> Option<f64>) -> Values {
         let runs = self.runs(&track.run).iter();
         Values {
             name: track.name.clone(),
@@ -106,7 +106,7 @@ impl Results {
 
     /// A score in the last evaluated round at or before `round`, over the clients drawn then.
     pub fn at(&self, track: &Track, measure: Measure, round: u64) -> Values {
-        let value = |run: &Done| {
+        let value = |run: &CompletedRun| {
             let scored = |r: &&RoundRecord| r.scores.is_some() && r.round <= round;
             let record = run.rounds.iter().rev().find(scored)?;
             Some(measure.of(track.model.of(record.scores.as_ref()?)))
@@ -125,7 +125,7 @@ impl Results {
 
     /// The largest score of all evaluated rounds, each over the clients drawn then.
     pub fn best(&self, track: &Track, measure: Measure) -> Values {
-        self.by_seed(track, |run: &Done| {
+        self.by_seed(track, |run: &CompletedRun| {
             let scores = run.rounds.iter().filter_map(|r| r.scores.as_ref());
             scores
                 .map(|scores| measure.of(track.model.of(scores)))
@@ -143,7 +143,7 @@ impl Results {
 
     /// The rounds of the runs of that name.
     pub fn rounds(&self, name: &str) -> u64 {
-        let last = |run: &Done| run.rounds.last().map(|record| record.round);
+        let last = |run: &CompletedRun| run.rounds.last().map(|record| record.round);
         self.runs(name).iter().filter_map(last).max().unwrap_or(0)
     }
 
@@ -163,7 +163,7 @@ impl Results {
 
     /// A score at the end, over all clients.
     pub fn finalized(&self, track: &Track, measure: Measure) -> Values {
-        let value = |run: &Done| {
+        let value = |run: &CompletedRun| {
             let models = run.summary.models.as_ref()?;
             let pooled = &track.model.of(models).pooled;
             Some(match measure {
