@@ -8,8 +8,8 @@ use apfl::error::{Error, Result};
 use apfl::model::Over;
 use apfl::spec::{BATCH_STATISTICS, Plan};
 
+pub use apfl_report::format::{bytes, counted, describe_privacy, duration};
 pub use apfl_report::table::columns;
-pub use apfl_report::words::{bytes, counted, duration, privacy_in_words};
 
 /// Prints to stdout. A closed pipe (`apfl … | head`) is not an error.
 pub fn print(text: &str) -> Result<()> {

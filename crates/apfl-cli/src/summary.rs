@@ -3,7 +3,7 @@
 use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score};
 use apfl::run::run_dir::Summary;
 
-use crate::output::{columns, privacy_in_words};
+use crate::output::{columns, describe_privacy};
 
 /// Formats the scores of the models and baselines, and the spread of α.
 pub fn table(summary: &Summary) -> String {
@@ -67,7 +67,7 @@ pub fn table(summary: &Summary) -> String {
         text.push_str("apfl advise RUN shows for which clients joining is worth it\n");
     }
     if let Some(spent) = &summary.privacy {
-        text.push_str(&format!("\n{}\n", privacy_in_words(spent)));
+        text.push_str(&format!("\n{}\n", describe_privacy(spent)));
     }
     if summary.attackers > 0 {
         text.push_str(&format!(

@@ -108,7 +108,7 @@ impl CopyError {
     }
 }
 
-/// Copies at max_bytes `max_bytes` in pieces.
+/// Copies at most `max_bytes` bytes in pieces.
 fn copy(
     from: &mut dyn Read,
     max_bytes: u64,
