@@ -1,4 +1,4 @@
-//! Notes the commit that the program is built from; the Python module is built with it too.
+//! Passes the current commit to the build of the program and of the Python module.
 
 use std::process::Command;
 
@@ -13,8 +13,8 @@ fn main() {
     let commit = commit.unwrap_or_else(|| "unknown".into());
     println!("cargo::rustc-env=APFL_COMMIT={commit}");
     println!("cargo::rerun-if-changed=build.rs");
-    // What the program is made of: an edit makes the commit a dirty one.
-    for part in [
+    // Any edit of the sources makes the commit dirty.
+    for path in [
         "src",
         "Cargo.toml",
         "../apfl/src",
@@ -23,13 +23,13 @@ fn main() {
         "../apfl-paper/presets",
         "../../Cargo.lock",
     ] {
-        if std::path::Path::new(part).exists() {
-            println!("cargo::rerun-if-changed={part}");
+        if std::path::Path::new(path).exists() {
+            println!("cargo::rerun-if-changed={path}");
         }
     }
-    for part in ["HEAD", "refs/heads"] {
-        // In a linked work tree these lie elsewhere than in .git.
-        if let Some(path) = git(&["rev-parse", "--git-path", part]) {
+    for path in ["HEAD", "refs/heads"] {
+        // In a linked work tree these paths are outside .git.
+        if let Some(path) = git(&["rev-parse", "--git-path", path]) {
             println!("cargo::rerun-if-changed={path}");
         }
     }

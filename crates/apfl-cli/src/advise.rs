@@ -8,7 +8,7 @@ use apfl_report::advise::text;
 use crate::args;
 use crate::output::{note_batches, print, print_json};
 
-/// Shows what a run says about joining.
+/// Prints whether joining was worth it in a run.
 pub fn run(args: &args::Advise) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
     let advice = Advice::of_run(&run)?;

@@ -13,7 +13,7 @@ use crate::estimate::{Probe, costs};
 use crate::memory;
 use crate::output::{bytes, counted, duration, print, print_json};
 
-/// What a spec would do.
+/// Represents what a spec would do; printed by `--json`.
 #[derive(Serialize)]
 struct Report {
     clients: usize,
@@ -21,7 +21,7 @@ struct Report {
     rounds: u64,
     train_examples: Spread,
     valid_examples: Spread,
-    /// Where there is a test part.
+    /// Present if there are test examples.
     #[serde(skip_serializing_if = "Option::is_none")]
     test_examples: Option<Spread>,
     features: usize,
@@ -29,19 +29,19 @@ struct Report {
     parameters: usize,
     memory_bytes: f64,
     seconds: f64,
-    /// Of a choice: how many passes hold rows out, and the seconds of each of them.
+    /// With a chosen α: the number of passes that hold rows out, and the seconds of each.
     #[serde(skip_serializing_if = "Option::is_none")]
     passes: Option<(u64, f64)>,
     notes: Vec<String>,
 }
 
-/// Bytes of a row of a table beside its numbers while it is read.
-const READING: f64 = 13.0;
+/// Extra bytes per table row while it is read: its client, split and label.
+const READING_BYTES: f64 = 13.0;
 
-/// Clients that are looked at for sizes: all, or an evenly spaced sample of many.
-const LOOKED_AT: usize = 10_000;
+/// The most clients to read sizes of; of more, an evenly spaced sample is read.
+const MAX_SAMPLED_SIZES: usize = 10_000;
 
-/// Loads the data, builds the model, trains a few clients for one round and reports.
+/// Loads the data, builds the model, trains a few clients for one round and prints a report.
 pub fn check(args: &args::Check) -> Result<()> {
     let spec = read_spec(Some(&args.spec), &args.overrides)?;
     let plan = spec.plan()?;
@@ -50,7 +50,7 @@ pub fn check(args: &args::Check) -> Result<()> {
     let schema = context.dataset.schema();
     let n = context.dataset.clients();
     let sizes: Vec<(usize, usize)> = (0..n)
-        .step_by(n.div_ceil(LOOKED_AT))
+        .step_by(n.div_ceil(MAX_SAMPLED_SIZES))
         .map(|client| context.dataset.sizes(client))
         .collect();
     let spread = |pick: fn(&(usize, usize)) -> usize| {
@@ -62,11 +62,13 @@ pub fn check(args: &args::Check) -> Result<()> {
     let probe = Probe::new(&plan, &setup, train.mean as usize)?;
     let client_bytes = probe.client_bytes();
     let rows = |client: usize| context.dataset.test_size(client) as f64;
-    let test: Vec<f64> = (0..n).step_by(n.div_ceil(LOOKED_AT)).map(rows).collect();
+    let test: Vec<f64> = (0..n)
+        .step_by(n.div_ceil(MAX_SAMPLED_SIZES))
+        .map(rows)
+        .collect();
     let test = Spread::of(&test).expect("there is a client");
-    // While a table is read, it is known whose each row is and what for.
     let reading = match plan.data {
-        Source::Table(_) => READING,
+        Source::Table(_) => READING_BYTES,
         _ => 0.0,
     };
     let examples = train.mean + valid.mean + test.mean;
@@ -96,7 +98,7 @@ pub fn check(args: &args::Check) -> Result<()> {
     print(&text(&report, &setup, &plan.algorithm.describe()))
 }
 
-/// What a user should be told of the data and the spec.
+/// Returns the notes on the data and the spec.
 fn notes(plan: &Plan, setup: &Setup) -> Vec<String> {
     let mut notes = setup.notes.clone();
     if let Source::Synthetic(data) = &plan.data
@@ -104,8 +106,8 @@ fn notes(plan: &Plan, setup: &Setup) -> Vec<String> {
         && !data.iid
     {
         notes.push(format!(
-            "data.gamma = {} changes nothing: it adds the same number to every class's score of an \
-             example; clients' models differ all the same, and data.beta moves their inputs",
+            "data.gamma = {} changes nothing: it adds the same number to every class score of an \
+             example; clients differ anyway, and data.beta shifts their inputs",
             data.gamma
         ));
     }
@@ -125,7 +127,7 @@ fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
     let mut text = format!(
         "the spec is fine\n\n\
          algorithm    {algorithm}\n\
-         clients      {}, {} drawn each round\n\
+         clients      {}, {} sampled each round\n\
          examples     training {}; validation {}{}\n\
          model        {} parameters: {} features to {predicts}\n\
          training     {} of {work}\n\
@@ -148,8 +150,8 @@ fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
     if let Some((passes, each)) = report.passes {
         let last = report.seconds - passes as f64 * each;
         text.push_str(&format!(
-            "passes       {passes} with rows held out, about {} each, then one with what was \
-             chosen, about {}\n",
+            "passes       {passes} with rows held out, about {} each, then one with the chosen \
+             α, about {}\n",
             duration(each),
             duration(last)
         ));

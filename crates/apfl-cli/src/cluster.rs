@@ -1,9 +1,9 @@
-//! Where the program was started many times over, by `mpirun` or the like.
+//! The ranks of an MPI job, started by `mpirun` or a similar launcher.
 
 use apfl::error::{Error, Result};
 
-/// This process's number among those started together, by what the launcher left in the
-/// environment; `None` where there is no launcher.
+/// Returns this process's rank as the launcher put it into the environment; `None` without a
+/// launcher.
 pub fn launched_rank() -> Option<usize> {
     number(&[
         "OMPI_COMM_WORLD_RANK",
@@ -13,7 +13,7 @@ pub fn launched_rank() -> Option<usize> {
     ])
 }
 
-/// How many of this program were started together.
+/// Returns the number of processes that the launcher started.
 fn launched() -> usize {
     let sizes = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
     number(&sizes).unwrap_or(1)
@@ -24,19 +24,20 @@ fn number(names: &[&str]) -> Option<usize> {
     names.iter().find_map(value)
 }
 
-/// An error where several of this program were started together, but not to work together.
+/// Returns an error if a launcher started several processes for a command that runs in one.
 pub fn refuse_many() -> Result<()> {
     match launched() {
         0 | 1 => Ok(()),
         ranks => Err(Error::Request(format!(
-            "{ranks} of this program were started together, and each would do all of the work; \
-             apfl run --set engine.kind=mpi and apfl bench --mpi share it out"
+            "{ranks} processes of this program were started together, but this command runs in \
+             one; start it without a launcher, or use apfl run --set engine.kind=mpi or apfl bench \
+             --mpi"
         ))),
     }
 }
 
 #[cfg(feature = "mpi")]
-pub use ranks::{agreed, joined, serve};
+pub use ranks::{agree, join, serve};
 
 #[cfg(feature = "mpi")]
 mod ranks {
@@ -47,22 +48,22 @@ mod ranks {
 
     use super::{Error, Result};
 
-    /// Joins the job; an error where its launcher and the MPI library do not fit.
-    pub fn joined() -> Result<(Membership, Cluster)> {
+    /// Joins the job, or returns an error if its launcher and the MPI library do not match.
+    pub fn join() -> Result<(Membership, Cluster)> {
         let (membership, cluster) = Cluster::join()?;
         let launched = super::launched();
         if launched > 1 && cluster.ranks == 1 {
             return Err(Error::data(format!(
-                "{launched} of this program were started together, but each finds itself alone: \
-                 the launcher is not that of the MPI library the program was built with; use its \
-                 mpirun"
+                "{launched} processes of this program were started together, but each finds only \
+                 itself: the launcher does not belong to the MPI library that the program was \
+                 built with; use that library's mpirun"
             )));
         }
         Ok((membership, cluster))
     }
 
-    /// Carries out the leader's orders. What goes wrong on the way ends the whole job: others
-    /// may wait for this rank.
+    /// Answers the leader's requests until the run ends. An error ends the whole job, because
+    /// other ranks may be waiting for this one.
     pub fn serve(cluster: Cluster, setup: Setup, algorithm: &AlgorithmSpec) {
         if let Err(error) = training::serve(cluster, setup, algorithm) {
             crate::output::tell(format!("error on rank {}: {error}", cluster.rank));
@@ -70,9 +71,9 @@ mod ranks {
         }
     }
 
-    /// This rank's part of what is to run, if all ranks can begin and are about to do the
-    /// same. The leader gets an error otherwise, the others nothing.
-    pub fn agreed(
+    /// Returns this rank's setup if all ranks can begin and are about to run the same. Otherwise
+    /// the leader gets an error, the other ranks `None`.
+    pub fn agree(
         cluster: Cluster,
         mut facts: Facts,
         spec: &str,
@@ -85,7 +86,7 @@ mod ranks {
             }
             Err(error) => (Err(error), None),
         };
-        let go = cluster.agree(facts)?;
-        Ok(setup.filter(|_| go))
+        let agreed = cluster.agree(facts)?;
+        Ok(setup.filter(|_| agreed))
     }
 }

@@ -1,11 +1,11 @@
-//! A new directory for a run or a sweep where none was named.
+//! New directories for runs and sweeps started without `--out`.
 
 use std::path::{Path, PathBuf};
 
 use apfl::error::{Error, Result};
 use apfl::files::UtcTime;
 
-/// Makes `runs/<name>-<UTC time>`, with a number behind where that is taken.
+/// Creates `runs/<name>-<UTC time>`, with a number appended if that exists.
 pub fn new_directory(name: &str) -> Result<PathBuf> {
     let time = UtcTime::now().compact();
     let failed = |path: &Path, source| Error::File {
@@ -27,5 +27,5 @@ pub fn new_directory(name: &str) -> Result<PathBuf> {
             Err(e) => return Err(failed(&path, e)),
         }
     }
-    unreachable!("some number is free")
+    unreachable!("a free number exists")
 }

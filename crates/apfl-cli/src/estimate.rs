@@ -1,4 +1,4 @@
-//! How long a run should take on this machine: a few of its clients are tried.
+//! Estimates how long a run takes on this machine by training a few of its clients.
 
 use std::time::Instant;
 
@@ -9,26 +9,26 @@ use apfl::local_client::LocalWork;
 use apfl::spec::Plan;
 use apfl::training::{FinalizedClients, Setup, Training};
 
-/// The seconds that a run should take here, all cores at work.
+/// Estimates the seconds of a run on all cores.
 pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
     let n = setup.context.dataset.clients();
-    let looked_at = (0..n).step_by(n.div_ceil(100));
-    let count = looked_at.len();
-    let examples: usize = looked_at
+    let sampled = (0..n).step_by(n.div_ceil(100));
+    let count = sampled.len();
+    let examples: usize = sampled
         .map(|client| setup.context.dataset.sizes(client).0)
         .sum();
     Ok(costs(plan, setup, examples / count)?.total())
 }
 
-/// The seconds of a run: of the passes before the last one, and of that.
+/// Represents the estimated seconds of a run, by pass.
 pub struct Costs {
-    /// How many passes, and the seconds of each.
+    /// The number of passes before the last one, and the seconds of each.
     pub before: Option<(u64, f64)>,
     last: f64,
 }
 
 impl Costs {
-    /// The seconds of all passes.
+    /// Returns the seconds of all passes.
     pub fn total(&self) -> f64 {
         self.last
             + self
@@ -37,32 +37,32 @@ impl Costs {
     }
 }
 
-/// What all trainings of a run should take.
+/// Estimates the seconds of all passes of a run.
 pub fn costs(plan: &Plan, setup: &Setup, examples: usize) -> Result<Costs> {
-    let tried = |setup: &Setup| Probe::new(plan, setup, examples)?.seconds();
-    let first = tried(setup)?;
+    let estimate = |setup: &Setup| Probe::new(plan, setup, examples)?.seconds();
+    let first = estimate(setup)?;
     let Some(choosing) = plan.algorithm.choosing().filter(|c| c.single().is_none()) else {
         let (before, last) = (None, first);
         return Ok(Costs { before, last });
     };
     let mut last = setup.clone();
     last.context.pass = Some(Pass::Last);
-    let last = tried(&last)?;
+    let last = estimate(&last)?;
     let before = Some((choosing.folds, first));
     Ok(Costs { before, last })
 }
 
-/// A few clients of a run, to try.
+/// Represents a small version of a run, for estimates.
 pub struct Probe<'a> {
     setup: &'a Setup,
     training: Training,
-    /// How many times longer a client's real round is.
+    /// The duration of a client's real round relative to the small one.
     slower: f64,
     examples: usize,
 }
 
 impl<'a> Probe<'a> {
-    /// Clients of about that many examples. Nothing is tried yet.
+    /// Prepares clients with about `examples` training examples. Trains nothing yet.
     pub fn new(plan: &Plan, setup: &'a Setup, examples: usize) -> Result<Self> {
         let (small, slower) = sample(setup, examples);
         let mut training = Training::new(small, &plan.algorithm)?;
@@ -79,19 +79,19 @@ impl<'a> Probe<'a> {
         })
     }
 
-    /// The bytes that a client's state takes.
+    /// Returns the bytes of a client state.
     pub fn client_bytes(&self) -> usize {
         self.training.client_bytes()
     }
 
-    /// Trains them for a round without and one with scores, where that is quickly done: the
-    /// seconds that the whole run should take here.
+    /// Estimates the seconds of the whole run from one round without and one with scores, or from
+    /// the arithmetic if these rounds would take long.
     fn seconds(mut self) -> Result<f64> {
         let clients = self.training.setup().cohort_size();
         let cost = cost(self.training.setup(), self.examples);
-        if cost > MOST_FLOPS {
+        if cost > MAX_FLOPS {
             let threads = threads::count(self.setup.threads) as f64;
-            let seconds = cost / clients as f64 / (threads * FLOPS_A_SECOND);
+            let seconds = cost / clients as f64 / (threads * FLOPS_PER_SECOND);
             return Ok(whole(self.setup, seconds * self.slower, 0.0));
         }
         let mut round = || -> Result<f64> {
@@ -105,7 +105,7 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// The seconds of all rounds and deliveries, from those of one client's.
+/// Returns the seconds of all rounds and of finalization from those of one client.
 fn whole(setup: &Setup, trained: f64, scored: f64) -> f64 {
     let k = setup.cohort_size();
     let receivers = match setup.finalized_clients {
@@ -118,7 +118,7 @@ fn whole(setup: &Setup, trained: f64, scored: f64) -> f64 {
     rounds + receivers as f64 * (trained + scored)
 }
 
-/// The multiplications and additions of a round of all clients, scored.
+/// Returns the multiplications and additions of a scored round of all clients.
 fn cost(setup: &Setup, examples: usize) -> f64 {
     let local_training = &setup.context.local_training;
     let batch = local_training
@@ -132,25 +132,25 @@ fn cost(setup: &Setup, examples: usize) -> f64 {
         * setup.cohort_size() as f64
 }
 
-/// Clients and local steps that are tried.
-const TRIED_CLIENTS: usize = 8;
-const TRIED_STEPS: u64 = 50;
+/// The most clients and local steps of a probe.
+const PROBE_CLIENTS: usize = 8;
+const PROBE_STEPS: u64 = 50;
 
-/// Beyond so many multiplications and additions nothing is tried, and a thread is taken to do
-/// so many a second.
-const MOST_FLOPS: f64 = 3e11;
-const FLOPS_A_SECOND: f64 = 2e10;
+/// The most multiplications and additions of a probe's round. Beyond them nothing is trained, and
+/// a thread is assumed to do `FLOPS_PER_SECOND`.
+const MAX_FLOPS: f64 = 3e11;
+const FLOPS_PER_SECOND: f64 = 2e10;
 
-/// Multiplications and additions that are tried: some seconds on any machine.
-const TRIED_FLOPS: f64 = 1e11;
+/// Multiplications and additions of a probe: a few seconds on any machine.
+const PROBE_FLOPS: f64 = 1e11;
 
-/// The same run with a few clients, two rounds and few local steps, and how many times
-/// longer the real one's rounds are.
+/// Returns the run reduced to a few clients, two rounds and few local steps, and how many times
+/// longer a real round is.
 fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
     let n = setup.context.dataset.clients();
     let mut small = setup.clone();
     (small.rounds, small.evaluate_every) = (2, 2);
-    small.aggregation = Default::default(); // a rule may want more clients
+    small.aggregation = Default::default(); // a robust aggregator may need more clients
     let local_training = &setup.context.local_training;
     let batch = local_training
         .batch
@@ -159,14 +159,14 @@ fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
         .max(1);
     let step = 3.0 * batch as f64 * setup.context.model.network().costs().forward as f64;
     let threads = threads::count(setup.threads);
-    let few = (TRIED_FLOPS / (step * TRIED_STEPS as f64)) as usize;
-    let clients = few.clamp(threads.min(TRIED_CLIENTS), TRIED_CLIENTS); // no core idle
+    let few = (PROBE_FLOPS / (step * PROBE_STEPS as f64)) as usize;
+    let clients = few.clamp(threads.min(PROBE_CLIENTS), PROBE_CLIENTS); // no core idle
     small.participation = clients.min(n) as f64 / n as f64;
     let steps = local_training.steps(examples.max(1));
-    let tried = ((TRIED_FLOPS / step) as u64).clamp(1, TRIED_STEPS);
-    if steps <= tried {
+    let probed = ((PROBE_FLOPS / step) as u64).clamp(1, PROBE_STEPS);
+    if steps <= probed {
         return (small, 1.0);
     }
-    small.context.local_training.work = LocalWork::Steps(tried);
-    (small, steps as f64 / tried as f64)
+    small.context.local_training.work = LocalWork::Steps(probed);
+    (small, steps as f64 / probed as f64)
 }

@@ -1,4 +1,4 @@
-//! `apfl evaluate`: the scores of a run's models on labelled rows.
+//! `apfl evaluate`: scores a run's models on labelled rows.
 
 use apfl::data::{Examples, Features};
 use apfl::error::{Error, Result};
@@ -8,29 +8,29 @@ use serde::Serialize;
 
 use crate::args;
 use crate::output::{columns, print, print_json};
-use crate::served::{Served, read, said, table_of};
+use crate::served::{Served, print_notes, read, table_of};
 
-/// `--json`
+/// Represents the output of `--json`.
 #[derive(Serialize)]
 struct Document {
     model: String,
-    clients: Vec<Line>,
-    total: Line,
+    clients: Vec<Scores>,
+    total: Scores,
 }
 
 #[derive(Serialize)]
-struct Line {
+struct Scores {
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
     rows: u64,
-    /// Whether the shared model stands in for one that the run does not have.
+    /// Whether the run does not know the client, so that the shared model was used.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unknown: bool,
     #[serde(flatten)]
     scores: FinalScore,
 }
 
-/// Scores every client's rows by its model, and all of them together.
+/// Scores every client's rows with its model, and all rows together.
 pub fn evaluate(args: &args::Evaluate) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
     let label = match table_of(&run) {
@@ -38,16 +38,16 @@ pub fn evaluate(args: &args::Evaluate) -> Result<()> {
         None => "label".into(),
     };
     let client = args.client.as_deref().or(run.site.as_deref());
-    let asked = read(&run, &args.input, client, Some(&label), &[])?;
-    let Some(targets) = asked.targets.clone().filter(|targets| !targets.is_empty()) else {
+    let rows = read(&run, &args.input, client, Some(&label), &[])?;
+    let Some(targets) = rows.targets.clone().filter(|targets| !targets.is_empty()) else {
         return Err(Error::in_file(
             &args.input,
-            "there is a header but not one row",
+            "expected at least one row after the header, found none",
         ));
     };
-    let served = Served::new(&run, &asked, args.model, client)?;
+    let served = Served::new(&run, &rows, args.model, client)?;
     let width: usize = run.schema.shape.iter().product();
-    let all = Examples::new(width, Features::Floats(asked.x.clone()), targets);
+    let all = Examples::new(width, Features::Floats(rows.x.clone()), targets);
     let scoring = Scoring {
         classes: run.schema.task.classes(),
         unit: run
@@ -56,7 +56,7 @@ pub fn evaluate(args: &args::Evaluate) -> Result<()> {
             .map_or(1.0, |scale| scale.deviation),
         tested: false,
     };
-    let mut sum = (Tally::default(), Assessment::default());
+    let mut total = (Tally::default(), Assessment::default());
     let mut clients = Vec::new();
     let score = |(tally, assessed): &(Tally, Assessment)| {
         let mut finals = Finals::default();
@@ -64,31 +64,31 @@ pub fn evaluate(args: &args::Evaluate) -> Result<()> {
         finals.valid = assessed.clone();
         scoring.scores(&finals).valid
     };
-    for ((model, rows), (client, unknown)) in served.groups.iter().zip(&served.names) {
-        let one = model.assess(&all.gathered(rows))?;
-        sum.0.add(&one.0);
-        sum.1.add(&one.1);
-        clients.push(Line {
+    for ((model, indices), (client, unknown)) in served.groups.iter().zip(&served.names) {
+        let one = model.assess(&all.gathered(indices))?;
+        total.0.add(&one.0);
+        total.1.add(&one.1);
+        clients.push(Scores {
             client: client.clone(),
             rows: one.0.examples,
             unknown: *unknown,
             scores: score(&one),
         });
     }
-    // Of one client, or of nobody in particular, the total is exact too.
-    let total = match &mut clients[..] {
+    // With one group of rows the total is its exact score.
+    let total_scores = match &mut clients[..] {
         [only] => only.scores.clone(),
-        _ => score(&sum),
+        _ => score(&total),
     };
     clients.retain(|line| line.client.is_some());
     let document = Document {
         model: format!("{:?}", args.model).to_lowercase(),
         clients,
-        total: Line {
+        total: Scores {
             client: None,
-            rows: sum.0.examples,
+            rows: total.0.examples,
             unknown: false,
-            scores: total,
+            scores: total_scores,
         },
     };
     if args.json {
@@ -96,7 +96,7 @@ pub fn evaluate(args: &args::Evaluate) -> Result<()> {
     } else {
         print(&text(&document))?
     }
-    said(&run, &asked, &served);
+    print_notes(&run, &rows, &served);
     Ok(())
 }
 

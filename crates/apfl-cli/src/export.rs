@@ -1,4 +1,4 @@
-//! `apfl export`
+//! `apfl export`: writes a trained model to a file.
 
 use std::path::Path;
 
@@ -37,19 +37,19 @@ pub fn export(args: &args::Export) -> Result<()> {
     ))
 }
 
-/// A model of a run: the shared one, or one of a client's.
+/// Reads one of a run's models.
 pub fn read_model(run: &FinishedRun, which: Which, client: Option<&str>) -> Result<TrainedModel> {
     match (which, client) {
         (Which::Shared, _) => run.model(which.into(), ""),
         (_, Some(client)) => run.model(which.into(), client),
         (_, None) => Err(Error::Request(
-            "--client is missing: each client has a model of its own (or use --model shared)"
+            "--client is missing: each client has its own model; give --client ID or --model shared"
                 .into(),
         )),
     }
 }
 
-/// What the model's inputs and outputs mean, as `schema.json` has it.
+/// Returns the content of `schema.json`: what the model's inputs and outputs mean.
 fn schema(run: &FinishedRun) -> String {
     serde_json::to_string(&run.schema).expect("plain JSON")
 }

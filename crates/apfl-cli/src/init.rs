@@ -1,4 +1,4 @@
-//! `apfl init`
+//! `apfl init`: writes a commented spec.
 
 use apfl::error::{Error, Result};
 use apfl::files::write_atomically;
@@ -7,14 +7,14 @@ use crate::args;
 use crate::kinds;
 use crate::output::print;
 
-/// The one line in which the template is not the default: the paper's learned α is right to
-/// reproduce it, a chosen one for data of one's own.
+/// The one line in which the template differs from the defaults: the learned α reproduces the
+/// paper, a chosen α is better for one's own data.
 const LEARNED: &str = "mixing = { adaptive = 0.01 }";
 const CHOSEN: &str = "mixing = { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1], folds = 5, prior = 50 }   \
-    # α: what is best on rows held out, in folds + 1 passes; the default is { adaptive = 0.01 }, \
-    the paper's learned α";
+    # α: the best one on held-out rows, in folds + 1 passes; default: { adaptive = 0.01 }, the \
+    paper's learned α";
 
-/// The commented spec: `template.toml`, its placeholders filled from the registries.
+/// Returns the commented spec: `template.toml` with its placeholders filled from the registries.
 pub fn template() -> String {
     let plain = plain_template();
     let line = plain.lines().find(|line| line.starts_with(LEARNED));
@@ -25,7 +25,7 @@ pub fn template() -> String {
 fn plain_template() -> String {
     let filled = |line: &str| {
         let placeholder = line.strip_prefix("{{").and_then(|l| l.strip_suffix("}}"));
-        placeholder.map_or_else(|| format!("{line}\n"), kinds::written)
+        placeholder.map_or_else(|| format!("{line}\n"), kinds::expand)
     };
     include_str!("template.toml").lines().map(filled).collect()
 }
@@ -37,13 +37,13 @@ pub fn init(args: &args::Init) -> Result<()> {
     };
     if file.exists() {
         return Err(Error::Request(format!(
-            "{}: the file is there already; give another name, or remove it",
+            "{}: the file exists already; give another name or remove it",
             file.display()
         )));
     }
     write_atomically(file, template())?;
     print(&format!(
-        "{} written; look it over, then: apfl check {0} && apfl run {0}\n",
+        "wrote {}; edit it, then: apfl check {0} && apfl run {0}\n",
         file.display()
     ))
 }
@@ -59,7 +59,7 @@ mod tests {
     fn the_template_spells_out_the_defaults() {
         let of = |text: &str| Spec::parse(text).unwrap().plan().unwrap().to_toml();
         assert_eq!(of(&super::plain_template()), of(""));
-        // But for how α is found.
+        // Except for the mixing.
         let chosen = "algorithm.mixing = { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] }";
         assert_eq!(of(&template()), of(chosen));
     }
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    /// The lines of a table that are commented out, without what follows the setting.
+    /// Returns a table's commented-out settings, without their comments.
     fn commented(table: &str) -> Vec<String> {
         let template = template();
         let text = template.split(&format!("\n[{table}]\n")).nth(1).unwrap();
@@ -86,13 +86,13 @@ mod tests {
             .collect()
     }
 
-    /// Keys that are commented out are keys there are: of some kind.
+    /// Every commented-out key is a key of some kind.
     #[test]
-    fn what_the_template_comments_out_is_true() {
+    fn commented_out_keys_exist() {
         for registry in registries() {
             let table = registry.table;
             if table.contains('.') {
-                continue; // its lines stand in the table around it
+                continue; // its lines are in the enclosing table
             }
             assert!(commented(table).len() > 4, "{table}");
             for line in commented(table) {
@@ -103,7 +103,7 @@ mod tests {
                     spec.set(&format!("{table}.{line}")).unwrap();
                     match spec.plan() {
                         Ok(_) => true,
-                        // Another key may be missing beside it.
+                        // Another key may be missing.
                         Err(Error::Spec(problems)) => !problems.to_string().contains("unknown key"),
                         Err(e) => panic!("{e}"),
                     }

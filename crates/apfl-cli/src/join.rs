@@ -1,4 +1,4 @@
-//! `apfl join`: a client that was never in training.
+//! `apfl join`: personalizes the shared model for a client that was never in training.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::args;
 use crate::output::{columns, note_batches, print, print_json, tell};
 
-/// What joining gave: `--json`, and `join.json` with `--out`.
+/// Represents the result: the output of `--json`, and `join.json` with `--out`.
 #[derive(Serialize)]
 struct Document<'a> {
     client: &'a str,
@@ -37,7 +37,7 @@ pub fn run(args: &args::Join) -> Result<()> {
         && RunDir::require_empty(out).is_err()
     {
         return Err(Error::Request(format!(
-            "--out {}: the directory is there already and not empty; give another one",
+            "--out {}: the directory is not empty; give another one",
             out.display()
         )));
     }
@@ -45,9 +45,9 @@ pub fn run(args: &args::Join) -> Result<()> {
     let shared = run.model(WhichModel::Shared, "")?;
     let model = shared.model();
     let shard = data(&run, &args.data)?;
-    let chooses = chooses(args.mixing.as_deref(), &run)?;
+    let chooser = chooser(args.mixing.as_deref(), &run)?;
     let mut joining = JoinSettings {
-        mixing: match chooses {
+        mixing: match chooser {
             Some(_) => Mixing::Fixed(0.0),
             None => mixing(args.mixing.as_deref(), &run.plan.algorithm)?,
         },
@@ -58,14 +58,14 @@ pub fn run(args: &args::Join) -> Result<()> {
         number: 0,
         unit: run.schema.label_scale().map_or(1.0, |s| s.deviation),
     };
-    let choice = match &chooses {
+    let choice = match &chooser {
         None => None,
-        Some(how) => {
-            let choice = choose_mixing(model, shared.params(), &shard, &joining, how)?;
+        Some(chooser) => {
+            let choice = choose_mixing(model, shared.params(), &shard, &joining, chooser)?;
             // The shared model is α = 0 with w frozen.
             joining.mixing = Mixing::Fixed(choice.candidate.mixing().unwrap_or(0.0));
             joining.running &= choice.candidate != Candidate::Shared;
-            Some(ChosenRecord::of(&choice, &how.choosing.list()))
+            Some(ChosenRecord::of(&choice, &chooser.choosing.list()))
         }
     };
     let regression = run.schema.task.classes() == 0;
@@ -88,7 +88,7 @@ pub fn run(args: &args::Join) -> Result<()> {
     };
     if let Some(out) = &args.out {
         write(out, &run, &shard, &joined, &document, model.layout())?;
-        as_run(out, &run, &shard.name, &joined, &shared)?;
+        write_as_run(out, &run, &shard.name, &joined, &shared)?;
     }
     if args.json {
         print_json(&document)
@@ -97,7 +97,7 @@ pub fn run(args: &args::Join) -> Result<()> {
     }
 }
 
-/// `synthetic:K` is client K of the run's own generator, anything else a CSV or Parquet file.
+/// Reads the client's data: `synthetic:K` is client K of the run's generator, anything else a file.
 fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
     if let Some(k) = from.strip_prefix("synthetic:") {
         let Source::Synthetic(settings) = &run.plan.data else {
@@ -107,7 +107,7 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
         };
         let k = k.parse().map_err(|_| {
             Error::Request(format!(
-                "--data {from}: expected synthetic: and a client's number, such as synthetic:{}",
+                "--data {from}: expected synthetic:K with a client's number, such as synthetic:{}",
                 settings.clients
             ))
         })?;
@@ -128,17 +128,17 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
     Ok(shard)
 }
 
-/// How the newcomer chooses, where the run did and nothing else is asked for.
-fn chooses(text: Option<&str>, run: &FinishedRun) -> Result<Option<JoinChoosing>> {
-    let asked = text == Some("chosen");
-    if text.is_some() && !asked {
+/// Returns how the new client chooses α, if the run's clients did and `--mixing` does not say else.
+fn chooser(text: Option<&str>, run: &FinishedRun) -> Result<Option<JoinChoosing>> {
+    let requested = text == Some("chosen");
+    if text.is_some() && !requested {
         return Ok(None);
     }
     let prior = run.summary()?.prior;
     let (Some(choosing), Some(prior)) = (run.plan.algorithm.choosing(), prior) else {
-        return if asked {
+        return if requested {
             Err(Error::Request(format!(
-                "--mixing chosen: {} has no choice to go by; it is for runs with \
+                "--mixing chosen: {} has no choice of α to start from; it needs a run with \
                  algorithm.mixing = {{ chosen = [… ] }}",
                 run.path.display()
             )))
@@ -154,7 +154,7 @@ fn chooses(text: Option<&str>, run: &FinishedRun) -> Result<Option<JoinChoosing>
     }))
 }
 
-/// `0.5`, `adaptive` or `adaptive:0.1`; by default what the run had, or 0.5.
+/// Parses `0.5`, `adaptive` or `adaptive:0.1`. The default is the run's mixing, or 0.5.
 fn mixing(text: Option<&str>, algorithm: &AlgorithmSpec) -> Result<Mixing> {
     let of_run = algorithm.apfl().map(|apfl| apfl.mixing);
     let Some(text) = text else {
@@ -162,8 +162,8 @@ fn mixing(text: Option<&str>, algorithm: &AlgorithmSpec) -> Result<Mixing> {
     };
     let wrong = || {
         Error::Request(format!(
-            "--mixing {text}: expected a number from 0 to 1, adaptive, adaptive:0.1 (where α \
-             starts), or chosen"
+            "--mixing {text}: expected a number from 0 to 1, adaptive, adaptive:START (such as \
+             adaptive:0.1), or chosen"
         ))
     };
     let alpha = |text: &str| match text.parse::<f32>() {
@@ -204,9 +204,9 @@ fn write(
     write_atomically(&out.join("join.json"), json)
 }
 
-/// Makes the directory one that `predict`, `evaluate` and `export` take as a run's, with the
-/// newcomer as its client; the localized model is the fine-tuned one.
-fn as_run(
+/// Writes the files by which `predict`, `evaluate` and `export` take the directory as a run with
+/// the new client as its only client; its localized model is the fine-tuned one.
+fn write_as_run(
     out: &Path,
     run: &FinishedRun,
     name: &str,
@@ -274,9 +274,9 @@ fn text(document: &Document<'_>, regression: bool) -> String {
         rows.push(row);
     }
     let chosen = document.chosen.as_ref().map_or(String::new(), |chosen| {
-        let word = chosen.alpha.name();
+        let alpha = chosen.alpha.name();
         format!(
-            " ({word}, by {} held-out rows and the run's prior)",
+            " ({alpha}, by {} held-out rows and the run's prior)",
             chosen.rows
         )
     });

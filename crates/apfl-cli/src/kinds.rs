@@ -1,11 +1,10 @@
-//! The settings and kinds that a spec may have, as a person sees them: in the template and in
-//! the help.
+//! Texts about a spec's settings and kinds, for the template and the help.
 
 use apfl::algorithm::AlgorithmSpec;
 use apfl::settings::{Declaration, Description, Kind};
 use apfl::spec::{Registry, registries, tables};
 
-/// A line of the template with its comment.
+/// Formats a line of the template with its comment.
 fn line(setting: &str, comment: &str) -> String {
     match (comment, setting.chars().count()) {
         ("", _) => format!("{setting}\n"),
@@ -14,7 +13,7 @@ fn line(setting: &str, comment: &str) -> String {
     }
 }
 
-/// A setting's line, commented out where most specs are better without it.
+/// Formats a setting's line, commented out if most specs are better without it.
 fn setting_line(setting: &Description) -> String {
     let shown = setting.line();
     if setting.is_commented() {
@@ -33,12 +32,12 @@ fn names(kinds: &[Kind<()>]) -> String {
     names.join(" · ")
 }
 
-/// `attack` of `federation.attack`, which stands in `[federation]` as an inline table.
+/// Returns the key of a registry that is an inline table: `attack` for `federation.attack`.
 fn inline(registry: &Registry) -> Option<&'static str> {
     registry.table.split_once('.').map(|(_, key)| key)
 }
 
-/// The kind that a spec has where it does not say, the names of all, and its settings.
+/// Formats the default kind with its settings and the names of all kinds.
 fn chosen(registry: &Registry) -> String {
     let kind = &registry.kinds[0];
     let key = inline(registry).unwrap_or(registry.key);
@@ -48,7 +47,7 @@ fn chosen(registry: &Registry) -> String {
     line(&first, &names(&registry.kinds)) + &settings
 }
 
-/// A kind and its settings, commented out.
+/// Formats a kind and its settings, commented out.
 fn commented(registry: &Registry, kind: &Kind<()>) -> String {
     let settings = described(kind.settings);
     if let Some(key) = inline(registry) {
@@ -56,13 +55,13 @@ fn commented(registry: &Registry, kind: &Kind<()>) -> String {
             .iter()
             .map(|setting| format!(", {}", setting.line()));
         let inner: String = inner.collect();
-        let meant = settings.iter();
-        let meant = meant.map(|setting| format!("; {}: {}", setting.key, setting.comment()));
+        let comments = settings.iter();
+        let comments = comments.map(|setting| format!("; {}: {}", setting.key, setting.comment()));
         return format!(
             "# {key} = {{ kind = \"{}\"{inner} }}\n#   {}{}\n",
             kind.name,
             kind.about,
-            meant.collect::<String>()
+            comments.collect::<String>()
         );
     }
     let first = format!("# {} = \"{}\"", registry.key, kind.name);
@@ -73,7 +72,7 @@ fn commented(registry: &Registry, kind: &Kind<()>) -> String {
         })
 }
 
-/// The settings that every kind of a table has, but for tables that have a registry.
+/// Formats a table's settings, except keys that have a registry of their own.
 fn keys(table: &str, shown: impl Fn(&Description) -> bool) -> String {
     let registries = registries();
     let of_kinds = |setting: &Description| {
@@ -81,23 +80,27 @@ fn keys(table: &str, shown: impl Fn(&Description) -> bool) -> String {
         registries.iter().any(|registry| registry.table == path)
     };
     let tables = tables();
-    let table = tables.iter().find(|there| there.path == table);
+    let table = tables.iter().find(|known| known.path == table);
     let settings = described(&table.expect("a table of a spec").settings);
     let shown = settings.iter().filter(|s| !of_kinds(s) && shown(s));
     shown.map(setting_line).collect()
 }
 
-/// What stands for a placeholder of the template: `keys training` (or only the `usual` or the
-/// `seldom` ones), `chosen algorithm`, `others algorithm` or `all data.partition`.
-pub fn written(placeholder: &str) -> String {
+/// Expands a placeholder of the template: `keys training` (or only the `usual` or the `seldom`
+/// ones), `chosen algorithm`, `others algorithm` or `all data.partition`.
+///
+/// # Panics
+///
+/// Panics if there is no such placeholder or registry.
+pub fn expand(placeholder: &str) -> String {
     let (what, table) = placeholder.split_once(' ').unwrap_or((placeholder, ""));
     let registry = || {
-        let found = registries().into_iter().find(|there| there.table == table);
+        let found = registries().into_iter().find(|known| known.table == table);
         found.unwrap_or_else(|| panic!("no registry of {table}"))
     };
     let blocks = |registry: &Registry, kinds: &[Kind<()>]| {
         let blocks: Vec<String> = kinds.iter().map(|kind| commented(registry, kind)).collect();
-        // Whole tables stand apart; what is one key of a table stands together.
+        // Blank lines separate kinds that are whole tables.
         let apart = registry.key == "kind" && inline(registry).is_none();
         blocks.join(if apart { "\n" } else { "" })
     };
@@ -112,9 +115,8 @@ pub fn written(placeholder: &str) -> String {
     }
 }
 
-/// What the shared, the localized and the personal model are: algorithms whose are the same
-/// stand together.
-fn rows() -> Vec<(String, [&'static str; 3])> {
+/// Describes the shared, localized and personal model by algorithm, grouping equal descriptions.
+fn model_descriptions() -> Vec<(String, [&'static str; 3])> {
     let mut rows: Vec<(String, [&str; 3])> = Vec::new();
     for algorithm in AlgorithmSpec::defaults() {
         let models = algorithm.properties().models;
@@ -126,13 +128,13 @@ fn rows() -> Vec<(String, [&'static str; 3])> {
     rows
 }
 
-/// Those whose settings the help has too: what one compares by.
+/// Tables whose settings the help shows.
 const WITH_SETTINGS: [&str; 2] = ["algorithm", "federation.server"];
 
-/// Every kind with its line of help; of algorithms and the server's optimizers also the settings,
-/// at their defaults.
+/// Formats every kind with its description, and the settings of algorithms and server optimizers
+/// with their defaults.
 pub fn help() -> String {
-    let mut text = String::from("What a spec may name (`apfl init` has all settings):\n");
+    let mut text = String::from("Kinds that a spec may name (`apfl init` lists all settings):\n");
     for registry in registries() {
         text += &format!("\n  {}.{}\n", registry.table, registry.key);
         let settings = WITH_SETTINGS.contains(&registry.table);
@@ -144,8 +146,8 @@ pub fn help() -> String {
             }
         }
     }
-    text += "\nWhat shared · localized · personal are:\n\n";
-    for (kinds, models) in rows() {
+    text += "\nThe shared · localized · personal models:\n\n";
+    for (kinds, models) in model_descriptions() {
         text += &format!("    {kinds}\n        {}\n", models.join(" · "));
     }
     text

@@ -46,15 +46,18 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             match cluster::launched_rank() {
-                None | Some(0) => output::tell(format!("error: {}", output::told(&error))),
+                None | Some(0) => output::tell(format!("error: {}", output::describe(&error))),
                 Some(rank) => {
-                    // What is wrong for all is said by the first: it ends at once, and the
-                    // launcher ends the others before they have said it too.
+                    // An error of all ranks is printed once: rank 0 ends at once, and the
+                    // launcher ends the others while they wait here.
                     std::thread::sleep(std::time::Duration::from_secs(1));
-                    output::tell(format!("error on rank {rank}: {}", output::told(&error)));
+                    output::tell(format!(
+                        "error on rank {rank}: {}",
+                        output::describe(&error)
+                    ));
                 }
             }
-            // 2: the request was wrong; 1: it could not be done.
+            // 2: invalid request; 1: failure.
             ExitCode::from(if error.is_request() { 2 } else { 1 })
         }
     }
@@ -86,7 +89,7 @@ fn dispatch(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// This program, as `environment.json` names it.
+/// Returns this program's version and commit, as written to `environment.json`.
 fn program() -> apfl::Program {
     apfl::Program {
         version: env!("CARGO_PKG_VERSION").into(),

@@ -1,4 +1,4 @@
-//! How much memory a run takes, before it takes it.
+//! Estimates how much memory a run needs.
 
 use std::path::Path;
 
@@ -10,30 +10,37 @@ use apfl::training::Setup;
 
 use crate::output::bytes;
 
-/// Copies of the model that the server has at once: w⁰, w, sums in f64, what is packed.
-const SERVERS: f64 = 8.0;
+/// Copies of the model at the server: w⁰, w, sums in f64, packed arrays.
+const SERVER_COPIES: f64 = 8.0;
 
-/// Copies of the model that a thread works with: w, v, v̄, gradients, an update.
-const WORKERS: f64 = 7.0;
+/// Copies of the model in a thread: w, v, v̄, gradients, an update.
+const THREAD_COPIES: f64 = 7.0;
 
-/// Rows of an evaluation, which takes more at once than a step.
-const ROWS: usize = 256;
+/// Rows per batch of an evaluation, whose batches are larger than a step's.
+const EVALUATION_ROWS: usize = 256;
 
-/// Program, libraries and threads.
-const PROGRAM: f64 = 15e6;
+/// Bytes of the program, libraries and threads.
+const PROGRAM_BYTES: f64 = 15e6;
 
-/// What the models alone take, whatever the algorithm: known before anything is tried.
+/// Estimates the bytes of the models alone, for any algorithm, without training anything.
 pub fn of_models(setup: &Setup) -> f64 {
     let parameters = 4.0 * setup.context.model.layout().len() as f64;
     let threads = threads::count(setup.threads).min(setup.cohort_size()) as f64;
-    let batch = setup.context.local_training.batch.unwrap_or(ROWS).max(ROWS) as f64;
+    let batch = setup
+        .context
+        .local_training
+        .batch
+        .unwrap_or(EVALUATION_ROWS)
+        .max(EVALUATION_ROWS) as f64;
     let activations = setup.context.model.network().costs().activations;
     let passes = 4.0 * batch * (activations + inputs(setup)) as f64;
     let updates = match setup.aggregation {
         Aggregation::Mean => 0.0,
-        _ => setup.cohort_size() as f64, // a rule looks at all of them at once
+        _ => setup.cohort_size() as f64, // robust aggregators need all updates at once
     };
-    PROGRAM + parameters * (SERVERS + updates + threads * WORKERS) + threads * passes
+    PROGRAM_BYTES
+        + parameters * (SERVER_COPIES + updates + threads * THREAD_COPIES)
+        + threads * passes
 }
 
 fn inputs(setup: &Setup) -> u64 {
@@ -46,48 +53,48 @@ fn inputs(setup: &Setup) -> u64 {
         .product::<usize>() as u64
 }
 
-/// What the whole run takes: its data (`examples` a client, each with so many bytes `more`),
-/// models and what clients remember.
-pub fn of_run(setup: &Setup, examples: f64, more: f64, client_bytes: usize) -> f64 {
+/// Estimates the bytes of the whole run: data (`examples` per client, each with `extra` bytes
+/// beside its numbers), models and client states.
+pub fn of_run(setup: &Setup, examples: f64, extra: f64, client_bytes: usize) -> f64 {
     let dataset = &setup.context.dataset;
     let cell = match dataset.schema().normalization {
         Normalization::Bytes { .. } => 1.0,
         _ => 4.0,
     };
     let n = dataset.clients() as f64;
-    let rows = examples * (cell * inputs(setup) as f64 + 4.0 + more);
+    let rows = examples * (cell * inputs(setup) as f64 + 4.0 + extra);
     let data = if dataset.is_generated() {
         0.0
     } else {
         n * rows
     };
-    let sampled = 1.0 - setup.cohort_size() as f64 / n;
-    let met = if setup.participation < 1.0 {
-        n * (1.0 - sampled.powf(setup.rounds as f64))
+    let skipped = 1.0 - setup.cohort_size() as f64 / n;
+    let sampled = if setup.participation < 1.0 {
+        n * (1.0 - skipped.powf(setup.rounds as f64))
     } else {
         n
     };
-    // Data that is made is kept by those who were met, as their memories are.
-    let made = if dataset.is_generated() { rows } else { 0.0 };
-    data + met * (client_bytes as f64 + made) + of_models(setup)
+    // Generated data is kept with the client states: only for clients that were sampled.
+    let generated = if dataset.is_generated() { rows } else { 0.0 };
+    data + sampled * (client_bytes as f64 + generated) + of_models(setup)
 }
 
-/// An error where something needs more than this machine has.
+/// Returns an error if a run needs more memory than this machine has, unless `force` is set.
 pub fn require_room(needed: f64, force: bool) -> Result<()> {
-    match room() {
-        Some(room) if needed > room && !force => Err(Error::data(format!(
+    match available() {
+        Some(available) if needed > available && !force => Err(Error::data(format!(
             "the run needs about {}, this machine has {}; use fewer features, classes, hidden \
-             units or threads, federation.participation below 1 with engine.memory = \"disk\", \
-             or --force to try all the same",
+             units or threads, or federation.participation below 1 with engine.memory = \"disk\"; \
+             --force runs it anyway",
             bytes(needed),
-            bytes(room)
+            bytes(available)
         ))),
         _ => Ok(()),
     }
 }
 
-/// The memory that this process may have, where that can be known.
-fn room() -> Option<f64> {
+/// Returns the memory available to this process, if known.
+fn available() -> Option<f64> {
     let number = |path: &str| -> Option<f64> {
         let text = std::fs::read_to_string(Path::new(path)).ok()?;
         text.trim().parse().ok()

@@ -4,8 +4,12 @@
 
 use flate2::Crc;
 
-/// The archive of arrays of single precision, each with its name, shape and values in row-major
-/// order, and of further files; an error where it is too large for the plain form of the format.
+/// Returns the archive of f32 arrays, each with its name, shape and row-major values, and of
+/// further files.
+///
+/// # Errors
+///
+/// Fails if the archive exceeds the format's limits without ZIP64.
 pub fn archive<'a>(
     arrays: impl IntoIterator<Item = (&'a str, &'a [usize], &'a [f32])>,
     files: &[(&str, &[u8])],
@@ -20,28 +24,28 @@ pub fn archive<'a>(
         .map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec()));
     for (name, content) in arrays.chain(files) {
         let start = small(out.len())?;
-        // What both headers say: needs version 2.0, UTF-8 names, stored, 1 January 1980.
-        let mut said = Vec::new();
+        // The fields of both headers: version 2.0, UTF-8 names, stored, 1 January 1980.
+        let mut fields = Vec::new();
         for field in [20u16, 1 << 11, 0, 0, 1 << 5 | 1] {
-            said.extend(field.to_le_bytes());
+            fields.extend(field.to_le_bytes());
         }
         let mut crc = Crc::new();
         crc.update(&content);
         let size = small(content.len())?;
         for field in [crc.sum(), size, size] {
-            said.extend(field.to_le_bytes());
+            fields.extend(field.to_le_bytes());
         }
-        let length = u16::try_from(name.len()).map_err(|_| "a name is too long")?;
-        said.extend(length.to_le_bytes());
-        said.extend([0; 2]); // no extra field
+        let length = u16::try_from(name.len()).map_err(|_| "a tensor's name is too long")?;
+        fields.extend(length.to_le_bytes());
+        fields.extend([0; 2]); // no extra field
 
         out.extend(b"PK\x03\x04");
-        out.extend(&said);
+        out.extend(&fields);
         out.extend(name.as_bytes());
         out.extend(content);
 
         directory.extend(b"PK\x01\x02\x14\x00");
-        directory.extend(&said);
+        directory.extend(&fields);
         directory.extend([0; 10]); // no comment, first disk, no attributes
         directory.extend(start.to_le_bytes());
         directory.extend(name.as_bytes());
@@ -57,7 +61,7 @@ pub fn archive<'a>(
 }
 
 fn small(size: usize) -> Result<u32, String> {
-    u32::try_from(size).map_err(|_| "an .npz holds 4 GiB at most; write .safetensors".into())
+    u32::try_from(size).map_err(|_| "an .npz holds at most 4 GiB; write .safetensors".into())
 }
 
 fn npy(shape: &[usize], values: &[f32]) -> Vec<u8> {
@@ -67,8 +71,8 @@ fn npy(shape: &[usize], values: &[f32]) -> Vec<u8> {
         sides.join(" ")
     );
     // Magic, version and length take 10 bytes; the values begin at a multiple of 64.
-    let whole = (10 + header.len() + 1).next_multiple_of(64);
-    header.extend(std::iter::repeat_n(' ', whole - 11 - header.len()));
+    let padded = (10 + header.len() + 1).next_multiple_of(64);
+    header.extend(std::iter::repeat_n(' ', padded - 11 - header.len()));
     header.push('\n');
     let mut out = b"\x93NUMPY\x01\x00".to_vec();
     let length = u16::try_from(header.len()).expect("a shape has a few numbers");
@@ -97,7 +101,7 @@ mod tests {
         assert_eq!(content.len(), 128 + 8);
         let mut crc = Crc::new();
         crc.update(&content);
-        let said = [
+        let fields = [
             b"\x14\0\0\x08\0\0\0\0\x21\0".as_slice(),
             &crc.sum().to_le_bytes(),
             b"\x88\0\0\0\x88\0\0\0\x05\0\0\0",
@@ -105,11 +109,11 @@ mod tests {
         .concat();
         let expected = [
             b"PK\x03\x04".as_slice(),
-            &said,
+            &fields,
             b"b.npy",
             &content,
             b"PK\x01\x02\x14\0",
-            &said,
+            &fields,
             &[0; 14],
             b"b.npy",
             b"PK\x05\x06\0\0\0\0\x01\0\x01\0",

@@ -1,4 +1,4 @@
-//! What goes to stdout.
+//! Printing to stdout and stderr.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -8,14 +8,14 @@ use apfl::error::{Error, Result};
 use apfl::model::Over;
 use apfl::spec::{BATCH_STATISTICS, Plan};
 
+pub use apfl_report::format::{bytes, counted, describe_privacy, duration};
 pub use apfl_report::table::columns;
-pub use apfl_report::words::{bytes, counted, duration, privacy_in_words};
 
-/// Prints to stdout. A reader that has gone away (`apfl … | head`) is no error.
+/// Prints to stdout. A closed pipe (`apfl … | head`) is not an error.
 pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let text = if out.is_terminal() {
-        harmless(text)
+        escape_controls(text)
     } else {
         Cow::Borrowed(text)
     };
@@ -29,32 +29,31 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Tells something on stderr. That nobody listens is no error.
-pub fn tell(line: impl std::fmt::Display) {
-    let text = line.to_string();
+/// Prints a message to stderr, ignoring write errors.
+pub fn tell(message: impl std::fmt::Display) {
+    let text = message.to_string();
     let _ = writeln!(
         std::io::stderr().lock(),
         "{}",
-        on_a_screen(&harmless(&text))
+        fit_screen(&escape_controls(&text))
     );
 }
 
-/// Tells what a run's models are no good for, where a row's answer depends on the rows beside it.
+/// Warns if the model has batch statistics, so that a row's prediction depends on the other rows.
 pub fn note_batches(plan: &Plan) {
     if plan.architecture.extras.norm == Some(Over::Batch) {
         tell(BATCH_STATISTICS);
     }
 }
 
-/// Text without characters that would steer a terminal: names come from outside. New lines
-/// and tabs stay.
-fn harmless(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    if !text.contains(steers) {
+/// Escapes control characters, which names from outside may contain; keeps new lines and tabs.
+fn escape_controls(text: &str) -> Cow<'_, str> {
+    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
     let shown = |c: char| {
-        if steers(c) {
+        if is_control(c) {
             c.escape_default().collect()
         } else {
             c.to_string()
@@ -63,26 +62,26 @@ fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// Lines and characters of a line that a message may have.
-const LINES: usize = 40;
-const LINE: usize = 1000;
+/// The most lines of a message, and characters of a line.
+const MAX_LINES: usize = 40;
+const MAX_WIDTH: usize = 1000;
 
-/// A message that fits a screen: long lines are cut, and many of them are counted.
-fn on_a_screen(text: &str) -> String {
-    let cut = |line: &str| match line.char_indices().nth(LINE) {
+/// Cuts long lines, and replaces lines beyond `MAX_LINES` with their number.
+fn fit_screen(text: &str) -> String {
+    let cut = |line: &str| match line.char_indices().nth(MAX_WIDTH) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line.to_owned(),
     };
-    let mut lines: Vec<String> = text.lines().take(LINES).map(cut).collect();
-    let more = text.lines().count().saturating_sub(LINES);
+    let mut lines: Vec<String> = text.lines().take(MAX_LINES).map(cut).collect();
+    let more = text.lines().count().saturating_sub(MAX_LINES);
     if more > 0 {
         lines.push(format!("… and {}", counted(more, "more line")));
     }
     lines.join("\n")
 }
 
-/// An error where a file that is about to be written is one of a run's own, or has not the ending
-/// that it should have: what was typed by mistake is not written over.
+/// Returns an error if writing the file would overwrite one of a run's own files, or if its name
+/// has none of the endings.
 pub fn require_free(flag: &str, path: &Path, endings: &[&str]) -> Result<()> {
     let refused = |what: String| Err(Error::Request(format!("{flag} {}: {what}", path.display())));
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
@@ -99,17 +98,17 @@ pub fn require_free(flag: &str, path: &Path, endings: &[&str]) -> Result<()> {
         .file_name()
         .is_some_and(|name| name == "report.html");
     if of_run && !page && absolute.exists() {
-        refused("the file is a run's own; give another name".into())
+        refused("the file is a run's own and must not be overwritten; give another name".into())
     } else {
         Ok(())
     }
 }
 
-/// What a user is told of an error: the library's words, and this program's way out.
-pub fn told(error: &Error) -> String {
+/// Returns an error's message with the flag or command that resolves it.
+pub fn describe(error: &Error) -> String {
     match error {
-        Error::OtherProgram { .. } => format!("{error}; --force goes on all the same"),
-        Error::NoData { kind, .. } => format!("{error}; apfl data get {kind} fetches the data"),
+        Error::OtherProgram { .. } => format!("{error}; --force continues anyway"),
+        Error::NoData { kind, .. } => format!("{error}; fetch the data with apfl data get {kind}"),
         _ => error.to_string(),
     }
 }
@@ -125,12 +124,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_do_not_steer_a_terminal_and_messages_fit_a_screen() {
-        assert_eq!(harmless("a\u{1b}[2Jb\r\tc\n"), "a\\u{1b}[2Jb\\r\tc\n");
-        assert_eq!(on_a_screen("one\ntwo"), "one\ntwo");
-        let long = on_a_screen(&format!("{}\n{}", "ä".repeat(5000), "x\n".repeat(99)));
-        assert_eq!(long.lines().count(), LINES + 1);
+    fn control_characters_are_escaped_and_messages_fit_a_screen() {
+        assert_eq!(
+            escape_controls("a\u{1b}[2Jb\r\tc\n"),
+            "a\\u{1b}[2Jb\\r\tc\n"
+        );
+        assert_eq!(fit_screen("one\ntwo"), "one\ntwo");
+        let long = fit_screen(&format!("{}\n{}", "ä".repeat(5000), "x\n".repeat(99)));
+        assert_eq!(long.lines().count(), MAX_LINES + 1);
         assert!(long.ends_with("… and 60 more lines"), "{long}");
-        assert!(long.lines().all(|line| line.chars().count() <= LINE + 1));
+        assert!(
+            long.lines()
+                .all(|line| line.chars().count() <= MAX_WIDTH + 1)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `apfl predict`: new rows through a run's own preparation and models.
+//! `apfl predict`: applies a run's preparation and models to new rows.
 
 use apfl::Prediction;
 use apfl::data::Task;
@@ -7,53 +7,53 @@ use apfl::run::run_dir::FinishedRun;
 
 use crate::args;
 use crate::output::print;
-use crate::served::{Served, read, said};
+use crate::served::{Served, print_notes, read};
 
-/// Prints a line for each row of the input: class and scores, or the value.
+/// Prints the class and scores, or the value, of every row of the input.
 pub fn predict(args: &args::Predict) -> Result<()> {
     let run = FinishedRun::open(&args.run)?;
     let client = args.client.as_deref().or(run.site.as_deref());
-    let asked = read(&run, &args.input, client, None, &args.id)?;
-    let served = Served::new(&run, &asked, args.model, client)?;
+    let input = read(&run, &args.input, client, None, &args.id)?;
+    let served = Served::new(&run, &input, args.model, client)?;
     let classes: &[String] = match &run.schema.task {
         Task::Classification { classes } => classes,
         Task::Regression => &[],
     };
-    let mut own = Vec::new();
-    let named = asked.clients.is_some() || client.is_some();
-    own.extend(named.then(|| "client".to_string()));
-    own.push(if classes.is_empty() { "value" } else { "class" }.into());
-    own.extend(classes.iter().map(|class| format!("score:{class}")));
-    let passed = args.id.iter().map(|id| {
-        if own.contains(id) {
+    let mut added = Vec::new();
+    let named = input.clients.is_some() || client.is_some();
+    added.extend(named.then(|| "client".to_string()));
+    added.push(if classes.is_empty() { "value" } else { "class" }.into());
+    added.extend(classes.iter().map(|class| format!("score:{class}")));
+    let ids = args.id.iter().map(|id| {
+        if added.contains(id) {
             format!("input:{id}")
         } else {
             id.clone()
         }
     });
-    let header: Vec<String> = passed.chain(own.iter().cloned()).collect();
+    let header: Vec<String> = ids.chain(added.iter().cloned()).collect();
 
-    let mut predictions: Vec<Option<Prediction>> = vec![None; asked.rows];
+    let mut predictions: Vec<Option<Prediction>> = vec![None; input.rows];
     let width: usize = run.schema.shape.iter().product();
     for (model, rows) in &served.groups {
         let mut x = Vec::with_capacity(rows.len() * width);
         for row in rows {
-            x.extend_from_slice(&asked.x[*row as usize * width..][..width]);
+            x.extend_from_slice(&input.x[*row as usize * width..][..width]);
         }
         for (row, prediction) in rows.iter().zip(model.predict(&x)?) {
             predictions[*row as usize] = Some(prediction);
         }
     }
     let mut out = csv::Writer::from_writer(Vec::new());
-    let put = |out: &mut csv::Writer<Vec<u8>>, row: &[String]| {
+    let write = |out: &mut csv::Writer<Vec<u8>>, row: &[String]| {
         out.write_record(row).expect("writing to memory");
     };
-    put(&mut out, &header);
+    write(&mut out, &header);
     let number = |x: &f64| (*x as f32).to_string();
     for (row, prediction) in predictions.into_iter().flatten().enumerate() {
-        let mut cells = asked.ids.get(row).cloned().unwrap_or_default();
+        let mut cells = input.ids.get(row).cloned().unwrap_or_default();
         if named {
-            cells.push(served.client_of(&asked, row, client).into());
+            cells.push(served.client_of(&input, row, client).into());
         }
         match prediction {
             Prediction::Value(value) => cells.push(value.to_string()),
@@ -62,10 +62,10 @@ pub fn predict(args: &args::Predict) -> Result<()> {
                 cells.extend(scores.iter().map(number));
             }
         }
-        put(&mut out, &cells);
+        write(&mut out, &cells);
     }
     let bytes = out.into_inner().expect("writing to memory");
     print(&String::from_utf8_lossy(&bytes))?;
-    said(&run, &asked, &served);
+    print_notes(&run, &input, &served);
     Ok(())
 }

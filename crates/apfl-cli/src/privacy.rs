@@ -1,4 +1,4 @@
-//! `apfl privacy`: ε from noise, sampling and steps, or the noise for an ε.
+//! `apfl privacy`: computes ε from noise, sampling and steps, or the noise for an ε.
 
 use apfl::error::{Error, Result};
 use apfl::privacy::{Accountant, Cost, Mechanism, noise_for};
@@ -7,10 +7,10 @@ use serde::Serialize;
 use crate::args;
 use crate::output::{columns, print, print_json};
 
-/// Points of the curve.
+/// The number of points of the curve of ε over steps.
 const POINTS: u64 = 10;
 
-/// What is printed as JSON; null: infinite.
+/// Represents the output of `--json`; null stands for infinity.
 #[derive(Serialize)]
 struct Document {
     noise: f64,
@@ -20,7 +20,7 @@ struct Document {
     epsilon: Option<f64>,
     rdp: Option<f64>,
     pld: Option<f64>,
-    /// The distance between two losses of PLD's grid, where there is one.
+    /// The spacing of PLD's grid of losses, if it uses one.
     interval: Option<f64>,
     curve: Vec<Point>,
 }
@@ -37,7 +37,7 @@ fn finite(x: f64) -> Option<f64> {
     x.is_finite().then_some(x)
 }
 
-/// Accounts, and prints.
+/// Computes and prints ε after the steps and on the way there.
 pub fn run(args: &args::Privacy) -> Result<()> {
     let args::Privacy {
         sampling,
@@ -49,8 +49,8 @@ pub fn run(args: &args::Privacy) -> Result<()> {
         (Some(noise), _) => noise,
         (None, Some(epsilon)) => noise_for(epsilon, sampling, steps, delta).ok_or_else(|| {
             Error::Request(format!(
-                "--epsilon {epsilon}: not even noise of 1e6 is enough for {steps} steps; a larger ε, \
-                 or fewer steps"
+                "--epsilon {epsilon}: even noise of 1e6 is not enough for {steps} steps; give a \
+                 larger ε or fewer steps"
             ))
         })?,
         (None, None) => return Err(Error::Request("give --noise or --epsilon".into())),
@@ -110,8 +110,8 @@ fn text(document: &Document) -> String {
         None => "PLD exact".into(),
     };
     format!(
-        "noise σ = {:.6}, sampling q = {}, δ = {:e}: ε = {} after {} steps\n\n{}\nBoth accounts are \
-         bounds from above ({grid}); ε is the smaller.\n",
+        "noise σ = {:.6}, sampling q = {}, δ = {:e}: ε = {} after {} steps\n\n{}\nRDP and PLD are \
+         both upper bounds ({grid}); ε is the smaller one.\n",
         document.noise,
         document.sampling,
         document.delta,

@@ -1,11 +1,11 @@
-//! `apfl report`: one page about one or more runs.
+//! `apfl report`: writes an HTML page about one or more runs.
 
 use apfl::error::Result;
 
 use crate::args;
 use crate::output::{print, require_free};
 
-/// Writes the report, by default into the first run's directory, and prints where it is.
+/// Writes the report, by default into the first run's directory, and prints its path.
 pub fn run(args: &args::Report) -> Result<()> {
     let file = match &args.out {
         Some(file) => {

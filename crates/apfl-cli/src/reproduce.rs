@@ -1,11 +1,11 @@
-//! `apfl reproduce`: the paper's figures and tables, with a verdict for every claim.
+//! `apfl reproduce`: reproduces the paper's figures and tables, with a verdict for every claim.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use apfl::error::{Error, Result};
-use apfl_paper::grid::Conduct;
+use apfl_paper::grid::GridOptions;
 use apfl_paper::reproduce::{Experiment, Settings, prepare};
 
 use crate::args;
@@ -14,8 +14,7 @@ use crate::output::{counted, duration, print, print_json, tell};
 use crate::progress::watch_grid;
 use crate::signals::stop_on_signal;
 
-/// Runs the items asked for, one after the other. An item that cannot be run does not keep
-/// the others from it.
+/// Runs the selected items one after the other. An item that fails does not stop the others.
 pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
     let settings = Settings {
         seeds: args.seeds,
@@ -28,7 +27,7 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
     let stop = stop_on_signal()?;
     let program = crate::program();
     let watch = watch_grid(args.quiet);
-    let how = Conduct {
+    let options = GridOptions {
         threads: args.threads,
         program: &program,
         stop: &stop,
@@ -41,7 +40,7 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
     let mut all = BTreeMap::new();
     for experiment in &experiments {
         let started = Instant::now();
-        let findings = match experiment.run(how) {
+        let findings = match experiment.run(options) {
             Ok(findings) => findings,
             Err(error @ Error::Interrupted(_)) => return Err(error),
             Err(error) => {
@@ -71,15 +70,15 @@ pub fn run(args: &args::Reproduce) -> Result<ExitCode> {
     })
 }
 
-/// Says how many runs there are and how long they should take here. Items whose data is not
-/// there are said and left out; then it is true.
+/// Prints the number of runs and their estimated time, and drops items whose data is missing.
+/// Returns whether it dropped any.
 fn estimate(experiments: &mut Vec<Experiment<'_>>, args: &args::Reproduce) -> bool {
     let (mut total, mut runs) = (0.0, 0);
     let before = experiments.len();
     experiments.retain(|experiment| {
         let mut seconds = 0.0;
         let mut count = 0;
-        // One run of every algorithm on every data set stands for all of its kind.
+        // One estimate serves all runs of an algorithm on a data set.
         let mut known: Vec<(String, f64)> = Vec::new();
         for cell in experiment.unfinished() {
             count += 1;
@@ -96,7 +95,7 @@ fn estimate(experiments: &mut Vec<Experiment<'_>>, args: &args::Reproduce) -> bo
                         seconds
                     }
                     Err(error) => {
-                        tell(format!("{} is left out: {error}", experiment.name()));
+                        tell(format!("skipping {}: {error}", experiment.name()));
                         return false;
                     }
                 },
@@ -114,11 +113,11 @@ fn estimate(experiments: &mut Vec<Experiment<'_>>, args: &args::Reproduce) -> bo
     let variants = if args.no_variants {
         ""
     } else {
-        ", more where a claim fails and variants are tried"
+        ", longer if a claim fails and variants are tried"
     };
     tell(format!(
         "{} to train{reduced}, about {} on this machine{variants}; Ctrl-C stops, the same command \
-         goes on",
+         continues",
         counted(runs, "run"),
         duration(total)
     ));

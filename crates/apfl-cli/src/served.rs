@@ -1,4 +1,4 @@
-//! Rows of a table and the models of a run that serve them.
+//! Rows of a table and the models of a run that are applied to them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -6,38 +6,36 @@ use std::path::{Path, PathBuf};
 
 use apfl::TrainedModel;
 use apfl::data::Source;
-use apfl::data::table::{
-    Files, InferenceReader, InferenceRows, Stream, Table, TableSource, header_for,
-};
+use apfl::data::table::{Files, InferenceReader, InferenceRows, Stream, Table, header_for};
 use apfl::error::{Error, Result};
 use apfl::run::run_dir::FinishedRun;
 
 use crate::args::Which;
 use crate::output::{counted, note_batches, tell};
 
-/// Tells what training did not show, and who was served by the shared model.
-pub fn said(run: &FinishedRun, asked: &InferenceRows, served: &Served) {
+/// Prints notes on values unseen in training and on rows that the shared model served.
+pub fn print_notes(run: &FinishedRun, input: &InferenceRows, served: &Served) {
     note_batches(&run.plan);
-    asked.strange.notes().iter().for_each(tell);
+    input.strange.notes().iter().for_each(tell);
     if served.unknown > 0 {
         tell(format!(
-            "{} of clients that the run does not know, served by the shared model",
+            "{} of clients that the run does not know: the shared model was used",
             counted(served.unknown, "row")
         ));
     }
 }
 
-/// Says that a run has several shared models, where it has.
+/// Prints a note if a run has several shared models.
 fn note_clusters(run: &FinishedRun) {
     if run.plan.algorithm.kind() == "hypcluster" {
         tell(
-            "the shared model of hypcluster is the largest cluster's, for clients that are not known; \
-             a client's own cluster is in --model localized and personal",
+            "the shared model of hypcluster is the largest cluster's; use --model localized or \
+             personal for the model of a client's own cluster",
         );
     }
 }
 
-/// The table that a run was trained on, where it was one.
+/// Returns the table that a run was trained on, if its data was one.
 pub fn table_of(run: &FinishedRun) -> Option<&Table> {
     match &run.plan.data {
         Source::Table(table) => Some(table),
@@ -45,7 +43,7 @@ pub fn table_of(run: &FinishedRun) -> Option<&Table> {
     }
 }
 
-/// Reads an input's rows, from a file or from stdin (`-`).
+/// Reads the rows of a file, or of stdin (`-`).
 pub fn read(
     run: &FinishedRun,
     input: &Path,
@@ -54,7 +52,7 @@ pub fn read(
     ids: &[String],
 ) -> Result<InferenceRows> {
     let table = table_of(run);
-    let question = InferenceReader {
+    let reader = InferenceReader {
         schema: &run.schema,
         table,
         client,
@@ -78,7 +76,7 @@ pub fn read(
             header: None,
         };
         stream.header = header_for(table, &stream)?;
-        return asked(&question, &stream);
+        return reader.ask(&stream);
     }
     let paths: [PathBuf; 1] = [input.to_path_buf()];
     let mut files = Files {
@@ -87,30 +85,25 @@ pub fn read(
     };
     let header = header_for(table, &files)?;
     files.header = header.as_deref();
-    asked(&question, &files)
+    reader.ask(&files)
 }
 
-fn asked(question: &InferenceReader<'_>, source: &dyn TableSource) -> Result<InferenceRows> {
-    question.ask(source)
-}
-
-/// Which model serves which rows.
+/// Assigns rows to models.
 pub struct Served {
-    /// Models, and the rows of each.
+    /// Models with their rows.
     pub groups: Vec<(TrainedModel, Vec<u32>)>,
-    /// Whose rows each group has, where it is one client's, and whether the shared model
-    /// stands in for its own.
+    /// The client of each group, if it is one client's, and whether the run does not know it, so
+    /// that the shared model is used.
     pub names: Vec<(Option<String>, bool)>,
-    /// Rows of clients that the run does not know.
+    /// Number of rows of clients that the run does not know.
     pub unknown: usize,
 }
 
 impl Served {
-    /// Every row by its client's model: the one that was named, or the one that its client
-    /// column says.
+    /// Assigns every row to the model of `client`, or of the client in its client column.
     pub fn new(
         run: &FinishedRun,
-        asked: &InferenceRows,
+        input: &InferenceRows,
         which: Which,
         client: Option<&str>,
     ) -> Result<Self> {
@@ -119,7 +112,7 @@ impl Served {
             names: Vec::new(),
             unknown: 0,
         };
-        let all = || (0..asked.rows as u32).collect::<Vec<u32>>();
+        let all = || (0..input.rows as u32).collect::<Vec<u32>>();
         if let Some(client) = client {
             if which != Which::Shared {
                 run.require_client(client)?;
@@ -132,8 +125,8 @@ impl Served {
             served.names.push((Some(client.into()), false));
             return Ok(served);
         }
-        let Some((names, of)) = &asked.clients else {
-            // A run of one client, as a join leaves it, leaves no question.
+        let Some((names, of)) = &input.clients else {
+            // A run of one client, such as a join's, needs no --client.
             if let ([only], true) = (&run.clients()?[..], which != Which::Shared) {
                 served.groups.push((run.model(which.into(), only)?, all()));
                 served.names.push((Some(only.clone()), false));
@@ -141,8 +134,8 @@ impl Served {
             }
             if which != Which::Shared {
                 return Err(Error::Request(
-                    "--client is missing: each client has a model of its own, and the input has \
-                     no client column (or use --model shared)"
+                    "--client is missing: each client has its own model, and the input has no \
+                     client column; give --client ID or --model shared"
                         .into(),
                 ));
             }
@@ -157,13 +150,13 @@ impl Served {
         }
         for (client, rows) in rows {
             let name = &names[client as usize];
-            let stranger = which != Which::Shared && !known.contains(name);
-            let which = if stranger { Which::Shared } else { which };
-            if stranger {
+            let unknown = which != Which::Shared && !known.contains(name);
+            let which = if unknown { Which::Shared } else { which };
+            if unknown {
                 served.unknown += rows.len();
             }
             served.groups.push((run.model(which.into(), name)?, rows));
-            served.names.push((Some(name.clone()), stranger));
+            served.names.push((Some(name.clone()), unknown));
         }
         if which == Which::Shared || served.unknown > 0 {
             note_clusters(run);
@@ -171,14 +164,14 @@ impl Served {
         Ok(served)
     }
 
-    /// The client of a row: the one that was named, or its own.
+    /// Returns `client` if given, else the client in the row's client column.
     pub fn client_of<'a>(
         &self,
-        asked: &'a InferenceRows,
+        input: &'a InferenceRows,
         row: usize,
         client: Option<&'a str>,
     ) -> &'a str {
-        match (client, &asked.clients) {
+        match (client, &input.clients) {
             (Some(client), _) => client,
             (None, Some((names, of))) => &names[of[row] as usize],
             (None, None) => "",

@@ -1,13 +1,13 @@
-//! Signals: which of them end a run, and which the shell asked to be ignored.
+//! Signals that end a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use apfl::error::{Error, Result};
 
-/// A flag that Ctrl-C, a termination signal or a closed terminal raises; a second signal ends
-/// the process at once. A signal that was ignored when the program began (`nohup`, a job in
-/// the background of a script) stays so.
+/// Returns a flag that Ctrl-C, a termination signal or a closed terminal sets; a second signal
+/// ends the process at once. Signals ignored at the program's start (`nohup`, a background job
+/// of a script) stay ignored.
 pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let raised = stop.clone();
@@ -15,14 +15,14 @@ pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
         if raised.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        crate::output::tell("\nstopping as soon as it can be continued; once more to stop at once");
+        crate::output::tell("\nstopping as soon as the run can be resumed; repeat to stop at once");
     })
     .map_err(|e| Error::Engine(format!("cannot listen for signals: {e}")))?;
     Ok(stop)
 }
 
-/// Lets the leader of a job decide what a signal means: launchers give it to everybody. A
-/// second one ends this process.
+/// Ignores the first signal, which launchers send to all ranks and the leader handles. A second
+/// one ends this process.
 #[cfg(feature = "mpi")]
 pub fn leave_to_leader() {
     let seen = AtomicBool::new(false);
@@ -31,7 +31,7 @@ pub fn leave_to_leader() {
             std::process::exit(130);
         }
     };
-    let _ = listen(handler); // where it cannot be, a signal ends the process
+    let _ = listen(handler); // on failure a signal ends the process
 }
 
 #[cfg(unix)]
@@ -39,13 +39,13 @@ fn listen(mut handler: impl FnMut() + Send + 'static) -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
     let ignored = ignored();
-    let heeded = |signal: &i32| ignored & (1 << (signal - 1)) == 0;
-    let wanted: Vec<i32> = [SIGINT, SIGTERM, SIGHUP]
+    let handled = |signal: &i32| ignored & (1 << (signal - 1)) == 0;
+    let numbers: Vec<i32> = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
-        .filter(heeded)
+        .filter(handled)
         .collect();
-    let mut signals = Signals::new(wanted)?;
-    // A file beyond the limit is an error of the write, with a message, and no sudden end.
+    let mut signals = Signals::new(numbers)?;
+    // With SIGXFSZ handled, a file beyond the size limit is a write error with a message.
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     let forever = move || signals.forever().for_each(|_| handler());
     std::thread::Builder::new()
@@ -54,8 +54,7 @@ fn listen(mut handler: impl FnMut() + Send + 'static) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The signals that this process ignores, as Linux tells: bit k − 1 is signal k. Elsewhere
-/// none is known to be.
+/// Returns the signals that this process ignores (bit k − 1 is signal k); 0 except on Linux.
 #[cfg(unix)]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

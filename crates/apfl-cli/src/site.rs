@@ -1,4 +1,4 @@
-//! `apfl site`: a site's own state, for its operator.
+//! `apfl site`: shows a site's state and accepts terms, for its operator.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::args;
 use crate::output::{print, print_json};
 
-/// `--json`
+/// Represents the output of `--json`.
 #[derive(Serialize)]
 struct Document {
     proposed: Option<String>,
@@ -21,7 +21,7 @@ struct Document {
     log: Vec<String>,
 }
 
-/// Shows a site's state, or accepts what was proposed.
+/// Shows a site's state, or accepts proposed terms.
 pub fn site(command: &args::Site) -> Result<()> {
     match command {
         args::Site::Status { state, json } => status(state, *json),
@@ -57,11 +57,10 @@ fn status(state: &Path, json: bool) -> Result<()> {
     let none = || "none".to_string();
     let mut text = String::new();
     let mut line = |name: &str, value: String| text += &format!("{name:<10} {value}\n");
-    if proposed == accepted {
-    } else {
+    if proposed != accepted {
         let hash = proposed.unwrap_or_else(none);
-        let how = format!("{hash}  (proposal.toml; apfl site accept STATE HASH)");
-        line("proposed", how);
+        let text = format!("{hash}  (proposal.toml; accept with: apfl site accept STATE HASH)");
+        line("proposed", text);
     }
     line("accepted", accepted.unwrap_or_else(none));
     match agreement {
@@ -77,9 +76,9 @@ fn status(state: &Path, json: bool) -> Result<()> {
     } else {
         format!("of rounds {}", rounds.join(", "))
     };
-    line("memories", rounds);
+    line("states", rounds);
     let models = if finalized {
-        "run/: apfl predict and apfl export use them".into()
+        "run/ (for apfl predict and apfl export)".into()
     } else {
         none()
     };

@@ -3,12 +3,12 @@
 use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score};
 use apfl::run::run_dir::Summary;
 
-use crate::output::{columns, privacy_in_words};
+use crate::output::{columns, describe_privacy};
 
-/// The three models, the baseline beside them and α's spread.
+/// Formats the scores of the models and baselines, and the spread of α.
 pub fn table(summary: &Summary) -> String {
     let Some(models) = &summary.models else {
-        return "no client was delivered to (delivery.clients), so there are no scores\n".into();
+        return "no client was finalized (delivery.clients), so there are no scores\n".into();
     };
     let regression = models.shared.pooled.train.accuracy.is_none();
     let measure = if regression { "rmse" } else { "accuracy" };
@@ -56,35 +56,35 @@ pub fn table(summary: &Summary) -> String {
         ));
     }
     if !summary.chosen.is_empty() {
-        let each = summary.chosen.iter();
-        let each: Vec<String> = each.map(|(name, n)| format!("{name}: {n}")).collect();
+        let counts = summary.chosen.iter();
+        let counts: Vec<String> = counts.map(|(name, n)| format!("{name}: {n}")).collect();
         text.push_str(&format!(
-            "chosen by how many clients: {}\n",
-            each.join(", ")
+            "α chosen, by number of clients: {}\n",
+            counts.join(", ")
         ));
     }
     if summary.gain.is_some() {
-        text.push_str("apfl advise RUN says whether joining is worth it, client by client\n");
+        text.push_str("apfl advise RUN shows for which clients joining is worth it\n");
     }
     if let Some(spent) = &summary.privacy {
-        text.push_str(&format!("\n{}\n", privacy_in_words(spent)));
+        text.push_str(&format!("\n{}\n", describe_privacy(spent)));
     }
     if summary.attackers > 0 {
         text.push_str(&format!(
-            "\nthe scores are those of the {} honest clients; {} attacked\n",
+            "\nscores are over the {} honest clients; {} attacked\n",
             summary.clients, summary.attackers
         ));
     }
     text
 }
 
-/// The other scores, pooled: on validation, and on the test part where there is one.
+/// Formats the other pooled scores, on validation and (if there are any) test examples.
 fn details(models: &ByModel<OverClients>, alone: Option<&OverClients>) -> String {
-    type Part = fn(&FinalScores) -> Option<&FinalScore>;
-    let parts: [(&str, Part); 2] = [("valid", |s| Some(&s.valid)), ("test", |s| s.test.as_ref())];
+    type Split = fn(&FinalScores) -> Option<&FinalScore>;
+    let splits: [(&str, Split); 2] = [("valid", |s| Some(&s.valid)), ("test", |s| s.test.as_ref())];
     let mut text = String::new();
-    for (name, part) in parts {
-        let Some(first) = part(&models.shared.pooled) else {
+    for (name, split) in splits {
+        let Some(first) = split(&models.shared.pooled) else {
             continue;
         };
         let Some(detail) = first.detail else { continue };
@@ -105,12 +105,12 @@ fn details(models: &ByModel<OverClients>, alone: Option<&OverClients>) -> String
             ("personal", &models.personal),
         ];
         for (model, over) in (three.into_iter()).chain(alone.map(|over| ("alone", over))) {
-            let Some(score) = part(&over.pooled) else {
+            let Some(score) = split(&over.pooled) else {
                 continue;
             };
             let mut row = vec![model.to_string()];
             if name == "test" {
-                row.extend([format!("{:.4}", score.loss), measured(score)]);
+                row.extend([format!("{:.4}", score.loss), format_score(score)]);
             }
             let named = score.detail.map_or(Vec::new(), |d| d.named());
             row.extend(named.iter().map(|(name, value, _)| match value {
@@ -130,15 +130,15 @@ fn row(name: &str, over: &OverClients) -> Vec<String> {
     vec![
         name.into(),
         format!("{:.4}", over.pooled.train.loss),
-        measured(&over.pooled.train),
-        measured(&over.worst_decile.train),
+        format_score(&over.pooled.train),
+        format_score(&over.worst_decile.train),
         format!("{:.4}", over.pooled.valid.loss),
-        measured(&over.pooled.valid),
-        measured(&over.worst_decile.valid),
+        format_score(&over.pooled.valid),
+        format_score(&over.worst_decile.valid),
     ]
 }
 
-fn measured(score: &Score) -> String {
+fn format_score(score: &Score) -> String {
     match (score.accuracy, score.rmse) {
         (Some(accuracy), _) => percent(accuracy),
         (None, Some(rmse)) => format!("{rmse:.4}"),

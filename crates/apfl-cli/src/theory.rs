@@ -1,4 +1,4 @@
-//! `apfl theory`: the paper's quantities, measured, and its theorems, checked.
+//! `apfl theory`: measures the paper's quantities and checks its theorems.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,6 @@ use crate::args::{self, read_spec};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 
-/// Measures a run or spec, or checks the theorems.
 pub fn run(args: &args::Theory) -> Result<()> {
     if args.convergence {
         return simulate(args);
@@ -61,17 +60,17 @@ pub fn run(args: &args::Theory) -> Result<()> {
 /// Checks the theorems' rates against simulations.
 fn simulate(args: &args::Theory) -> Result<()> {
     let progress = Progress::stages(args.quiet);
-    let found = convergence::check(&effort(args), &mut |what, done, of| {
+    let checks = convergence::check(&effort(args), &mut |what, done, of| {
         progress.stage(what, done, of)
     })?;
     progress.clear();
     if args.json {
-        return print_json(&found);
+        return print_json(&checks);
     }
-    print(&convergence::text(&found))
+    print(&convergence::text(&checks))
 }
 
-/// What the clients of a run have chosen, by name; nothing where they did not.
+/// Returns what the clients of a run chose, by client; empty if they did not choose.
 fn chosen(run: &Path) -> Result<BTreeMap<String, Candidate>> {
     let clients = read_clients(run)?.into_iter();
     let choice = |client: ClientRecord| {
@@ -81,7 +80,7 @@ fn chosen(run: &Path) -> Result<BTreeMap<String, Candidate>> {
     Ok(clients.filter_map(choice).collect())
 }
 
-/// The plan of a run directory or of a spec file, and the directory where it is one.
+/// Returns the plan of a run directory or spec file, and the run directory.
 fn plan(args: &args::Theory) -> Result<(Plan, Option<PathBuf>)> {
     let target = args
         .target
@@ -92,14 +91,15 @@ fn plan(args: &args::Theory) -> Result<(Plan, Option<PathBuf>)> {
     }
     if !args.overrides.set.is_empty() {
         return Err(Error::Request(
-            "--set changes a spec; a run that was made is measured as it is".into(),
+            "--set applies to a spec, not to a run directory; leave it out, or give the spec"
+                .into(),
         ));
     }
     let run = FinishedRun::open(target)?;
     Ok((run.plan, Some(run.path)))
 }
 
-/// A replay that ends elsewhere (another program, another kind of CPU, other data) is said.
+/// Warns if the replay's fingerprint differs from the run's.
 fn check_replay(directory: &Path, replayed: &str) -> Result<()> {
     #[derive(Deserialize)]
     struct Summary {
@@ -114,14 +114,14 @@ fn check_replay(directory: &Path, replayed: &str) -> Result<()> {
     let summary: Summary = serde_json::from_str(&text).map_err(|e| Error::in_file(&path, e))?;
     if summary.fingerprint != replayed {
         crate::output::tell(
-            "warning: the replay's fingerprint is not the run's: it was made by another version, \
-             on another kind of CPU or from other data; the numbers are the replay's",
+            "warning: the replay's fingerprint differs from the run's, which was made by another \
+             version, on another kind of CPU or from other data; the numbers are the replay's",
         );
     }
     Ok(())
 }
 
-/// `B=2 G=1 C=1 C2=1 d=610 delta=0.05 R=10`
+/// Parses constants such as `B=2`, `d=610` and `delta=0.05`.
 fn constants(pairs: &[String]) -> Result<Constants> {
     let mut constants = Constants::default();
     for pair in pairs {
@@ -146,7 +146,7 @@ fn constants(pairs: &[String]) -> Result<Constants> {
     Ok(constants)
 }
 
-/// How much `--convergence` simulates.
+/// Returns how much `--convergence` simulates.
 fn effort(args: &args::Theory) -> Effort {
     let effort = Effort {
         seeds: args.seeds,

@@ -107,7 +107,7 @@ fn a_run_that_chooses_says_what_and_whether_it_is_worth_it() {
         assert!(text.contains(words), "{words}: {text}");
     }
     let page = std::fs::read_to_string(here.join("runs/a/report.html")).unwrap();
-    assert!(page.contains("Is it worth it?") && page.contains("what joining gives"));
+    assert!(page.contains("Is joining worth it?") && page.contains("gain from joining"));
 
     // What was trained alone can be taken out.
     let alone = [

@@ -254,6 +254,6 @@ fn what_goes_wrong_is_said_and_names_the_client() {
     fails(
         &mut ranks(2, &["run"]),
         2,
-        "2 of this program were started together",
+        "2 processes of this program were started together",
     );
 }

@@ -96,12 +96,12 @@ fn mirrors_that_lie_break_or_are_gone_leave_nothing() {
     }
     let said = fails(data.path(), &args, 1);
     for expected in [
-        "what came has 41 bytes, should have 9912422",
+        "the file has 41 bytes, should have 9912422",
         "404",
-        "what came has the MD5",
-        "what came has 9912423 bytes",
+        "the file has the MD5",
+        "the file has 9912423 bytes",
         "127.0.0.1:1/train-images-idx3-ubyte.gz",
-        "nothing half-written was left",
+        "no incomplete file was left",
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
@@ -112,7 +112,7 @@ fn mirrors_that_lie_break_or_are_gone_leave_nothing() {
         &["data", "get", "cifar10", "--mirror", &archive],
         1,
     );
-    assert!(said.contains("is not a whole .tar.gz file"), "{said}");
+    assert!(said.contains("is not a complete .tar.gz file"), "{said}");
     assert!(!data.path().join("cifar10").exists());
 }
 

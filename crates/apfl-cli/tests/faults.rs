@@ -280,8 +280,8 @@ fn a_client_whose_loss_is_not_finite_stops_the_run_or_is_left_out() {
     let skip = ["--set", "training.on_nonfinite=skip", "--out", "skip"];
     let output = apfl(dir.path(), &[&TABLE[..], &skip].concat());
     let left_out = "left out, because their loss is not finite: zzz";
-    let told = ["round 6", "delivery"].map(|when| format!("{when}: {left_out}"));
-    has(&ended(&output, 0), &[&told[0], &told[1]]);
+    let expected = ["round 6", "finalization"].map(|when| format!("{when}: {left_out}"));
+    has(&ended(&output, 0), &[&expected[0], &expected[1]]);
     let run = dir.path().join("skip");
     for record in lines(&run.join("rounds.jsonl")) {
         assert_eq!(record["skipped"], serde_json::json!(["zzz"]));

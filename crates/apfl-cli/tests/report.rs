@@ -192,7 +192,7 @@ fn runs_of_every_kind_are_compared() {
         assert!(!keys.contains(key), "{key}: {keys}");
     }
     assert!(page.contains("2 of 4 rounds are done"));
-    assert!(page.contains("No client was delivered to"));
+    assert!(page.contains("No client was finalized"));
     // But for the words of a table that mean: not known.
     let numbers = page.replace("&quot;NaN&quot;", "");
     assert!(page.contains("validation rmse") && !numbers.contains("NaN"));

@@ -168,7 +168,7 @@ fn resume_says_what_it_does() {
     std::fs::remove_file(run.join("summary.json")).unwrap();
     let (code, message) = resume(&[]);
     assert_eq!(code, 0, "{message}");
-    assert!(message.contains("going on after round 40"), "{message}");
+    assert!(message.contains("continuing after round 40"), "{message}");
     assert_eq!(fingerprint(&run), before);
     // Another spec is refused and the difference named.
     std::fs::remove_file(run.join("summary.json")).unwrap();
@@ -182,7 +182,7 @@ fn resume_says_what_it_does() {
     let (code, message) = resume(&[]);
     assert_eq!(code, 0, "{message}");
     assert!(message.contains("round 40 is damaged"), "{message}");
-    assert!(message.contains("going on after round 38"), "{message}");
+    assert!(message.contains("continuing after round 38"), "{message}");
     assert_eq!(fingerprint(&run), before);
     assert_eq!(records(&run).len(), 40);
     // None whole: exit 1, nothing touched.

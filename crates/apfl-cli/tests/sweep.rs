@@ -346,7 +346,7 @@ fn a_verdict_of_many_seeds_is_not_written_over_by_one_of_few() {
     let verdict = fs::read(at.join("o/fig4/verdict.md")).unwrap();
     let said = fails(at, &[&item[..], &small, &["--seeds", "1"]].concat(), 2);
     assert!(
-        said.contains("is of 2 seeds and would be written over"),
+        said.contains("is of 2 seeds and would be overwritten"),
         "{said}"
     );
     assert_eq!(fs::read(at.join("o/fig4/verdict.md")).unwrap(), verdict);

@@ -1,4 +1,4 @@
-//! Many runs: shared out over the cores, and not run again where they are finished.
+//! Grids of runs: distributed over the cores, without repeating finished runs.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -16,21 +16,21 @@ use apfl::spec::{Plan, Resources, Spec, differences};
 use apfl::training::RoundRecord;
 use toml::Table;
 
-/// One run of a grid.
+/// Represents one run of a grid.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// The name of its directory.
+    /// The name of its run directory.
     pub name: String,
-    /// What it does.
+    /// The plan of the run.
     pub plan: Plan,
 }
 
 impl Cell {
-    /// The cell of a spec.
+    /// Creates the cell of a spec.
     ///
     /// # Errors
     ///
-    /// A spec that cannot run, or that wants the MPI engine: a grid runs on threads.
+    /// Fails if the spec is invalid or asks for the MPI engine; a grid runs on threads.
     pub fn new(name: &str, spec: &Spec) -> Result<Self> {
         let plan = spec.plan()?;
         refuse_ranks(&plan)?;
@@ -41,31 +41,31 @@ impl Cell {
     }
 }
 
-/// A run that is done.
+/// Represents a finished run.
 #[derive(Clone, Debug)]
-pub struct Done {
-    /// Where it lies.
+pub struct CompletedRun {
+    /// The run directory.
     pub dir: PathBuf,
-    /// Its final numbers.
+    /// The summary.
     pub summary: Summary,
-    /// Its seed.
+    /// The seed.
     pub seed: u64,
-    /// Its rounds.
+    /// The records of all rounds.
     pub rounds: Vec<RoundRecord>,
-    /// The commit of the program that made it.
+    /// The commit of the program that trained it.
     pub commit: String,
 }
 
-/// What became of a cell: a run, or why there is none.
-pub type Outcome = std::result::Result<Done, String>;
+/// The outcome of a cell: a finished run, or the reason of its failure.
+pub type Outcome = std::result::Result<CompletedRun, String>;
 
-/// A name that any file system takes: letters, digits, `.`, `=`, `+` and `-`; and no two
-/// names alike that were not.
+/// Returns a name that any file system accepts (letters, digits and `.=+-_,`), with a hash if
+/// characters were dropped, so that different names stay different.
 pub fn slug(name: &str) -> String {
     let plain = |c: &char| c.is_ascii_alphanumeric() || ".=+-_,".contains(*c);
-    let told = || name.chars().filter(|c| !c.is_whitespace());
-    let slug: String = told().filter(plain).take(100).collect();
-    if slug.chars().count() == told().count() {
+    let visible = || name.chars().filter(|c| !c.is_whitespace());
+    let slug: String = visible().filter(plain).take(100).collect();
+    if slug.chars().count() == visible().count() {
         slug
     } else {
         let digest = apfl::digest::sha256_of(name.as_bytes());
@@ -73,7 +73,7 @@ pub fn slug(name: &str) -> String {
     }
 }
 
-/// An error for what runs on threads only.
+/// Returns an error if the plan needs the MPI engine.
 fn refuse_ranks(plan: &Plan) -> Result<()> {
     if plan.engine.mpi {
         Err(Error::Request(
@@ -84,80 +84,84 @@ fn refuse_ranks(plan: &Plan) -> Result<()> {
     }
 }
 
-/// An error naming the first keys in which two specs differ, but for those that never
-/// change a result, and what to do then.
-pub fn agree(there: &Table, given: &Table, out: &Path, way_out: &str) -> Result<()> {
-    let differences = differences(there, given);
+/// Checks that a given spec equals that of an existing run, except for keys that never change a
+/// result.
+///
+/// # Errors
+///
+/// Fails with the first keys that differ and the `remedy`.
+pub fn require_same_spec(existing: &Table, given: &Table, out: &Path, remedy: &str) -> Result<()> {
+    let differences = differences(existing, given);
     if differences.is_empty() {
         return Ok(());
     }
     Err(Error::Request(format!(
-        "{}: the spec given is not that of the run there; it differs in\n  {}\n\
-         {way_out}",
+        "{}: the given spec is not that of the existing run; it differs in\n  {}\n\
+         {remedy}",
         out.display(),
         differences.join("\n  ")
     )))
 }
 
-/// What a grid tells whoever watches it.
+/// Represents the progress of a grid.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// Training begins.
-    Begun {
-        /// The rounds of all runs that are not finished.
+    /// The grid starts.
+    Started {
+        /// The rounds of all unfinished runs.
         rounds: u64,
-        /// The runs that are not finished.
+        /// The number of unfinished runs.
         runs: u64,
     },
-    /// That many rounds of all runs are done.
+    /// The number of rounds done in all runs.
     Rounds(u64),
-    /// That many runs are done.
+    /// The number of finished runs.
     Runs(u64),
-    /// Training has ended.
-    Ended,
-    /// What a person should know.
+    /// The grid has ended.
+    Finished,
+    /// A note for the user.
     Note(&'a str),
 }
 
-/// How a grid is run; nothing of it changes a result.
+/// Represents options a grid is run; no option changes a result.
 #[derive(Clone, Copy)]
-pub struct Conduct<'a> {
+pub struct GridOptions<'a> {
     /// Threads; 0 for all cores.
     pub threads: usize,
-    /// The program that makes the runs.
+    /// The program that trains the runs.
     pub program: &'a Program,
-    /// A flag that ends the grid where it can be continued.
+    /// A flag that stops the grid as soon as every run can be resumed.
     pub stop: &'a AtomicBool,
-    /// Hears how far it is.
+    /// Is called with the progress.
     pub watch: &'a (dyn Fn(Event<'_>) + Sync),
 }
 
-impl std::fmt::Debug for Conduct<'_> {
+impl std::fmt::Debug for GridOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Conduct")
+        f.debug_struct("GridOptions")
             .field("threads", &self.threads)
             .field("program", &self.program)
             .finish_non_exhaustive()
     }
 }
 
-/// Runs of a grid that go on together.
+/// Represents a grid of runs in one directory.
 #[derive(Debug)]
 pub struct Grid<'a> {
     out: &'a Path,
-    how: Conduct<'a>,
-    /// Checksums of data files, as far as they were looked at.
+    options: GridOptions<'a>,
+    /// Checksums of the data files read so far.
     checksums: Mutex<HashMap<String, String>>,
     _lock: DirectoryLock,
 }
 
 impl<'a> Grid<'a> {
-    /// A grid in a directory that is made, and nobody else's until the grid is gone.
+    /// Creates a grid in a directory, which is created and locked for the grid's lifetime.
     ///
     /// # Errors
     ///
-    /// A directory that cannot be made, or that somebody else writes.
-    pub fn new(out: &'a Path, how: Conduct<'a>) -> Result<Self> {
+    /// Fails if the directory cannot be created or is locked by another process.
+    pub fn new(out: &'a Path, options: GridOptions<'a>) -> Result<Self> {
         let failed = |source| Error::File {
             path: out.into(),
             action: "create",
@@ -166,20 +170,20 @@ impl<'a> Grid<'a> {
         std::fs::create_dir_all(out).map_err(failed)?;
         Ok(Self {
             out,
-            how,
+            options,
             checksums: Mutex::default(),
             _lock: DirectoryLock::take(out)?,
         })
     }
 
-    /// Runs all cells that are not finished. Many small runs take a thread each, few take
-    /// all threads each. A run that fails does not stop the others; a signal does, as soon
-    /// as every run can be continued.
+    /// Trains all unfinished cells. If there are at least as many as threads, each gets one thread;
+    /// otherwise they run one after the other on all threads. A failed run does not stop the
+    /// others.
     ///
     /// # Errors
     ///
-    /// A directory with a run of another spec, data or program; what fails for the machine and not
-    /// for a run alone; [`Error::Interrupted`] where the flag was raised.
+    /// Fails on a directory with a run of another spec, data or program; on errors of the machine
+    /// rather than of a run; and with [`Error::Interrupted`] if the stop flag is set.
     pub fn run(&self, cells: &[Cell]) -> Result<Vec<Outcome>> {
         let mut outcomes: Vec<Option<Outcome>> = vec![None; cells.len()];
         let mut waiting = VecDeque::new();
@@ -189,22 +193,22 @@ impl<'a> Grid<'a> {
                 None => waiting.push_back(k),
             }
         }
-        let all = match self.how.threads {
+        let all = match self.options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
         };
-        let (workers, each) = if waiting.len() >= all {
+        let (workers, threads) = if waiting.len() >= all {
             (all, 1)
         } else {
             (1, all)
         };
-        // Every pass of a choice trains all rounds.
+        // Every pass of a run that chooses α trains all rounds.
         let rounds = |k: &usize| {
             let plan = &cells[*k].plan;
             plan.rounds * plan.algorithm.choosing().map_or(1, |c| c.passes())
         };
         let total: u64 = waiting.iter().map(rounds).sum();
-        (self.how.watch)(Event::Begun {
+        (self.options.watch)(Event::Started {
             rounds: total,
             runs: waiting.len() as u64,
         });
@@ -212,67 +216,67 @@ impl<'a> Grid<'a> {
             waiting: Mutex::new(waiting),
             datasets: Mutex::default(),
             rounds: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            watch: self.how.watch,
+            finished: AtomicU64::new(0),
+            watch: self.options.watch,
         };
         let results: Mutex<Vec<(usize, Result<Outcome>)>> = Mutex::default();
         std::thread::scope(|scope| {
             for _ in 0..workers {
                 scope.spawn(|| {
                     while let Some(k) = shared.next().filter(|_| !self.stopped()) {
-                        let result = self.one(&cells[k], each, &shared);
+                        let result = self.train(&cells[k], threads, &shared);
                         if result.is_err() {
-                            // The machine, not the cell: whatever comes next would fail too.
+                            // An error of the machine: the next cells would fail too.
                             lock(&shared.waiting).clear();
                         }
-                        shared.end();
+                        shared.finish_run();
                         lock(&results).push((k, result));
                     }
                 });
             }
         });
-        (self.how.watch)(Event::Ended);
+        (self.options.watch)(Event::Finished);
         let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (k, result) in results {
             outcomes[k] = Some(result?);
         }
         if self.stopped() || outcomes.iter().any(Option::is_none) {
             return Err(Error::Interrupted(
-                "stopped; the same command with the same --out goes on from there".into(),
+                "stopped; run the same command with the same --out to continue".into(),
             ));
         }
         Ok(outcomes.into_iter().flatten().collect())
     }
 
     fn stopped(&self) -> bool {
-        self.how.stop.load(Ordering::Relaxed)
+        self.options.stop.load(Ordering::Relaxed)
     }
 
     fn dir(&self, cell: &Cell) -> PathBuf {
         self.out.join("runs").join(&cell.name)
     }
 
-    /// The run that is there already, where it is finished. One of another spec is an error.
-    fn finished(&self, cell: &Cell) -> Result<Option<Done>> {
+    /// Returns the cell's run if it is finished, or an error if it has another spec.
+    fn finished(&self, cell: &Cell) -> Result<Option<CompletedRun>> {
         let dir = self.dir(cell);
         let Some(run) = InterruptedRun::open(&dir)? else {
             return Ok(None);
         };
-        let way_out = "give another --out for other settings";
-        agree(
+        let remedy = "give another --out for other settings";
+        require_same_spec(
             &run.spec.plan()?.resolved,
             &cell.plan.resolved,
             &dir,
-            way_out,
+            remedy,
         )?;
         match run.summary {
             None => Ok(None),
             Some(summary) => {
                 let environment = run.environment;
                 for file in environment.iter().flat_map(|e| &e.data) {
-                    self.unchanged(file, &dir)?;
+                    self.require_unchanged(file, &dir)?;
                 }
-                Ok(Some(Done {
+                Ok(Some(CompletedRun {
                     seed: cell.plan.seed,
                     rounds: read_rounds(&dir)?,
                     summary,
@@ -283,8 +287,8 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// An error where a file is not what a finished run was made with.
-    fn unchanged(&self, then: &SourceFile, dir: &Path) -> Result<()> {
+    /// Returns an error if a data file has changed since the run.
+    fn require_unchanged(&self, then: &SourceFile, dir: &Path) -> Result<()> {
         let mut known = lock(&self.checksums);
         let now = match known.get(&then.path) {
             Some(now) => now.clone(),
@@ -306,40 +310,40 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Whether a run is begun there; one that another version of the program began is an error.
+    /// Returns whether a run was begun, or an error if another version of the program began it.
     fn begun(&self, out: &Path) -> Result<bool> {
         let Some(run) = InterruptedRun::open(out)? else {
             return Ok(false);
         };
         match run.environment {
-            Some(there) if there.commit != self.how.program.commit => {
+            Some(existing) if existing.commit != self.options.program.commit => {
                 Err(Error::Checkpoint(format!(
                     "{}: was begun by version {} ({}) of the program and is not finished; finish \
                      it with that one, remove it, or give another --out",
                     out.display(),
-                    there.version,
-                    there.commit
+                    existing.version,
+                    existing.commit
                 )))
             }
             _ => Ok(true),
         }
     }
 
-    /// Runs one cell; an error of its own is an outcome, one of the machine ends the grid.
-    fn one(&self, cell: &Cell, threads: usize, shared: &Shared<'_>) -> Result<Outcome> {
+    /// Trains one cell. An error of the run is an outcome; an error of the machine ends the grid.
+    fn train(&self, cell: &Cell, threads: usize, shared: &Shared<'_>) -> Result<Outcome> {
         let out = self.dir(cell);
         let begun = self.begun(&out)?;
-        let on = Resources {
+        let resources = Resources {
             threads: Some(threads),
             directory: Some(&out),
             ..Resources::default()
         };
         let dataset = shared.dataset(&cell.plan);
-        let setup = match dataset.and_then(|dataset| cell.plan.setup_with(dataset, on)) {
+        let setup = match dataset.and_then(|dataset| cell.plan.setup_with(dataset, resources)) {
             Ok(setup) => setup,
             Err(error) => return Ok(Err(format!("{}: {error}", cell.name))),
         };
-        let run = Run::new(&cell.plan, setup).program(self.how.program.clone());
+        let run = Run::new(&cell.plan, setup).program(self.options.program.clone());
         let run = if begun {
             run.resume(&out)
         } else {
@@ -358,12 +362,12 @@ impl<'a> Grid<'a> {
             }
         });
         match ended {
-            Ok(Ended::Finished(finished)) => Ok(Ok(Done {
+            Ok(Ended::Finished(finished)) => Ok(Ok(CompletedRun {
                 seed: cell.plan.seed,
                 rounds: read_rounds(&out)?,
                 summary: finished.summary.clone(),
                 dir: out,
-                commit: self.how.program.commit.clone(),
+                commit: self.options.program.commit.clone(),
             })),
             Ok(Ended::Stopped(_)) => Ok(Err("stopped".into())),
             Err(
@@ -380,13 +384,13 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// What the threads of a grid share.
+/// Represents the state shared by the threads of a grid.
 struct Shared<'a> {
     waiting: Mutex<VecDeque<usize>>,
-    /// Data by its table in the spec: cells that differ in other keys read it once.
+    /// Data sets by their spec, so that cells with the same data read it once.
     datasets: Mutex<HashMap<String, Arc<dyn Dataset>>>,
     rounds: AtomicU64,
-    ended: AtomicU64,
+    finished: AtomicU64,
     watch: &'a (dyn Fn(Event<'_>) + Sync),
 }
 
@@ -406,7 +410,7 @@ impl Shared<'_> {
         if let Some(dataset) = datasets.get(&key) {
             return Ok(dataset.clone());
         }
-        // A grid over seeds has other data for each: only the latest few are kept.
+        // Seeds may have different data, so only the latest few data sets are kept.
         if datasets.len() >= 4 {
             datasets.clear();
         }
@@ -420,9 +424,9 @@ impl Shared<'_> {
         (self.watch)(Event::Rounds(done));
     }
 
-    fn end(&self) {
-        let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
-        (self.watch)(Event::Runs(ended));
+    fn finish_run(&self) {
+        let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
+        (self.watch)(Event::Runs(finished));
     }
 }
 

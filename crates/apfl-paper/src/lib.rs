@@ -1,9 +1,7 @@
-//! The laboratory of the paper that `apfl` is named after: its figures and tables, each with a
-//! verdict for every claim; its quantities, measured on a run; its theorems, simulated; and
-//! grids of many runs.
+//! Reproduces the paper that `apfl` is named after: its figures and tables with a verdict for
+//! every claim, its quantities measured on a run, its theorems simulated, and grids of runs.
 //!
-//! It writes files into directories that it is given and tells its caller how far it is. It never
-//! prints: the program `apfl` does.
+//! Writes files into given directories and reports progress to its caller. Never prints.
 
 pub mod grid;
 pub mod reproduce;

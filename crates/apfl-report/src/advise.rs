@@ -1,34 +1,34 @@
-//! Whether joining is worth it, for whom, and which model should serve each client, in words.
+//! Texts about whether joining is worth it, and which model should serve each client.
 
 use apfl::advise::{Advice, ClientAdvice, Verdict};
 use apfl::metrics::Score;
 use apfl::run::run_dir::GainSplit;
 
 use crate::chart::shortened;
+use crate::format::counted;
 use crate::table::columns;
-use crate::words::counted;
 
-/// Clients in the table; of more, those with the largest and the smallest gain.
-const LISTED: usize = 40;
+/// The most clients in the table; of more, those with the largest and smallest gains are listed.
+const MAX_LISTED: usize = 40;
 
-/// What the verdicts mean, in a sentence.
-pub const RULE: &str = "Verdicts are paired t-tests, held to a false-discovery rate of 5% over \
-    all clients (Benjamini and Hochberg): of the clients told that joining helps or harms, at \
-    most one in twenty is expected to be told so by chance.";
+/// Explains the verdicts.
+pub const VERDICTS: &str = "Verdicts are paired t-tests with a false-discovery rate of 5% over \
+    all clients (Benjamini and Hochberg): at most one in twenty of the verdicts \"helps\" and \
+    \"harms\" is expected to be by chance.";
 
-/// What the intervals mean, in a sentence.
-pub const INTERVAL: &str = "An interval is where the gain on new rows lies with 95% confidence, \
-    for that client taken by itself; the total's takes clients, not rows, as independent.";
+/// Explains the intervals.
+pub const INTERVALS: &str = "An interval contains the gain on new rows with 95% confidence, for \
+    each client by itself; the total's interval treats clients, not rows, as independent.";
 
-/// On which rows a gain was measured, in words.
+/// Describes the rows on which gains were measured.
 pub fn measured_on(part: GainSplit) -> &'static str {
     match part {
-        GainSplit::Test => "test rows, by which nothing was chosen",
-        GainSplit::Valid => "validation rows (there is no test part; no α was chosen by them)",
+        GainSplit::Test => "test rows, which were not used to choose",
+        GainSplit::Valid => "validation rows (there are no test rows; no α was chosen on them)",
     }
 }
 
-/// The total in one line.
+/// Summarizes the verdicts and the total gain in one line.
 pub fn total(advice: &Advice) -> String {
     let total = &advice.total;
     let gain = match (total.gain, total.interval) {
@@ -46,7 +46,7 @@ pub fn total(advice: &Advice) -> String {
     )
 }
 
-/// The advice for people: a line for each client, the total, and what they mean.
+/// Formats the advice: one line per client, the total, and explanations.
 pub fn text(advice: &Advice) -> String {
     let mut rows = vec![
         [
@@ -68,18 +68,18 @@ pub fn text(advice: &Advice) -> String {
     let listed = listed(&advice.clients);
     rows.extend(listed.iter().map(|client| row(client)));
     let mut text = format!(
-        "loss (and score) on {}; gain: loss of training alone minus that of the model served\n\n{}",
+        "loss (and score) on {}; gain: loss of training alone minus that of the serving model\n\n{}",
         measured_on(advice.part),
         columns(&rows)
     );
     if listed.len() < advice.clients.len() {
         text.push_str(&format!(
-            "({} of {}, the largest and the smallest gains; --json has all)\n",
+            "({} of {}, with the largest and smallest gains; --json lists all)\n",
             listed.len(),
             counted(advice.clients.len(), "client")
         ));
     }
-    text.push_str(&format!("\n{}\n\n{RULE}\n{INTERVAL}\n", total(advice)));
+    text.push_str(&format!("\n{}\n\n{VERDICTS}\n{INTERVALS}\n", total(advice)));
     if advice.without_localized {
         text.push_str(
             "\n0 was not among the candidates: add it to algorithm.mixing.chosen, so that a client \
@@ -89,13 +89,13 @@ pub fn text(advice: &Advice) -> String {
     text
 }
 
-/// All clients, or the ends of the list by gain.
+/// Returns all clients, or those with the largest and smallest gains.
 fn listed(clients: &[ClientAdvice]) -> Vec<&ClientAdvice> {
     let mut order: Vec<&ClientAdvice> = clients.iter().collect();
-    if order.len() > LISTED {
+    if order.len() > MAX_LISTED {
         let gain = |client: &ClientAdvice| client.gain.unwrap_or(0.0);
         order.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
-        order.drain(LISTED / 2..order.len() - LISTED / 2);
+        order.drain(MAX_LISTED / 2..order.len() - MAX_LISTED / 2);
     }
     order
 }
@@ -120,13 +120,13 @@ fn row(client: &ClientAdvice) -> Vec<String> {
         client.interval.map_or("–".into(), |[low, high]| {
             format!("{low:+.3} to {high:+.3}")
         }),
-        word(client.verdict).into(),
+        verdict_name(client.verdict).into(),
         client.serve.into(),
     ]
 }
 
-/// A verdict as it is written.
-pub fn word(verdict: Verdict) -> &'static str {
+/// Returns the name of a verdict.
+pub fn verdict_name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Helps => "helps",
         Verdict::Harms => "harms",

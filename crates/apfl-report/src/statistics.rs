@@ -1,20 +1,20 @@
-//! Numbers over seeds.
+//! Statistics over seeds.
 
 use serde::Serialize;
 
-/// A mean and how far single seeds are from it.
+/// Represents a mean over seeds with its spread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
     /// The mean.
     pub mean: f64,
-    /// The standard deviation (of a sample: over n − 1); absent for a single seed.
+    /// The sample standard deviation (over n − 1); absent for a single seed.
     pub deviation: Option<f64>,
-    /// How many.
+    /// The number of values.
     pub count: usize,
 }
 
 impl Sample {
-    /// The sample of those values; `None` of none.
+    /// Computes the statistics of values; `None` if there are none.
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let values: Vec<f64> = values.collect();
         let n = values.len() as f64;
@@ -27,7 +27,7 @@ impl Sample {
         })
     }
 
-    /// `97.31 ± 0.12`, of shares as percent.
+    /// Formats shares in percent: `97.31 ± 0.12%`.
     pub fn percent(&self) -> String {
         match self.deviation {
             _ if self.mean.is_nan() => "–".into(),
@@ -36,7 +36,7 @@ impl Sample {
         }
     }
 
-    /// `0.0123 ± 0.0004`
+    /// Formats numbers: `0.0123 ± 0.0004`.
     pub fn number(&self) -> String {
         match self.deviation {
             _ if self.mean.is_nan() => "–".into(),

@@ -1,6 +1,6 @@
-//! Rows of words as Markdown, CSV and columns of text; the first row is the head.
+//! Tables as Markdown, CSV and columns of text; the first row is the header.
 
-/// As a Markdown table.
+/// Formats rows as a Markdown table.
 pub fn markdown(rows: &[Vec<String>]) -> String {
     let cell = |text: &String| text.replace('|', "\\|").replace('\n', " ");
     let mut text = String::new();
@@ -14,16 +14,16 @@ pub fn markdown(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// As CSV.
+/// Formats rows as CSV.
 pub fn csv(rows: &[Vec<String>]) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {
-        writer.write_record(row).expect("into memory");
+        writer.write_record(row).expect("writing to memory");
     }
-    writer.into_inner().expect("into memory")
+    writer.into_inner().expect("writing to memory")
 }
 
-/// Columns of text: the first to the left, the others to the right.
+/// Formats rows as aligned columns: the first to the left, the others to the right.
 pub fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |k: usize| {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn words_do_not_break_tables() {
+    fn special_characters_do_not_break_tables() {
         let rows = [
             vec!["a|b".to_string(), "c".into()],
             vec!["d".into(), "e,f".into()],

@@ -31,7 +31,7 @@ const RANKS: &[(&str, &[&str])] = &[
     ),
     (
         "apfl-report",
-        &["chart statistics table words", "advise", "report"],
+        &["chart format statistics table", "advise", "report"],
     ),
     ("apfl-paper", &["grid", "reproduce theory"]),
     (

@@ -1,4 +1,4 @@
-//! `apfl advise`: is it worth it?
+//! Arguments of `apfl advise`.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ Examples:
   apfl advise runs/a
   apfl advise runs/a --json | jq '.total'
 
-For each client: does joining lower its loss against training alone, by how much, how sure is
-that, and which model should serve it. It needs a run that also trained every client alone:
+For each client, compares the loss of joining with that of training alone (with an interval) and
+names the model that should serve it. Needs a run that also trained every client alone:
 algorithm.mixing = { chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] }.")]
 pub struct Advise {
     /// The run directory

@@ -1,9 +1,9 @@
-//! `apfl bench`: how fast it is.
+//! Arguments of `apfl bench`.
 
 use apfl::algorithm::AlgorithmSpec;
 use apfl::model::Shape;
 
-/// The examples, and what there is to measure.
+/// Returns the examples and the names of the benchmarks.
 fn after_help() -> String {
     let algorithms = AlgorithmSpec::KINDS.iter().map(|kind| kind.name);
     let models = Shape::KINDS.iter().map(|kind| kind.name);
@@ -15,10 +15,10 @@ Examples:
   apfl bench apfl-mlp fedavg-mlp --threads 1
   apfl bench --json > bench.json
 
-A work is <algorithm>-<model>: rounds of training only; or step-<model>: one gradient and its
-update, again and again. Each is measured in a process of its own. Models run on MNIST where it is
-on this machine, else on made images with as many zeros; cnn (32 and 64 channels) on made images of
-CIFAR-10's shape.
+A benchmark is <algorithm>-<model> (rounds of training, without evaluation) or step-<model>
+(gradient steps alone). Each runs in its own process. Models train on MNIST if it is installed,
+otherwise on generated images with the same share of zeros; cnn (32 and 64 channels) trains on
+generated images of CIFAR-10's shape.
   algorithms: {}
   models: {}",
         listed(algorithms.collect()),
@@ -30,20 +30,20 @@ CIFAR-10's shape.
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub struct Bench {
-    /// What to measure; everything but local-<model> by default
-    #[arg(value_name = "WORK")]
-    pub works: Vec<String>,
+    /// What to measure [default: everything except local-<model>]
+    #[arg(value_name = "BENCHMARK")]
+    pub benchmarks: Vec<String>,
     /// Threads; 0 for all cores; may be repeated [default: 1 and all]
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=1024))]
     pub threads: Vec<usize>,
-    /// Examples a step
+    /// Examples per step
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub batch: usize,
-    /// On all ranks of an MPI job, with --threads threads on each
+    /// Run on all ranks of an MPI job, with --threads threads on each
     #[cfg(feature = "mpi")]
     #[arg(long)]
     pub mpi: bool,
-    /// Seconds to measure each for
+    /// Seconds to run each benchmark
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
     pub seconds: f64,
     /// No progress
@@ -59,6 +59,6 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
     if seconds > 0.0 && seconds <= 3600.0 {
         Ok(seconds)
     } else {
-        Err("more than 0 and at most 3600".into())
+        Err("must be more than 0 and at most 3600".into())
     }
 }

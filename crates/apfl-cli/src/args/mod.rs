@@ -1,4 +1,4 @@
-//! What was typed: a file for each command, or for a few that belong together.
+//! Command-line arguments: one file per command, or per group of related commands.
 
 mod advise;
 mod bench;
@@ -29,7 +29,7 @@ pub use spec::{Check, Init, Overrides, read_spec, set};
 pub use sweep::Sweep;
 pub use theory::Theory;
 
-/// The validation scores that runs can be ranked by.
+/// The scores that runs can be ranked by.
 const SCORES: [&str; 9] = [
     "accuracy",
     "balanced_accuracy",
@@ -46,7 +46,7 @@ const SCORES: [&str; 9] = [
 #[derive(Debug, Parser)]
 #[command(name = "apfl", version, about, after_help = EXAMPLES, propagate_version = true)]
 pub struct Args {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -55,18 +55,17 @@ const EXAMPLES: &str = "\
 Examples:
   apfl run                                 train the built-in example; needs no files
   apfl init my.toml                        a commented spec to start from
-  apfl check my.toml                       what it would do, and whether it can
+  apfl check my.toml                       a dry run: problems, sizes, memory and time
   apfl run my.toml --set training.rounds=20
   apfl sweep my.toml --over algorithm.kind=apfl,fedavg --seeds 3
   apfl predict runs/my-… --client hospital-3 --input new.csv
 
-Exit status: 0 done; 1 it could not be done (a file, the data, a loss that is not finite);
-2 the request was wrong.";
+Exit status: 0 success; 1 failure (a file, the data, a non-finite loss); 2 invalid request.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Train: one run, from a spec or the built-in example
+    /// Train one run, from a spec or the built-in example
     Run(Run),
     /// Train a grid of runs over any keys and seeds, and compare them
     Sweep(Sweep),
@@ -74,9 +73,9 @@ pub enum Command {
     Reproduce(Reproduce),
     /// Write a commented spec to start from
     Init(Init),
-    /// Say what a spec would do: problems, clients, sizes, memory and time
+    /// Dry run of a spec: problems, clients, sizes, memory and time
     Check(Check),
-    /// Data sets: list them, fetch them, see how they fall on clients
+    /// List data sets, download them, or show how a spec's data is assigned to clients
     #[command(subcommand)]
     Data(Data),
     /// Write a trained model to a .safetensors or .npz file
@@ -87,18 +86,18 @@ pub enum Command {
     Evaluate(Evaluate),
     /// Personalize a trained shared model for a client that was never in training
     Join(Join),
-    /// Say whether joining is worth it, for whom, and which model should serve each client
+    /// Show for which clients joining is worth it, and which model should serve each of them
     Advise(Advise),
-    /// Make one HTML page of one run's pictures and numbers, or of several side by side
+    /// Write an HTML report about one run, or comparing several
     Report(Report),
-    /// Measure the paper's quantities on a run, or check its theorems
+    /// Measure the paper's quantities on a run, or check its theorems by simulation
     Theory(Theory),
-    /// Say what a privacy setting costs: ε from noise, sampling and steps, or the noise for an ε
+    /// Compute ε from noise, sampling and steps, or the noise for a given ε
     Privacy(Privacy),
-    /// A site of a federation: its state, and consent to its terms
+    /// Show a federation site's state, or accept its terms
     #[command(subcommand)]
     Site(Site),
-    /// Measure how fast it is on this machine
+    /// Measure training speed on this machine
     Bench(Bench),
     /// Print a completion script for your shell
     #[command(

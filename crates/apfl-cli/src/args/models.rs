@@ -1,21 +1,21 @@
-//! A run's models put to use: `apfl export`, `apfl predict`, `apfl join`.
+//! Arguments of `apfl export`, `apfl predict`, `apfl evaluate` and `apfl join`.
 
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-/// One of the models of a run.
+/// Selects one of a run's models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Which {
     /// The server's model
     Shared,
-    /// The client's copy of it after its last local steps
+    /// The client's copy of the shared model after its last local steps
     Localized,
-    /// The client's local model v (where the algorithm has none: its copy of the shared one)
+    /// The client's local model v (if the algorithm has none: its copy of the shared model)
     Local,
-    /// The model the client serves
+    /// The model that serves the client
     Personal,
-    /// What the client trained on its own rows alone (with mixing = { chosen = [… 1] })
+    /// The model trained on the client's rows alone (with mixing = { chosen = [… 1] })
     Alone,
 }
 
@@ -42,13 +42,13 @@ A dense layer's weight has the shape (inputs, outputs): y = x·W + b.")]
 pub struct Export {
     /// The run directory
     pub run: PathBuf,
-    /// The client; not needed for the shared model
+    /// The client; not needed with --model shared
     #[arg(long, value_name = "ID")]
     pub client: Option<String>,
     /// Which model
     #[arg(long, value_enum)]
     pub model: Which,
-    /// The file; its ending decides: .safetensors or .npz
+    /// The file to write; its ending (.safetensors or .npz) selects the format
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
 }
@@ -62,9 +62,9 @@ Examples:
   cat new.csv | apfl predict runs/a --client hospital-3 --input -
 
 The input needs the training table's raw feature columns, by name; other columns are ignored.
-Without --client its client column says whose model serves a row; a client that the run does not
-know is served by the shared model. The output has a line for each row: the --id columns, the
-client, the class and a score for every class, or the value.")]
+Without --client, the input's client column selects the model of each row; rows of clients that the
+run does not know use the shared model. The output has one line per row: the --id columns, the
+client, then the class and a score per class, or the value.")]
 pub struct Predict {
     /// The run directory (or that of `apfl join --out`, or a site's state directory)
     pub run: PathBuf,
@@ -77,7 +77,7 @@ pub struct Predict {
     /// Which model
     #[arg(long, value_enum, default_value = "personal")]
     pub model: Which,
-    /// A column to be passed through; may be repeated
+    /// A column to copy to the output; may be repeated
     #[arg(long, value_name = "COLUMN")]
     pub id: Vec<String>,
 }
@@ -89,7 +89,7 @@ Examples:
   apfl evaluate runs/a --input labelled.csv
   apfl evaluate runs/a --client hospital-3 --model shared --input labelled.csv --json
 
-The input is as for `apfl predict`, with the training table's label column.")]
+The input is that of `apfl predict` plus the training table's label column.")]
 pub struct Evaluate {
     /// The run directory (or that of `apfl join --out`)
     pub run: PathBuf,
@@ -111,31 +111,31 @@ pub struct Evaluate {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  apfl join runs/a --data newcomer.csv
-  apfl join runs/a --data newcomer.csv --mixing adaptive --running --epochs 10
+  apfl join runs/a --data new-client.csv
+  apfl join runs/a --data new-client.csv --mixing adaptive --running --epochs 10
   apfl join runs/synthetic --data synthetic:100 --out joined
 
-The newcomer starts at the run's shared model w and trains v in αv + (1−α)w; beside it stands
-fine-tuning w at the same rate on the same batches (FedAvg's way). The table needs the training
-table's feature columns and its label column; a client column is ignored, a split column
-(train / valid) is used. synthetic:K is client K of a synthetic run's generator.")]
+The new client starts at the run's shared model w and trains v in αv + (1−α)w. For comparison, w is
+fine-tuned at the same rate on the same batches (as with FedAvg). The table needs the training
+table's feature and label columns; a client column is ignored, a split column (train / valid) is
+used. synthetic:K is client K of a synthetic run's generator.")]
 pub struct Join {
     /// The run directory
     pub run: PathBuf,
-    /// A CSV or Parquet file with the newcomer's data, or synthetic:K
+    /// A CSV or Parquet file with the new client's data, or synthetic:K
     #[arg(long, value_name = "FILE")]
     pub data: String,
-    /// α: a number from 0 to 1, adaptive, adaptive:0.1, or chosen: on held-out rows, with the
-    /// run's losses as a prior [default: the run's own]
+    /// α: a number from 0 to 1; adaptive or adaptive:START; or chosen (on held-out rows, with the
+    /// run's losses as a prior) [default: the run's own]
     #[arg(long, value_name = "A")]
     pub mixing: Option<String>,
-    /// Passes over its training examples
+    /// Passes over the client's training examples
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub epochs: u64,
-    /// Let w take local steps too; otherwise it stays frozen
+    /// Train w too instead of freezing it
     #[arg(long)]
     pub running: bool,
-    /// Write join.json and the models (and a synthetic newcomer's data.csv) there
+    /// Write join.json and the models (and a synthetic client's data.csv) to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print JSON

@@ -1,4 +1,4 @@
-//! `apfl privacy`: what a setting costs.
+//! Arguments of `apfl privacy`.
 
 use apfl::privacy::LEAST_NOISE;
 
@@ -7,26 +7,27 @@ use apfl::privacy::LEAST_NOISE;
 #[command(after_help = "\
 Examples:
   apfl privacy --noise 1.1 --sampling 0.1 --steps 100      ε of 100 rounds with a tenth of the clients
-  apfl privacy --epsilon 8 --sampling 0.1 --steps 100      the noise that ε = 8 asks for
+  apfl privacy --epsilon 8 --sampling 0.1 --steps 100      the noise needed for ε = 8
   apfl privacy --noise 1.5 --sampling 0.04 --steps 2250 --json
 
-federation.privacy with level = \"client\": a step is a round, the sampling rate the participation.
-With level = \"example\": a step is a local step, the rate batch/m of a client with m training
-examples. Both accounts are bounds from above; the smaller is ε. See docs/PRIVACY.md.")]
+With federation.privacy.level = \"client\", a step is a round and the sampling rate is the
+participation. With level = \"example\", a step is a local step and the rate is batch/m for a client
+with m training examples. Both accountants give upper bounds; ε is the smaller one. See
+docs/PRIVACY.md.")]
 pub struct Privacy {
-    /// σ: the noise's deviation in units of the clip
+    /// σ: the noise's standard deviation, in units of the clip
     #[arg(long, value_name = "σ", value_parser = noise, required_unless_present = "epsilon", conflicts_with = "epsilon")]
     pub noise: Option<f64>,
-    /// ε: the noise for it is looked for
+    /// ε: compute the noise that gives it
     #[arg(long, value_name = "ε", value_parser = epsilon)]
     pub epsilon: Option<f64>,
-    /// q: how likely one is in a step's sample
+    /// q: the probability of being sampled in a step
     #[arg(long, value_name = "q", value_parser = sampling)]
     pub sampling: f64,
-    /// T: how many steps there are
+    /// T: the number of steps
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub steps: u64,
-    /// δ
+    /// δ: the probability of exceeding ε
     #[arg(long, value_name = "δ", default_value_t = 1e-5, value_parser = delta)]
     pub delta: f64,
     /// Print JSON

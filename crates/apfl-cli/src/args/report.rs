@@ -1,4 +1,4 @@
-//! `apfl report`: runs as one page.
+//! Arguments of `apfl report`.
 
 use std::path::PathBuf;
 
@@ -11,17 +11,16 @@ Examples:
   apfl report runs/a runs/b runs/c --by auc --out compared.html
 
 The page needs no network and no other file. Several runs are compared first, with the keys in
-which their specs differ, then shown one by one; a run that is not finished is shown as far as it
-went.")]
+which their specs differ, then shown one by one. An unfinished run is shown up to its last round.")]
 pub struct Report {
     /// The run directories
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Where the page goes [default: report.html in the first run directory]
+    /// The file to write [default: report.html in the first run directory]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Compare runs by this validation score, the best first [default: accuracy, or rmse, in the
-    /// order given]
+    /// Rank the runs by this validation score, best first [default: accuracy or rmse, runs in the
+    /// given order]
     #[arg(long, value_name = "SCORE", value_parser = super::SCORES)]
     pub by: Option<String>,
 }

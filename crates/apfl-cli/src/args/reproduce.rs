@@ -1,4 +1,4 @@
-//! `apfl reproduce`: the paper's figures and tables.
+//! Arguments of `apfl reproduce`.
 
 use std::path::PathBuf;
 
@@ -8,20 +8,22 @@ use super::Overrides;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  apfl reproduce fig4                        seconds: synthetic data, nothing to fetch
+  apfl reproduce fig4                        seconds: synthetic data, no download
   apfl reproduce fig2 fig3 table2            MNIST: apfl data get mnist
   apfl reproduce all --quick                 a fifth of the rounds, one seed
   apfl reproduce table1 --seeds 1            CIFAR-10 and the CNN: hours
 
-Items: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6, or all of them; and five that are not the
-paper's: robustness (attacking clients against rules of aggregation), privacy (ε against shared and
-personal models), fedrep (CIFAR-10 as FedRep's table has it), pfllib (Fashion-MNIST as PFLlib's has
-it) and heart (four hospitals as FLamby's has them). Tables 1 and 2 are run twice: as the text has
-them, and as the authors' released code has them (preset = \"authors\"). OUT/<item> gets
-verdict.json, verdict.md, the figure as SVG and PNG, the tables as CSV and Markdown, and every run's
-directory. A claim holds or fails by more than its spread over seeds, else it is within noise. Where
-one of a figure fails, APFL's runs are repeated with the variants of public implementations, and the
-verdict says whether it holds then. What is there already is not run again.")]
+Items of the paper: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6, or all of them. Further items:
+robustness (attacking clients against robust aggregators), privacy (ε of shared and personal
+models), fedrep (CIFAR-10 as in FedRep's table), pfllib (Fashion-MNIST as in PFLlib's) and heart
+(four hospitals as in FLamby's).
+
+Tables 1 and 2 are run twice: as the paper's text and as the authors' released code describe them
+(preset = \"authors\"). OUT/<item> gets verdict.json, verdict.md, the figure as SVG and PNG, the
+tables as CSV and Markdown, and every run's directory. A claim holds or fails if it does so by more
+than its spread over seeds; otherwise it is within noise. If a figure's claim fails, APFL's runs are
+repeated with the variants of public implementations, and the verdict says whether it holds then.
+Finished runs are not repeated.")]
 pub struct Reproduce {
     /// Figures and tables: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6 robustness privacy
     /// fedrep pfllib heart, or all
@@ -30,7 +32,7 @@ pub struct Reproduce {
     /// Seeds 1, 2, … N [default: 3; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: Option<u64>,
-    /// A reduced version for minutes: a fifth of the rounds, a tenth of the CNN's
+    /// A reduced version that takes minutes: a fifth of the rounds, a tenth of the CNN's
     #[arg(long)]
     pub quick: bool,
     /// Do not try variants where a claim fails
@@ -38,13 +40,13 @@ pub struct Reproduce {
     pub no_variants: bool,
     #[command(flatten)]
     pub overrides: Overrides,
-    /// Where everything goes
+    /// The output directory
     #[arg(long, value_name = "DIR", default_value = "reproduction")]
     pub out: PathBuf,
-    /// Threads; 0 for all cores. Never changes a result
+    /// Threads; 0 for all cores. Does not change any result
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=4096))]
     pub threads: usize,
-    /// No progress; errors are still told
+    /// Print no progress; errors are still printed
     #[arg(long, short)]
     pub quiet: bool,
     /// Print JSON

@@ -1,4 +1,4 @@
-//! `apfl run`: one run.
+//! Arguments of `apfl run`.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ Examples:
   apfl run my.toml --out runs/first
   apfl run my.toml --set algorithm.kind=fedavg --set seed=2
   apfl run --set 'algorithm.mixing={ fixed = 0.5 }' --set training.rounds=20
-  apfl run --resume --out runs/first         go on after an interruption
+  apfl run --resume --out runs/first         continue after an interruption
   mpirun -n 4 apfl run my.toml --set engine.kind=mpi     on four processes (docs/CLUSTER.md)
   apfl run my.toml --json | jq .personal.pooled.valid.accuracy
 
@@ -27,17 +27,17 @@ pub struct Run {
     /// The run directory [default: runs/<name>-<UTC time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Threads; 0 for all cores. Never changes the result
+    /// Threads; 0 for all cores. Does not change the result
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Continue the run in --out from its last checkpoint
     #[arg(long, requires = "out")]
     pub resume: bool,
-    /// Train although it should need more memory than this machine has; with --resume, also
-    /// where another version of the program began the run
+    /// Train even if the memory estimate exceeds this machine's; with --resume, also if another
+    /// version of the program began the run
     #[arg(long)]
     pub force: bool,
-    /// No progress and no table; errors are still told
+    /// Print no progress and no table; errors are still printed
     #[arg(long, short)]
     pub quiet: bool,
     /// Print the summary as JSON instead of a table

@@ -1,4 +1,4 @@
-//! `apfl site`: a site's own state, for its operator.
+//! Arguments of `apfl site`.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,9 @@ Examples:
   apfl site accept /var/lib/apfl 5f1c…
   apfl predict /var/lib/apfl --input new.csv
 
-The state directory is the one that the site's node was started with; docs/FEDERATION.md is the
-guide.")]
+The state directory is the one that the site's node was started with. See docs/FEDERATION.md.")]
 pub enum Site {
-    /// What was proposed, accepted and agreed on, what is remembered, and the last lines of the log
+    /// Show the proposed, accepted and agreed terms, the stored client states, and the end of the log
     Status {
         /// The site's state directory
         state: PathBuf,
@@ -27,7 +26,7 @@ pub enum Site {
     Accept {
         /// The site's state directory
         state: PathBuf,
-        /// The hash of the terms that were read; others are not accepted
+        /// The hash of the terms that you read; terms with another hash are not accepted
         hash: String,
     },
 }

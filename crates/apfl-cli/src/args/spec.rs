@@ -1,4 +1,4 @@
-//! A spec as it was typed: a file and overrides; `apfl init` and `apfl check`.
+//! A spec file with its overrides, and the arguments of `apfl init` and `apfl check`.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use apfl::spec::Spec;
 
 use crate::kinds;
 
-/// Overrides of a spec's keys.
+/// Represents overrides of a spec's keys.
 #[derive(Debug, clap::Args)]
 pub struct Overrides {
     /// Override a key of the spec, such as training.rounds=5; may be repeated
@@ -16,11 +16,11 @@ pub struct Overrides {
     pub set: Vec<String>,
 }
 
-/// Reads a spec file and applies overrides; no file is the built-in example.
+/// Reads a spec file and applies overrides. Without a file, starts from the built-in example.
 pub fn read_spec(path: Option<&PathBuf>, overrides: &Overrides) -> Result<Spec> {
     let text = match path {
         None => String::new(),
-        Some(path) => text_of(path)?,
+        Some(path) => read_text(path)?,
     };
     let mut spec = Spec::parse(&text).map_err(|e| match (e, path) {
         (Error::Request(message), Some(path)) => {
@@ -33,11 +33,11 @@ pub fn read_spec(path: Option<&PathBuf>, overrides: &Overrides) -> Result<Spec> 
     Ok(spec)
 }
 
-/// The longest spec, in bytes: a resolved one has some thousand.
-const LONGEST: u64 = 16 << 20;
+/// The largest spec file in bytes; a resolved spec has a few thousand.
+const MAX_BYTES: u64 = 16 << 20;
 
-/// A spec's text. TOML is UTF-8: anything else is not one.
-fn text_of(path: &PathBuf) -> Result<String> {
+/// Reads a spec's text, which must be UTF-8 as TOML requires.
+fn read_text(path: &PathBuf) -> Result<String> {
     let failed = |source| Error::File {
         path: path.clone(),
         action: "read",
@@ -45,10 +45,10 @@ fn text_of(path: &PathBuf) -> Result<String> {
     };
     let mut bytes = Vec::new();
     std::fs::File::open(path)
-        .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(failed)?;
-    if bytes.len() as u64 > LONGEST {
-        let what = format!("has more than {} MB; is it a spec?", LONGEST >> 20);
+    if bytes.len() as u64 > MAX_BYTES {
+        let what = format!("is larger than {} MB and cannot be a spec", MAX_BYTES >> 20);
         return Err(Error::Request(format!("{}: {what}", path.display())));
     }
     let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
@@ -56,13 +56,13 @@ fn text_of(path: &PathBuf) -> Result<String> {
         let what = if utf16 {
             "is UTF-16 text; save it as UTF-8"
         } else {
-            "is not UTF-8 text, as a spec in TOML must be"
+            "is not UTF-8 text; a spec is TOML, which must be UTF-8"
         };
         Error::Request(format!("{}: {what}", path.display()))
     })
 }
 
-/// Applies a `--set`.
+/// Applies one `--set` argument.
 pub fn set(spec: &mut Spec, pair: &str) -> Result<()> {
     spec.set(pair).map_err(|e| match e {
         Error::Request(message) => Error::Request(format!("--set {message}")),
@@ -80,7 +80,7 @@ Examples:
   apfl check my.toml
   apfl check my.toml --set model.kind=mlp --json";
 
-/// Examples and, in the long help, every kind there is.
+/// Appends the list of all registered kinds, for the long help.
 fn with_kinds(examples: &str) -> String {
     format!("{examples}\n\n{}", kinds::help())
 }
@@ -89,7 +89,7 @@ fn with_kinds(examples: &str) -> String {
 #[derive(Debug, clap::Args)]
 #[command(after_help = INIT, after_long_help = with_kinds(INIT))]
 pub struct Init {
-    /// Where to write it; without a file it goes to stdout
+    /// The file to write [default: print to stdout]
     pub file: Option<PathBuf>,
 }
 
@@ -101,7 +101,7 @@ pub struct Check {
     pub spec: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
-    /// Try it although it should need more memory than this machine has
+    /// Try it even if the memory estimate exceeds this machine's
     #[arg(long)]
     pub force: bool,
     /// Print JSON

@@ -1,4 +1,4 @@
-//! `apfl sweep`: a grid of runs.
+//! Arguments of `apfl sweep`.
 
 use std::path::PathBuf;
 
@@ -16,13 +16,13 @@ Examples:
 
   apfl sweep my.toml --over algorithm.kind=apfl,pfedme --over rate=0.01,0.1 --best rate
 
-`rate` is every algorithm's own rate: training.learning_rate, but algorithm.rate for pfedme and
-algorithm.outer_rate for perfedavg, whose runs over training.learning_rate would all be the same
-and are refused.
+`rate` is each algorithm's own rate: algorithm.rate for pfedme, algorithm.outer_rate for perfedavg,
+training.learning_rate for the others. pfedme and perfedavg do not use training.learning_rate, so
+sweeping over it is an error for them.
 
 The grid is the product of all --over lists and the seeds seed, seed+1, …. Commas within braces,
 brackets or quotes do not separate values. Every run is an ordinary run directory in OUT/runs; the
-same command with the same --out runs what is missing. OUT gets sweep.csv (a row for every run),
+same command with the same --out runs what is missing. OUT gets sweep.csv (one row per run),
 sweep.md (means over seeds) and report.html.")]
 pub struct Sweep {
     /// The spec, a TOML file
@@ -35,21 +35,21 @@ pub struct Sweep {
     /// Seeds: the spec's seed, the next one, and so on
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: u64,
-    /// Of this key show only the value that validates best, for every combination of the others;
-    /// the files keep all of them
+    /// Show only this key's best value on validation for every combination of the other keys; the
+    /// files keep all values
     #[arg(long, value_name = "KEY")]
     pub best: Option<String>,
-    /// The score that is shown, on test examples where the data has such a part, and that --best
-    /// goes by on validation examples [default: accuracy, or rmse]
+    /// The score to show (on test examples if there are any) and to rank by for --best (on
+    /// validation examples) [default: accuracy or rmse]
     #[arg(long, value_name = "SCORE", value_parser = super::SCORES)]
     pub by: Option<String>,
-    /// Where everything goes [default: runs/<name>-sweep-<UTC time>]
+    /// The output directory [default: runs/<name>-sweep-<UTC time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Threads; 0 for all cores. Never changes a result
+    /// Threads; 0 for all cores. Does not change any result
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=4096))]
     pub threads: usize,
-    /// No progress and no table; errors are still told
+    /// Print no progress and no table; errors are still printed
     #[arg(long, short)]
     pub quiet: bool,
     /// Print JSON instead of a table

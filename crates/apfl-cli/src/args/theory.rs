@@ -1,4 +1,4 @@
-//! `apfl theory`: the paper's quantities and theorems.
+//! Arguments of `apfl theory`.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use super::Overrides;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  apfl theory runs/a                         the run is replayed and measured
+  apfl theory runs/a                         replay and measure a run
   apfl theory my.toml --set data.iid=true --picture iid.svg
   apfl theory runs/a --constant B=2 --constant d=61 --json
   apfl theory --convergence                  the theorems' rates against simulations
 
-Measured are μ, L, κ, ζᵢ, Γ and σ² at visited points, the optima w* and vᵢ*, Δᵢ, Theorem 1's bound
-and its αᵢ*, Theorem 3's condition, and the α that training learned beside the α of a line search.
-The bound's constants default to B = G = C = C2 = 1, delta = 0.05, d = the number of parameters,
+Measures μ, L, κ, ζᵢ, Γ and σ² at visited points, the optima w* and vᵢ*, Δᵢ, Theorem 1's bound and
+its αᵢ*, Theorem 3's condition, and the learned α next to the α of a line search. The bound's
+constants default to B = G = C = C2 = 1, delta = 0.05, d = the number of parameters,
 R = the largest norm among w* and all vᵢ*.")]
 pub struct Theory {
     /// A finished run's directory, or a spec
@@ -26,25 +26,25 @@ pub struct Theory {
     pub target: Option<PathBuf>,
     #[command(flatten)]
     pub overrides: Overrides,
-    /// Visited points to look at, evenly spaced over the rounds
+    /// Number of visited points to measure, evenly spaced over the rounds
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..=1000))]
     pub points: usize,
     /// A constant of the bound: B, G, C, C2, d, delta or R; may be repeated
     #[arg(long = "constant", value_name = "NAME=NUMBER")]
     pub constants: Vec<String>,
-    /// Where the picture goes, .svg or .png [default: theory.svg in the run directory]
+    /// The picture to write, .svg or .png [default: theory.svg in the run directory]
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
-    /// Check Theorems 2, 3, 5, 6 and the lemma on problems with known optimum
+    /// Check Theorems 2, 3, 5, 6 and the lemma on problems with a known optimum
     #[arg(long)]
     pub convergence: bool,
-    /// With --convergence: repetitions whose mean stands for an expectation
+    /// With --convergence: repetitions to average for an expectation
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub seeds: u64,
-    /// With --convergence: a tenth of the steps
+    /// With --convergence: take a tenth of the steps
     #[arg(long)]
     pub quick: bool,
-    /// No progress
+    /// Print no progress
     #[arg(long, short)]
     pub quiet: bool,
     /// Print JSON

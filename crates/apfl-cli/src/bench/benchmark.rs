@@ -1,4 +1,4 @@
-//! What is measured: an algorithm's rounds on a model, or a model's steps alone.
+//! The benchmarks: an algorithm's rounds on a model, or a model's steps alone.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use apfl::spec::{Plan, Spec};
 
 use super::images;
 
-/// Clients and local steps that a model is measured with: as many as the paper's, but ten
-/// of each for the CNN, whose rounds would take minutes.
+/// Returns a model's number of clients and local steps: the paper's, but ten of each for the
+/// CNN, whose rounds would take minutes.
 fn scale(model: &str) -> (usize, u64) {
     match model {
         "mlp" => (100, 20),
@@ -21,76 +21,76 @@ fn scale(model: &str) -> (usize, u64) {
     }
 }
 
-/// Settings that are not the defaults.
+/// Non-default settings by kind of algorithm or model.
 const SETTINGS: [(&str, &str); 2] = [
     ("apfl", "algorithm.mixing={ adaptive = 0.5 }"),
     ("cnn", "model.channels=[32, 64]"),
 ];
 
-/// One thing to measure.
+/// Represents a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Benchmark {
-    /// The kind of the algorithm; `None`: steps alone.
+    /// The kind of the algorithm; `None` for steps alone.
     algorithm: Option<&'static str>,
     /// The kind of the model.
     model: &'static str,
 }
 
 impl Benchmark {
-    /// Everything there is to measure: every algorithm with every model that it takes, and
+    /// Returns all benchmarks: every algorithm with every model it supports, and every model's
     /// steps.
     fn all() -> Vec<Self> {
         let kinds = AlgorithmSpec::KINDS.iter().map(|kind| Some(kind.name));
         let algorithms = || kinds.clone().chain([None]);
         let with = |model| algorithms().map(move |algorithm| Self { algorithm, model });
         let models = Shape::KINDS.iter().map(|kind| kind.name);
-        let fits = |work: &Self| work.spec(1, 1).is_ok_and(|spec| spec.plan().is_ok());
+        let fits = |benchmark: &Self| benchmark.spec(1, 1).is_ok_and(|spec| spec.plan().is_ok());
         models.flat_map(with).filter(fits).collect()
     }
 
-    /// What is measured where nothing is asked for: everything but clients alone, who take
-    /// FedAvg's steps.
-    pub fn usual() -> Vec<Self> {
+    /// Returns the default benchmarks: all except local training, whose steps are FedAvg's.
+    pub fn defaults() -> Vec<Self> {
         let all = Self::all().into_iter();
-        all.filter(|work| work.algorithm != Some("local")).collect()
+        all.filter(|benchmark| benchmark.algorithm != Some("local"))
+            .collect()
     }
 
-    /// The work of that name.
+    /// Finds a benchmark by its name.
     pub fn named(name: &str) -> Result<Self> {
         let all = Self::all();
-        if let Some(work) = all.iter().find(|work| work.name() == name) {
-            return Ok(*work);
+        if let Some(benchmark) = all.iter().find(|benchmark| benchmark.name() == name) {
+            return Ok(*benchmark);
         }
         let names: Vec<String> = all.iter().map(Self::name).collect();
         let hint = match nearest(name, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean '{near}'?"),
             None => format!("there are {}", names.join(", ")),
         };
-        Err(Error::Request(format!("no work '{name}'; {hint}")))
+        Err(Error::Request(format!("no benchmark '{name}'; {hint}")))
     }
 
-    /// Its name.
+    /// Returns the name, such as `apfl-mlp` or `step-cnn`.
     pub fn name(&self) -> String {
         format!("{}-{}", self.algorithm.unwrap_or("step"), self.model)
     }
 
-    /// Whether it is steps of a model alone.
+    /// Returns whether the benchmark takes steps of a model alone.
     pub fn is_step(&self) -> bool {
         self.algorithm.is_none()
     }
 
-    /// Clients of a round.
+    /// Returns the number of clients per round.
     pub fn clients(&self) -> u64 {
         scale(self.model).0 as u64
     }
 
-    /// Client-steps of one round.
+    /// Returns the number of client-steps per round.
     pub fn steps(&self) -> u64 {
         let (clients, steps) = scale(self.model);
         clients as u64 * steps
     }
 
-    /// What is to run, but for the data.
+    /// Returns the spec without its data.
     fn spec(&self, batch: usize, threads: usize) -> Result<Spec> {
         let (_, steps) = scale(self.model);
         let algorithm = self.algorithm.unwrap_or("fedavg");
@@ -101,7 +101,7 @@ impl Benchmark {
             format!("training.local_steps={steps}"),
             format!("training.batch={batch}"),
             "training.rounds=1000000".into(),
-            // A rate at which nothing blows up however long it runs.
+            // A rate that does not diverge in a long run.
             "training.learning_rate=0.01".into(),
             "evaluation.every=1000000".into(),
             format!("engine.threads={threads}"),
@@ -116,13 +116,13 @@ impl Benchmark {
         Ok(spec)
     }
 
-    /// What is to run, and on which data.
+    /// Returns the plan, the data set, and the description of the data.
     pub fn plan(&self, batch: usize, threads: usize) -> Result<(Plan, Arc<dyn Dataset>, String)> {
         let (clients, _) = scale(self.model);
         let spec = self.spec(batch, threads)?;
         if self.model == "cnn" {
-            let made = "made images of 3×32×32".to_string();
-            return Ok((spec.plan()?, images::photographs(clients), made));
+            let data = "generated images of 3×32×32".to_string();
+            return Ok((spec.plan()?, images::photographs(clients), data));
         }
         let mut real = spec.clone();
         real.set("data={ kind = 'mnist', partition = { kind = 'stripe', classes = 2 } }")?;
@@ -131,8 +131,8 @@ impl Benchmark {
         if let Ok(dataset) = plan.data.load() {
             return Ok((plan, dataset, "MNIST".into()));
         }
-        let made = "made images of 28×28".to_string();
-        Ok((spec.plan()?, images::digits(clients), made))
+        let data = "generated images of 28×28".to_string();
+        Ok((spec.plan()?, images::digits(clients), data))
     }
 }
 
@@ -141,21 +141,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_work_has_a_name_and_a_plan() {
-        for work in Benchmark::all() {
-            assert_eq!(Benchmark::named(&work.name()).unwrap(), work);
-            let plan = work.spec(20, 1).unwrap().plan().unwrap();
-            assert_eq!(plan.architecture.kind(), work.model);
-            let algorithm = work.algorithm.unwrap_or("fedavg");
+    fn every_benchmark_has_a_name_and_a_plan() {
+        for benchmark in Benchmark::all() {
+            assert_eq!(Benchmark::named(&benchmark.name()).unwrap(), benchmark);
+            let plan = benchmark.spec(20, 1).unwrap().plan().unwrap();
+            assert_eq!(plan.architecture.kind(), benchmark.model);
+            let algorithm = benchmark.algorithm.unwrap_or("fedavg");
             assert_eq!(plan.algorithm.kind(), algorithm);
         }
-        // Every setting is of a kind there is.
+        // Every setting belongs to a kind that exists.
         let names: Vec<String> = Benchmark::all().iter().map(Benchmark::name).collect();
         for (kind, _) in SETTINGS {
             assert!(names.iter().any(|name| name.split('-').any(|k| k == kind)));
         }
         assert!(
-            !Benchmark::usual()
+            !Benchmark::defaults()
                 .iter()
                 .any(|w| w.name().starts_with("local"))
         );

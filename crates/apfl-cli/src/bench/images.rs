@@ -1,4 +1,4 @@
-//! Made images: what a benchmark trains on where there is no data.
+//! Generated images for benchmarks without a data set.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use apfl::data::{
 use apfl::rng::{Purpose, Stream, stream};
 use rand::RngExt;
 
-/// Training examples of a client: what MNIST's 600 leave after a fifth is held out.
+/// Training examples per client: MNIST's 600 less a fifth held out.
 const EXAMPLES: usize = 480;
 
-/// Classes there are, and classes of one client.
+/// All classes, and classes per client.
 const CLASSES: u32 = 10;
-const OWN: u32 = 2;
+const CLIENT_CLASSES: u32 = 2;
 
-/// Grey images of 28×28 with 81% zeros, as MNIST has them: every class lives on a blob of
-/// its own, and an image has most of its pixels.
+/// Generates grey 28×28 images with MNIST's 81% zeros: every class has a blob, and an image has
+/// most of its pixels.
 pub fn digits(clients: usize) -> Arc<dyn Dataset> {
     let pixel = |class: u32, k: usize, rng: &mut Stream| {
         let (row, column) = (k / 28, k % 28);
@@ -32,7 +32,7 @@ pub fn digits(clients: usize) -> Arc<dyn Dataset> {
     images(clients, vec![1, 28, 28], &[(0.1307, 0.3081)], pixel)
 }
 
-/// Colour images of 32×32 without zeros to skip.
+/// Generates colour 32×32 images of random pixels, without zeros to skip.
 pub fn photographs(clients: usize) -> Arc<dyn Dataset> {
     let channels = [(0.4914, 0.2023), (0.4822, 0.1994), (0.4465, 0.2010)];
     let pixel = |_: u32, _: usize, rng: &mut Stream| rng.random();
@@ -48,7 +48,8 @@ fn images(
     let width = shape.iter().product();
     let scaling = Arc::new(Scaling::normalized(channels));
     let examples = |client: usize, count: usize, rng: &mut Stream| {
-        let class = |k: usize| (client as u32 * OWN + k as u32 % OWN) % CLASSES;
+        let class =
+            |k: usize| (client as u32 * CLIENT_CLASSES + k as u32 % CLIENT_CLASSES) % CLASSES;
         let labels: Vec<u32> = (0..count).map(class).collect();
         let mut bytes = Vec::with_capacity(count * width);
         for class in &labels {

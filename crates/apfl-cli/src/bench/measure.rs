@@ -1,4 +1,4 @@
-//! One measurement, in this process.
+//! Measures one benchmark in this process.
 
 use std::time::Instant;
 
@@ -12,50 +12,51 @@ use serde::{Deserialize, Serialize};
 
 use super::benchmark::Benchmark;
 
-/// What was measured.
+/// Represents the result of a benchmark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measurement {
-    /// What ran.
-    pub work: String,
-    /// Examples a step.
+    /// The benchmark's name.
+    #[serde(rename = "work")]
+    pub benchmark: String,
+    /// Examples per step.
     pub batch: usize,
-    /// Processes it ran on, where it was an MPI job.
+    /// Number of ranks of an MPI job.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ranks: Option<usize>,
-    /// Threads it ran on; of each process.
+    /// Threads of each process.
     pub threads: usize,
-    /// Client-steps a second of wall time.
+    /// Client-steps per second of wall time.
     pub steps_per_second: f64,
-    /// Wall time of a round; absent for steps alone.
+    /// Wall time per round; absent for steps alone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub seconds_per_round: Option<f64>,
-    /// Client-steps a second by this process's clock, over all threads; absent where the system does not
-    /// tell. Far above the one by wall time, something else was running.
+    /// Client-steps per second of CPU time over all threads; absent if unknown. If it is far above
+    /// the rate per wall time, another program was running.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub steps_per_cpu_second: Option<f64>,
-    /// The same arithmetic done densely, in 10⁹ multiplications and additions a second.
+    /// 10⁹ multiplications and additions per second, counted as dense arithmetic.
     pub gflops: f64,
-    /// What the threads can do at most, measured right before.
+    /// The threads' peak, measured right before.
     pub peak_gflops: f64,
     /// gflops/peak_gflops; kernels that skip zeros may pass 1.
     pub share_of_peak: f64,
-    /// The largest memory of the process, in 10⁶ bytes; absent where the system does not tell.
+    /// The peak memory of the process in 10⁶ bytes; absent if unknown.
     pub peak_rss_mb: Option<f64>,
-    /// What it trained on.
+    /// The description of the data.
     pub data: String,
 }
 
-/// Runs a work for that long, after a warm-up.
+/// Runs a benchmark for the given seconds, after a warm-up.
 pub fn measure(
-    work: &Benchmark,
+    benchmark: &Benchmark,
     batch: usize,
     threads: usize,
     seconds: f64,
 ) -> Result<Measurement> {
-    let (plan, dataset, data) = work.plan(batch, threads)?;
+    let (plan, dataset, data) = benchmark.plan(batch, threads)?;
     let setup = plan.setup_with(dataset, Resources::default())?;
     measure_with(
-        work,
+        benchmark,
         (batch, threads, seconds),
         setup,
         &plan.algorithm,
@@ -63,9 +64,9 @@ pub fn measure(
     )
 }
 
-/// The same with data that was read before.
+/// Runs a benchmark on a given setup.
 pub fn measure_with(
-    work: &Benchmark,
+    benchmark: &Benchmark,
     (batch, threads, seconds): (usize, usize, f64),
     setup: Setup,
     algorithm: &AlgorithmSpec,
@@ -77,10 +78,10 @@ pub fn measure_with(
         let all: Vec<_> = (0..threads)
             .map(|_| scope.spawn(|| peak_flops(0.1)))
             .collect();
-        all.into_iter().map(joined).sum()
+        all.into_iter().map(result_of).sum()
     });
     let peak = peak * ranks.unwrap_or(1) as f64;
-    let (steps_per_second, steps_per_cpu_second) = if work.is_step() {
+    let (steps_per_second, steps_per_cpu_second) = if benchmark.is_step() {
         let before = cpu_seconds();
         let rate = steps(&setup, batch, threads, seconds)?;
         let spent = cpu_seconds().zip(before).map(|(now, before)| now - before);
@@ -90,14 +91,14 @@ pub fn measure_with(
         training.next_round()?;
         let (started, before) = (Instant::now(), cpu_seconds());
         let first = training.step();
-        // An algorithm may draw the steps of a round, and draw none.
+        // An algorithm may sample the steps of a round, and sample none.
         while training.step() == first || started.elapsed().as_secs_f64() < seconds {
             training.next_round()?;
         }
-        let steps = ((training.step() - first) * work.clients()) as f64;
+        let steps = ((training.step() - first) * benchmark.clients()) as f64;
         let spent = cpu_seconds().zip(before).map(|(now, before)| now - before);
         let rate = steps / started.elapsed().as_secs_f64();
-        // Of other ranks nothing is known.
+        // The CPU time of other ranks is unknown.
         let spent = spent.filter(|_| ranks.is_none());
         (rate, spent.map(|spent| steps / spent))
     };
@@ -106,12 +107,13 @@ pub fn measure_with(
     let per_gradient = batch as u64 * (costs.forward + costs.backward);
     let gflops = steps_per_second * (per_gradient * gradients) as f64 / 1e9;
     Ok(Measurement {
-        work: work.name(),
+        benchmark: benchmark.name(),
         batch,
         ranks,
         threads,
         steps_per_second,
-        seconds_per_round: (!work.is_step()).then(|| work.steps() as f64 / steps_per_second),
+        seconds_per_round: (!benchmark.is_step())
+            .then(|| benchmark.steps() as f64 / steps_per_second),
         steps_per_cpu_second,
         gflops,
         peak_gflops: peak / 1e9,
@@ -121,7 +123,7 @@ pub fn measure_with(
     })
 }
 
-/// Gradient and update again and again, every thread on its own client: steps a second.
+/// Takes gradient steps, every thread on its own client, and returns steps per second.
 fn steps(setup: &Setup, batch: usize, threads: usize, seconds: f64) -> Result<f64> {
     let model = &*setup.context.model;
     let dataset = &setup.context.dataset;
@@ -152,27 +154,27 @@ fn steps(setup: &Setup, batch: usize, threads: usize, seconds: f64) -> Result<f6
             scope.spawn(move || train(&shard.train))
         };
         let all: Vec<_> = shards.iter().map(run).collect();
-        all.into_iter().map(joined).sum()
+        all.into_iter().map(result_of).sum()
     }))
 }
 
-/// What a thread measured; if it panicked, so do we: half a measurement is none.
-fn joined(thread: std::thread::ScopedJoinHandle<'_, f64>) -> f64 {
+/// Returns what a thread measured, or passes its panic on.
+fn result_of(thread: std::thread::ScopedJoinHandle<'_, f64>) -> f64 {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The processor time of this process, in seconds: Linux counts it in hundredths.
+/// Returns this process's CPU time in seconds; Linux counts it in hundredths.
 fn cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in brackets may hold spaces: what follows the last bracket does not.
+    // The name in brackets may contain spaces; the fields after the last bracket do not.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |k: usize| fields.get(k)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / 100.0)
 }
 
-/// The most memory that this process ever had, in 10⁶ bytes.
+/// Returns the peak memory of this process in 10⁶ bytes.
 fn peak_memory() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;

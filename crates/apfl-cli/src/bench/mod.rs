@@ -1,4 +1,4 @@
-//! `apfl bench`: how fast it is on this machine.
+//! `apfl bench`: measures training speed on this machine.
 
 use std::process::{Command, Stdio};
 
@@ -18,19 +18,19 @@ mod ranks;
 use benchmark::Benchmark;
 use measure::{Measurement, measure};
 
-/// What is printed with `--json`.
+/// Represents the output of `--json`.
 #[derive(Serialize, Deserialize)]
 struct Report {
     version: String,
     measurements: Vec<Measurement>,
 }
 
-/// Measures every work asked for on every number of threads.
+/// Runs every selected benchmark on every number of threads.
 pub fn run(args: &args::Bench) -> Result<()> {
-    let works = if args.works.is_empty() {
-        Benchmark::usual()
+    let benchmarks = if args.benchmarks.is_empty() {
+        Benchmark::defaults()
     } else {
-        args.works
+        args.benchmarks
             .iter()
             .map(|name| Benchmark::named(name))
             .collect::<Result<_>>()?
@@ -38,25 +38,25 @@ pub fn run(args: &args::Bench) -> Result<()> {
     let threads = threads(&args.threads);
     #[cfg(feature = "mpi")]
     if args.mpi {
-        return match ranks::measure_all(args, &works, &threads)? {
+        return match ranks::measure_all(args, &benchmarks, &threads)? {
             Some(measurements) => show(args, measurements),
             None => Ok(()),
         };
     }
     crate::cluster::refuse_many()?;
-    let measurements = match (&works[..], &threads[..]) {
-        ([work], [threads]) => vec![measure(work, args.batch, *threads, args.seconds)?],
+    let measurements = match (&benchmarks[..], &threads[..]) {
+        ([benchmark], [threads]) => vec![measure(benchmark, args.batch, *threads, args.seconds)?],
         _ => {
             let progress = Progress::stages(args.quiet);
-            let all = (works.len() * threads.len()) as u64;
-            let pairs = works
+            let all = (benchmarks.len() * threads.len()) as u64;
+            let pairs = benchmarks
                 .iter()
-                .flat_map(|w| threads.iter().map(move |t| (w, *t)));
+                .flat_map(|benchmark| threads.iter().map(move |t| (benchmark, *t)));
             let mut measurements = Vec::new();
-            for (done, (work, threads)) in pairs.enumerate() {
-                let what = format!("{} on {}", work.name(), counted(threads, "thread"));
+            for (done, (benchmark, threads)) in pairs.enumerate() {
+                let what = format!("{} on {}", benchmark.name(), counted(threads, "thread"));
                 progress.stage(&what, done as u64 + 1, all);
-                measurements.push(in_a_process(args, work, threads)?);
+                measurements.push(in_a_process(args, benchmark, threads)?);
             }
             progress.clear();
             measurements
@@ -77,12 +77,12 @@ fn show(args: &args::Bench, measurements: Vec<Measurement>) -> Result<()> {
     }
 }
 
-/// The numbers of threads: 1 and all cores where nothing is said.
-fn threads(asked: &[usize]) -> Vec<usize> {
+/// Returns the numbers of threads to measure, by default 1 and all cores.
+fn threads(given: &[usize]) -> Vec<usize> {
     let all = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut threads: Vec<usize> = match asked {
+    let mut threads: Vec<usize> = match given {
         [] => vec![1, all],
-        asked => asked
+        given => given
             .iter()
             .map(|n| if *n == 0 { all } else { *n })
             .collect(),
@@ -91,12 +91,12 @@ fn threads(asked: &[usize]) -> Vec<usize> {
     threads
 }
 
-/// One measurement in a process of its own, so that its memory is its own.
-fn in_a_process(args: &args::Bench, work: &Benchmark, threads: usize) -> Result<Measurement> {
-    let failed = |why: String| Error::data(format!("measuring {}: {why}", work.name()));
+/// Measures in a new process, so that its peak memory is its own.
+fn in_a_process(args: &args::Bench, benchmark: &Benchmark, threads: usize) -> Result<Measurement> {
+    let failed = |why: String| Error::data(format!("benchmark {}: {why}", benchmark.name()));
     let program = std::env::current_exe().map_err(|e| failed(e.to_string()))?;
     let output = Command::new(program)
-        .args(["bench", &work.name(), "--quiet", "--json"])
+        .args(["bench", &benchmark.name(), "--quiet", "--json"])
         .args(["--threads", &threads.to_string()])
         .args(["--batch", &args.batch.to_string()])
         .args(["--seconds", &args.seconds.to_string()])
@@ -104,22 +104,28 @@ fn in_a_process(args: &args::Bench, work: &Benchmark, threads: usize) -> Result<
         .output()
         .map_err(|e| failed(e.to_string()))?;
     if !output.status.success() {
-        return Err(failed(format!("it ended with {}", output.status)));
+        return Err(failed(format!("the process ended with {}", output.status)));
     }
     let report: Report =
         serde_json::from_slice(&output.stdout).map_err(|e| failed(e.to_string()))?;
     let one = report.measurements.into_iter().next();
-    one.ok_or_else(|| failed("nothing was measured".into()))
+    one.ok_or_else(|| failed("the process printed no measurement".into()))
 }
 
 fn table(measurements: &[Measurement]) -> String {
     let heads = [
-        "work", "threads", "steps/s", "round", "GFLOP/s", "of peak", "memory",
+        "benchmark",
+        "threads",
+        "steps/s",
+        "round",
+        "GFLOP/s",
+        "of peak",
+        "memory",
     ];
     let mut rows = vec![heads.map(String::from).to_vec()];
     for m in measurements {
         rows.push(vec![
-            m.work.clone(),
+            m.benchmark.clone(),
             match m.ranks {
                 None => m.threads.to_string(),
                 Some(ranks) => format!("{} × {}", counted(ranks, "rank"), m.threads),
@@ -137,8 +143,8 @@ fn table(measurements: &[Measurement]) -> String {
     data.dedup();
     let batch = measurements.first().map_or(0, |m| m.batch);
     format!(
-        "{}\nA step is one client's local step on {batch} examples: all gradients its algorithm takes, and \
-         the updates.\nGFLOP/s counts dense arithmetic, zeros included; the peak is measured here. Data: {}.\n",
+        "{}\nA step is one client's local step on {batch} examples: all gradients and updates of its \
+         algorithm.\nGFLOP/s counts dense arithmetic, zeros included; the peak is measured. Data: {}.\n",
         columns(&rows),
         data.join("; "),
     )

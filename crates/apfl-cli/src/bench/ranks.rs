@@ -1,4 +1,4 @@
-//! Measurements on all ranks of an MPI job.
+//! Runs benchmarks on all ranks of an MPI job.
 
 use apfl::engine::EngineKind;
 use apfl::error::{Error, Result};
@@ -7,36 +7,37 @@ use apfl::spec::Resources;
 use super::benchmark::Benchmark;
 use super::measure::{Measurement, measure_with};
 use crate::args;
-use crate::cluster::{agreed, joined, serve};
+use crate::cluster::{agree, join, serve};
 
-/// Measures the rounds asked for; `None` on ranks that do not lead.
+/// Runs the selected benchmarks; returns `None` on ranks other than the leader.
 pub fn measure_all(
     args: &args::Bench,
-    works: &[Benchmark],
+    benchmarks: &[Benchmark],
     threads: &[usize],
 ) -> Result<Option<Vec<Measurement>>> {
-    let (_membership, cluster) = joined()?;
+    let (_membership, cluster) = join()?;
     let mut measurements = Vec::new();
-    let rounds = || works.iter().filter(|work| !work.is_step());
+    let rounds = || benchmarks.iter().filter(|benchmark| !benchmark.is_step());
     if rounds().count() == 0 {
-        let problem = "--mpi measures rounds; steps alone are the same on every rank";
+        let problem =
+            "--mpi measures rounds; give a benchmark <algorithm>-<model>, not step-<model>";
         return Err(Error::Request(problem.into()));
     }
-    for work in rounds() {
+    for benchmark in rounds() {
         for threads in threads {
-            let (plan, dataset, data) = work.plan(args.batch, *threads)?;
-            let on = Resources {
+            let (plan, dataset, data) = benchmark.plan(args.batch, *threads)?;
+            let resources = Resources {
                 engine: EngineKind::Mpi(cluster),
                 ..Resources::default()
             };
-            let setup = plan.setup_with(dataset, on);
-            let Some(setup) = agreed(cluster, Vec::new(), &work.name(), setup)? else {
-                return Ok(None); // the leader says why, and fails
+            let setup = plan.setup_with(dataset, resources);
+            let Some(setup) = agree(cluster, Vec::new(), &benchmark.name(), setup)? else {
+                return Ok(None); // the leader returns the error
             };
             if cluster.leads() {
                 let _leader = cluster.lead();
-                let how = (args.batch, *threads, args.seconds);
-                let one = measure_with(work, how, setup, &plan.algorithm, data)?;
+                let extent = (args.batch, *threads, args.seconds);
+                let one = measure_with(benchmark, extent, setup, &plan.algorithm, data)?;
                 measurements.push(one);
             } else {
                 serve(cluster, setup, &plan.algorithm)

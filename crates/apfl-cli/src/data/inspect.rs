@@ -1,4 +1,4 @@
-//! `apfl data inspect`: how a spec's data falls on its clients.
+//! `apfl data inspect`: shows how a spec's data is assigned to clients.
 
 use apfl::data::{Dataset, Task, partition};
 use apfl::error::{Error, Result};
@@ -10,9 +10,9 @@ use super::picture;
 use crate::args::{self, read_spec};
 use crate::output::{columns, counted, print, print_json, require_free};
 
-/// What a client has.
+/// Represents a client's data.
 #[derive(Serialize)]
-pub struct Line {
+pub struct ClientData {
     /// Its name.
     pub client: String,
     /// Training examples.
@@ -21,34 +21,34 @@ pub struct Line {
     pub valid: usize,
     /// All its examples, by class; empty for regression.
     pub classes: Vec<u64>,
-    /// ‖pᵢ − p‖₁: its class shares against those of all; from 0 to 2.
+    /// ‖pᵢ − p‖₁: its class shares against those of all clients, from 0 to 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub divergence: Option<f64>,
 }
 
-/// How the data falls on the clients.
+/// Represents how the data is assigned to clients.
 #[derive(Serialize)]
-pub struct Falling {
+pub struct Distribution {
     /// Class names; empty for regression.
     pub classes: Vec<String>,
     /// All examples, by class.
     pub whole: Vec<u64>,
     /// The clients.
-    pub clients: Vec<Line>,
-    /// The checksum of the partition, where there is one: `environment.json` has it too.
+    pub clients: Vec<ClientData>,
+    /// The checksum of the partition if there is one, as in `environment.json`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
-    /// What the data set says about how it was read.
+    /// Notes on how the data was read.
     pub notes: Vec<String>,
 }
 
-/// Clients that the table shows.
-const SHOWN: usize = 100;
+/// The most clients that the table shows.
+const MAX_ROWS: usize = 100;
 
-/// Classes that get a column.
-const COLUMNS: usize = 20;
+/// The most classes with a column each.
+const MAX_CLASSES: usize = 20;
 
-/// Prints the table; writes the picture and the partition where asked.
+/// Prints the table, and writes the picture and the partition if requested.
 pub fn inspect(args: &args::Inspect) -> Result<()> {
     let plan = read_spec(Some(&args.spec), &args.overrides)?.plan()?;
     if let Some(path) = &args.svg {
@@ -60,7 +60,7 @@ pub fn inspect(args: &args::Inspect) -> Result<()> {
         Some(path) => {
             let assignment = dataset.assignment().ok_or_else(|| {
                 Error::Request(format!(
-                    "--save {}: {} names its clients itself, there is no partition to save",
+                    "--save {}: {} names its clients itself, so there is no partition to save",
                     path.display(),
                     plan.data.kind()
                 ))
@@ -68,7 +68,7 @@ pub fn inspect(args: &args::Inspect) -> Result<()> {
             Some((path, partition::to_json(assignment)))
         }
     };
-    let falling = look(&*dataset)?;
+    let distribution = read(&*dataset)?;
     if let Some((path, text)) = saved {
         write_atomically(path, text)?;
         crate::output::tell(format!(
@@ -77,17 +77,17 @@ pub fn inspect(args: &args::Inspect) -> Result<()> {
         ));
     }
     if let Some(path) = &args.svg {
-        write_atomically(path, picture::svg(&falling))?;
+        write_atomically(path, picture::svg(&distribution))?;
         crate::output::tell(format!("wrote {}", path.display()));
     }
     if args.json {
-        print_json(&falling)
+        print_json(&distribution)
     } else {
-        print(&text(&falling))
+        print(&text(&distribution))
     }
 }
 
-fn look(dataset: &dyn Dataset) -> Result<Falling> {
+fn read(dataset: &dyn Dataset) -> Result<Distribution> {
     let classes = match &dataset.schema().task {
         Task::Classification { classes } => classes.clone(),
         Task::Regression => Vec::new(),
@@ -100,7 +100,7 @@ fn look(dataset: &dyn Dataset) -> Result<Falling> {
         let valid = shard.valid.class_counts(classes.len());
         counts.iter_mut().zip(&valid).for_each(|(sum, n)| *sum += n);
         whole.iter_mut().zip(&counts).for_each(|(sum, n)| *sum += n);
-        clients.push(Line {
+        clients.push(ClientData {
             client: shard.name.clone(),
             train: shard.train.len(),
             valid: shard.valid.len(),
@@ -109,11 +109,11 @@ fn look(dataset: &dyn Dataset) -> Result<Falling> {
         });
     }
     if !classes.is_empty() {
-        for line in &mut clients {
-            line.divergence = Some(divergence(&line.classes, &whole));
+        for client in &mut clients {
+            client.divergence = Some(divergence(&client.classes, &whole));
         }
     }
-    Ok(Falling {
+    Ok(Distribution {
         classes,
         whole,
         clients,
@@ -122,25 +122,25 @@ fn look(dataset: &dyn Dataset) -> Result<Falling> {
     })
 }
 
-/// ‖p − q‖₁ of the shares of two lists of counts.
+/// Returns ‖p − q‖₁ of the shares of two lists of counts.
 fn divergence(counts: &[u64], whole: &[u64]) -> f64 {
     let sum = |counts: &[u64]| counts.iter().sum::<u64>() as f64;
-    let (mine, all) = (sum(counts), sum(whole));
+    let (client, all) = (sum(counts), sum(whole));
     let shares = counts.iter().zip(whole);
     shares
-        .map(|(n, of)| (*n as f64 / mine - *of as f64 / all).abs())
+        .map(|(n, of)| (*n as f64 / client - *of as f64 / all).abs())
         .sum()
 }
 
-fn text(falling: &Falling) -> String {
-    let by_class = (1..=COLUMNS).contains(&falling.classes.len());
+fn text(distribution: &Distribution) -> String {
+    let by_class = (1..=MAX_CLASSES).contains(&distribution.classes.len());
     let mut head = vec!["client".to_string(), "train".into(), "valid".into()];
     if by_class {
-        head.extend(falling.classes.iter().cloned());
-    } else if !falling.classes.is_empty() {
+        head.extend(distribution.classes.iter().cloned());
+    } else if !distribution.classes.is_empty() {
         head.push("classes".into());
     }
-    if !falling.classes.is_empty() {
+    if !distribution.classes.is_empty() {
         head.push("‖pᵢ−p‖₁".into());
     }
     let counts = |counts: &[u64]| -> Vec<String> {
@@ -153,30 +153,34 @@ fn text(falling: &Falling) -> String {
         }
     };
     let mut rows = vec![head];
-    for line in falling.clients.iter().take(SHOWN) {
+    for client in distribution.clients.iter().take(MAX_ROWS) {
         let mut row = vec![
-            line.client.clone(),
-            line.train.to_string(),
-            line.valid.to_string(),
+            client.client.clone(),
+            client.train.to_string(),
+            client.valid.to_string(),
         ];
-        row.extend(counts(&line.classes));
-        row.extend(line.divergence.map(|d| format!("{d:.2}")));
+        row.extend(counts(&client.classes));
+        row.extend(client.divergence.map(|d| format!("{d:.2}")));
         rows.push(row);
     }
-    let total = |pick: fn(&Line) -> usize| falling.clients.iter().map(pick).sum::<usize>();
+    let total =
+        |pick: fn(&ClientData) -> usize| distribution.clients.iter().map(pick).sum::<usize>();
     let mut all = vec![
         "all".to_string(),
         total(|l| l.train).to_string(),
         total(|l| l.valid).to_string(),
     ];
-    all.extend(counts(&falling.whole));
+    all.extend(counts(&distribution.whole));
     rows.push(all);
     let mut text = columns(&rows);
-    if falling.clients.len() > SHOWN {
-        let more = counted(falling.clients.len() - SHOWN, "more client");
+    if distribution.clients.len() > MAX_ROWS {
+        let more = counted(distribution.clients.len() - MAX_ROWS, "more client");
         text.push_str(&format!("({more} not shown; --json lists all)\n"));
     }
-    text.push_str(&format!("\n{}\n", counted(falling.clients.len(), "client")));
+    text.push_str(&format!(
+        "\n{}\n",
+        counted(distribution.clients.len(), "client")
+    ));
     let mut spread = |name: &str, values: Vec<f64>, digits: usize| {
         if let Some(s) = Spread::of(&values) {
             text.push_str(&format!(
@@ -185,11 +189,14 @@ fn text(falling: &Falling) -> String {
             ));
         }
     };
-    let sizes = falling.clients.iter().map(|l| (l.train + l.valid) as f64);
-    spread("examples a client", sizes.collect(), 0);
-    let divergences = falling.clients.iter().filter_map(|l| l.divergence);
+    let sizes = distribution
+        .clients
+        .iter()
+        .map(|l| (l.train + l.valid) as f64);
+    spread("examples per client", sizes.collect(), 0);
+    let divergences = distribution.clients.iter().filter_map(|l| l.divergence);
     spread("label divergence", divergences.collect(), 2);
-    for note in &falling.notes {
+    for note in &distribution.notes {
         text.push_str(&format!("\n{note}\n"));
     }
     text

@@ -1,4 +1,4 @@
-//! `apfl data list`
+//! `apfl data list`: lists the data sets.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::args;
 use crate::output::{bytes, columns, print, print_json};
 
 #[derive(Serialize)]
-struct Line {
+struct Listing {
     name: &'static str,
     what: &'static str,
     folder: String,
@@ -20,13 +20,13 @@ struct Line {
     here: &'static str,
 }
 
-/// Prints what data there is and whether it is here. Sizes are looked at, not
-/// checksums: `apfl data get` does that.
+/// Prints the data sets and whether they are on this machine, judged by file sizes; `apfl data
+/// get` verifies checksums.
 pub fn list(args: &args::List) -> Result<()> {
     let directory = data_directory();
-    let line = |entry: &'static Entry| {
+    let listing = |entry: &'static Entry| {
         let folder = directory.join(entry.name);
-        Line {
+        Listing {
             name: entry.name,
             what: entry.what,
             bytes: entry.bytes(),
@@ -35,26 +35,26 @@ pub fn list(args: &args::List) -> Result<()> {
             folder: folder.display().to_string(),
         }
     };
-    let lines: Vec<Line> = CATALOGUE.iter().map(line).collect();
+    let listings: Vec<Listing> = CATALOGUE.iter().map(listing).collect();
     if args.json {
         return print_json(&serde_json::json!({
             "directory": directory.display().to_string(),
-            "data": lines,
+            "data": listings,
         }));
     }
     let mut rows = vec![["name", "here", "size"].map(String::from).to_vec()];
-    for line in &lines {
-        let size = match line.bytes {
+    for listing in &listings {
+        let size = match listing.bytes {
             0 => "–".into(),
             n => bytes(n as f64),
         };
-        rows.push(vec![line.name.into(), line.here.into(), size]);
+        rows.push(vec![listing.name.into(), listing.here.into(), size]);
     }
     let mut text = format!("data directory: {} (APFL_DATA)\n\n", directory.display());
     let table = columns(&rows);
     let more =
-        std::iter::once(("what", "licence")).chain(lines.iter().map(|l| (l.what, l.licence)));
-    let width = lines
+        std::iter::once(("what", "licence")).chain(listings.iter().map(|l| (l.what, l.licence)));
+    let width = listings
         .iter()
         .map(|l| l.what.chars().count())
         .max()
@@ -63,7 +63,7 @@ pub fn list(args: &args::List) -> Result<()> {
         text.push_str(&format!("{row}  {what:<width$}  {licence}\n"));
     }
     text.push_str(
-        "\n`apfl data get NAME` fetches; synthetic needs no files; idx and table read your own.\n",
+        "\n`apfl data get NAME` fetches one; synthetic needs no files; idx and table read your own.\n",
     );
     print(&text)
 }
@@ -78,12 +78,12 @@ fn here(entry: &Entry, folder: &Path) -> &'static str {
         };
     }
     let size = |name: &str| std::fs::metadata(folder.join(name)).map(|m| m.len()).ok();
-    let right = entry
+    let complete = entry
         .files
         .iter()
         .filter(|file| file.forms.iter().any(|f| size(f.name) == Some(f.bytes)))
         .count();
-    match right {
+    match complete {
         0 => "no",
         n if n == entry.files.len() => "yes",
         _ => "partly",

@@ -1,4 +1,4 @@
-//! `apfl data`: what data there is, how it gets here, how it falls on clients.
+//! `apfl data`: lists and fetches data sets, and shows their assignment to clients.
 
 mod catalogue;
 mod checksum;
@@ -7,13 +7,13 @@ mod get;
 mod inspect;
 mod list;
 mod picture;
-mod ways;
+mod sources;
 
 use apfl::error::Result;
 
 use crate::args;
 
-/// Does what was asked.
+/// Runs a subcommand.
 pub fn data(command: &args::Data) -> Result<()> {
     match command {
         args::Data::List(args) => list::list(args),

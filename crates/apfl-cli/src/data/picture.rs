@@ -1,22 +1,22 @@
-//! How data falls on clients, as an SVG: a bar a client, as long as its examples, its
-//! classes in colours; beside it its label divergence.
+//! Draws the assignment of data to clients as an SVG: per client a bar of its examples, coloured
+//! by class, and its label divergence.
 
 use std::fmt::Write;
 
-use super::inspect::Falling;
+use super::inspect::Distribution;
 
-/// Clients that get a bar; of more, evenly spaced ones are drawn.
-const BARS: usize = 400;
+/// The most bars; of more clients, evenly spaced ones are drawn.
+const MAX_BARS: usize = 400;
 
 const BAR_WIDTH: f64 = 560.0;
 const LEFT: f64 = 110.0;
 const TOP: f64 = 64.0;
 const DIVERGENCE: f64 = 110.0;
 
-/// The picture.
-pub fn svg(falling: &Falling) -> String {
-    let step = falling.clients.len().div_ceil(BARS).max(1);
-    let shown: Vec<_> = falling.clients.iter().step_by(step).collect();
+/// Draws the picture.
+pub fn svg(distribution: &Distribution) -> String {
+    let step = distribution.clients.len().div_ceil(MAX_BARS).max(1);
+    let shown: Vec<_> = distribution.clients.iter().step_by(step).collect();
     let height = (900.0 / shown.len() as f64).clamp(2.0, 16.0);
     let size = |k: usize| (shown[k].train + shown[k].valid) as f64;
     let most = (0..shown.len()).map(size).fold(1.0, f64::max);
@@ -28,8 +28,8 @@ pub fn svg(falling: &Falling) -> String {
          font-family=\"sans-serif\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"{LEFT}\" y=\"20\" font-size=\"14\">{} clients, {} examples{}</text>\n",
-        falling.clients.len(),
-        falling
+        distribution.clients.len(),
+        distribution
             .clients
             .iter()
             .map(|c| c.train + c.valid)
@@ -39,8 +39,8 @@ pub fn svg(falling: &Falling) -> String {
             step => format!("; every {step}th client is shown"),
         }
     );
-    legend(&mut out, falling);
-    for (k, line) in shown.iter().enumerate() {
+    legend(&mut out, distribution);
+    for (k, client) in shown.iter().enumerate() {
         let y = TOP + k as f64 * height;
         let thick = (height * 0.85).max(1.5);
         if height >= 9.0 {
@@ -50,27 +50,27 @@ pub fn svg(falling: &Falling) -> String {
                     "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                     LEFT - 6.0,
                     y + 0.5 * thick + 4.0,
-                    escaped(&line.client)
+                    escaped(&client.client)
                 ),
             );
         }
         let mut x = LEFT;
         let whole = [size(k) as u64];
-        let parts: &[u64] = if line.classes.is_empty() {
+        let counts: &[u64] = if client.classes.is_empty() {
             &whole
         } else {
-            &line.classes
+            &client.classes
         };
-        for (class, count) in parts.iter().enumerate().filter(|(_, n)| **n > 0) {
+        for (class, count) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
             let width = *count as f64 / most * BAR_WIDTH;
             put(
                 &mut out,
                 format!(
                     "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{width:.2}\" height=\"{thick:.2}\" \
                      fill=\"{}\"><title>{}: {} {count}</title></rect>",
-                    colour(class, parts.len()),
-                    escaped(&line.client),
-                    falling
+                    colour(class, counts.len()),
+                    escaped(&client.client),
+                    distribution
                         .classes
                         .get(class)
                         .map_or(String::new(), |c| escaped(c)),
@@ -78,7 +78,7 @@ pub fn svg(falling: &Falling) -> String {
             );
             x += width;
         }
-        if let Some(divergence) = line.divergence {
+        if let Some(divergence) = client.divergence {
             put(
                 &mut out,
                 format!(
@@ -98,7 +98,7 @@ pub fn svg(falling: &Falling) -> String {
         &format!("{most:.0}"),
         "examples",
     );
-    if !falling.classes.is_empty() {
+    if !distribution.classes.is_empty() {
         axis(
             &mut out,
             right,
@@ -131,12 +131,12 @@ fn axis(out: &mut String, left: f64, width: f64, y: f64, last: &str, name: &str)
     );
 }
 
-fn legend(out: &mut String, falling: &Falling) {
-    if falling.classes.len() > 12 {
+fn legend(out: &mut String, distribution: &Distribution) {
+    if distribution.classes.len() > 12 {
         return;
     }
-    let room = BAR_WIDTH / falling.classes.len().max(1) as f64;
-    for (class, name) in falling.classes.iter().enumerate() {
+    let room = BAR_WIDTH / distribution.classes.len().max(1) as f64;
+    for (class, name) in distribution.classes.iter().enumerate() {
         let x = LEFT + class as f64 * room;
         let name: String = name.chars().take((room / 7.0) as usize).collect();
         put(
@@ -144,7 +144,7 @@ fn legend(out: &mut String, falling: &Falling) {
             format!(
                 "<rect x=\"{x:.1}\" y=\"36\" width=\"10\" height=\"10\" fill=\"{}\"/>\
                  <text x=\"{:.1}\" y=\"45\">{}</text>",
-                colour(class, falling.classes.len()),
+                colour(class, distribution.classes.len()),
                 x + 14.0,
                 escaped(&name)
             ),
@@ -152,19 +152,24 @@ fn legend(out: &mut String, falling: &Falling) {
     }
 }
 
-/// Hues around the circle, alternately lighter and darker so that neighbours differ.
+/// Returns a class's colour: hues around the circle, alternately lighter and darker.
 fn colour(class: usize, of: usize) -> String {
     let hue = 6.0 * class as f64 / of.max(1) as f64 + 3.5;
     let light = [0.48, 0.66][class % 2];
     let chroma = 0.62 * (1.0 - (2.0 * light - 1.0_f64).abs());
-    // Red, green and blue lie a third of the circle apart.
-    let part = |at: f64| {
+    // Red, green and blue are a third of the circle apart.
+    let channel = |at: f64| {
         let distance = (hue - at).rem_euclid(6.0);
         let distance = distance.min(6.0 - distance);
         let share = (2.0 - distance).clamp(0.0, 1.0);
         (255.0 * (light + chroma * (share - 0.5))).round() as u8
     };
-    format!("#{:02x}{:02x}{:02x}", part(0.0), part(2.0), part(4.0))
+    format!(
+        "#{:02x}{:02x}{:02x}",
+        channel(0.0),
+        channel(2.0),
+        channel(4.0)
+    )
 }
 
 fn escaped(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! `apfl run`
+//! `apfl run`: trains one run.
 
 #[cfg(feature = "mpi")]
 mod ranks;
@@ -33,7 +33,7 @@ use crate::summary;
 #[cfg(feature = "mpi")]
 use ranks::run as on_ranks;
 
-/// Trains, delivers and shows the result.
+/// Trains, finalizes and shows the result.
 pub fn run(args: &args::Run) -> Result<ExitCode> {
     let prepared = Prepared::new(args)?;
     if prepared.plan.engine.mpi {
@@ -45,22 +45,25 @@ pub fn run(args: &args::Run) -> Result<ExitCode> {
     }
     let dataset = prepared.plan.data.load()?;
     let out = prepared.directory(args)?;
-    let on = Resources {
+    let resources = Resources {
         directory: Some(&out),
         ..Resources::default()
     };
-    let setup = prepared.plan.setup_with(dataset, on).and_then(|setup| {
-        memory::require_room(memory::of_models(&setup), args.force)?;
-        Ok(setup)
-    });
+    let setup = prepared
+        .plan
+        .setup_with(dataset, resources)
+        .and_then(|setup| {
+            memory::require_room(memory::of_models(&setup), args.force)?;
+            Ok(setup)
+        });
     if setup.is_err() && prepared.out.is_none() {
-        let _ = std::fs::remove_dir(&out); // made a moment ago, and still empty
+        let _ = std::fs::remove_dir(&out); // created above, and still empty
     }
     let setup = setup?;
     prepared.train(args, setup, &out)
 }
 
-/// A run on all ranks: the first leads, the others serve.
+/// Returns an error: the program was built without MPI.
 #[cfg(not(feature = "mpi"))]
 fn on_ranks(_: &args::Run, _: Prepared) -> Result<ExitCode> {
     Err(Error::Request(
@@ -70,13 +73,13 @@ fn on_ranks(_: &args::Run, _: Prepared) -> Result<ExitCode> {
     ))
 }
 
-/// A run that was asked for, before its data is read.
+/// Represents a requested run before its data is read.
 pub struct Prepared {
-    /// What it does.
+    /// The plan.
     pub plan: Plan,
-    /// Where, if that was said.
+    /// The run directory, if given.
     pub out: Option<PathBuf>,
-    /// What is there already.
+    /// The run in that directory, if it is resumed.
     pub begun: Option<InterruptedRun>,
 }
 
@@ -102,8 +105,8 @@ impl Prepared {
             && RunDir::require_empty(out).is_err()
         {
             return Err(Error::Request(format!(
-                "--out {}: the directory is there already and not empty; give another one, or \
-                 continue that run with --resume",
+                "--out {}: the directory is not empty; give another one, or continue its run \
+                 with --resume",
                 out.display()
             )));
         }
@@ -114,12 +117,12 @@ impl Prepared {
         })
     }
 
-    /// Whether there is nothing left to do.
+    /// Returns whether the run is finished already.
     pub fn finished(&self) -> bool {
         self.begun.as_ref().is_some_and(|b| b.summary.is_some())
     }
 
-    /// Shows the result of a run that is finished.
+    /// Shows the result of a finished run.
     pub fn show_finished(&self, args: &args::Run) -> Result<ExitCode> {
         if let Some(InterruptedRun {
             summary: Some(summary),
@@ -132,14 +135,14 @@ impl Prepared {
             }
             let page = path.join("report.html");
             if !page.exists() {
-                apfl_report::write(std::slice::from_ref(path), &page, None)?; // the disk was full then
+                apfl_report::write(std::slice::from_ref(path), &page, None)?; // a full disk prevented it
             }
             show(args, None, summary, path)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The run directory: the one that was said, or a new one.
+    /// Returns the given run directory, or creates a new one.
     pub fn directory(&self, args: &args::Run) -> Result<PathBuf> {
         if let Some(out) = &self.out {
             return Ok(out.clone());
@@ -151,7 +154,7 @@ impl Prepared {
         new_directory(&name)
     }
 
-    /// Trains, delivers and shows the result.
+    /// Trains, finalizes and shows the result.
     pub fn train(self, args: &args::Run, setup: Setup, out: &Path) -> Result<ExitCode> {
         let headline = headline(&self.plan, &setup);
         let (rounds, notes) = (setup.rounds, setup.notes.clone());
@@ -173,7 +176,7 @@ impl Prepared {
                     progress.iter().for_each(Progress::clear);
                     pass = Some((this, of));
                     if !args.quiet {
-                        crate::output::tell(which_pass(this, of));
+                        crate::output::tell(describe_pass(this, of));
                     }
                 }
                 Event::Begun(round) => {
@@ -183,7 +186,7 @@ impl Prepared {
                     }
                     progress = Some(bar);
                 }
-                Event::Found(found) => tell(found, out, args.quiet),
+                Event::Found(found) => print_resume(found, out, args.quiet),
                 Event::Round(record) => {
                     let bar = progress.get_or_insert_with(begin);
                     bar.round(record);
@@ -214,14 +217,14 @@ impl Prepared {
                 let summary = &finished.summary;
                 if !summary.skipped.is_empty() {
                     crate::output::tell(format!(
-                        "delivery: left out, because their loss is not finite: {}",
+                        "finalization: left out, because their loss is not finite: {}",
                         summary.skipped.join(", ")
                     ));
                 }
                 apfl_report::write(&[out.to_owned()], &out.join("report.html"), None)?;
                 let chosen = self.plan.algorithm.choosing().is_some();
                 if !args.quiet
-                    && let Some(line) = guard::line(summary, &finished.clients()?, chosen)
+                    && let Some(line) = guard::warning(summary, &finished.clients()?, chosen)
                 {
                     crate::output::tell(line);
                 }
@@ -230,7 +233,7 @@ impl Prepared {
             }
             Ended::Stopped(round) => {
                 let when = if round == rounds {
-                    "stopped during delivery".to_string()
+                    "stopped during finalization".to_string()
                 } else {
                     format!("stopped after round {round} of {rounds}")
                 };
@@ -248,21 +251,22 @@ impl Prepared {
     }
 }
 
-/// What a pass of a choice is for.
-fn which_pass(pass: u64, of: u64) -> String {
+/// Describes a pass of a run that chooses α.
+fn describe_pass(pass: u64, of: u64) -> String {
     if pass == of {
-        format!("pass {pass} of {of}: all training rows, each client with its choice")
+        format!("pass {pass} of {of}: all training rows, each client with its chosen α")
     } else {
-        format!("pass {pass} of {of}: all candidates, with rows held out to choose by")
+        format!("pass {pass} of {of}: all candidates for α, scored on held-out rows")
     }
 }
 
-fn tell(found: &Found, out: &Path, quiet: bool) {
+/// Prints which checkpoint a resumed run continues from.
+fn print_resume(found: &Found, out: &Path, quiet: bool) {
     match found {
         Found::Resumed { round, notes } => {
             notes.iter().for_each(crate::output::tell);
             if !quiet {
-                crate::output::tell(format!("{}: going on after round {round}", out.display()));
+                crate::output::tell(format!("{}: continuing after round {round}", out.display()));
             }
         }
         Found::None if !quiet => {
@@ -301,7 +305,7 @@ fn show(args: &args::Run, headline: Option<&str>, summary: &Summary, out: &Path)
     ))
 }
 
-/// One line that says what is being trained.
+/// Describes in one line what is trained.
 fn headline(plan: &Plan, setup: &Setup) -> String {
     let context = &setup.context;
     let n = context.dataset.clients();
@@ -309,9 +313,9 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
     let cohort = if k == n {
         String::new()
     } else {
-        format!(", {k} a round")
+        format!(", {k} per round")
     };
-    // Whose examples are whose decides everything, so it is said where nothing names them.
+    // The partition decides the result; it is shown unless the data names its clients.
     let partition = match plan.data.partition() {
         None => String::new(),
         Some(partition) => {
@@ -327,12 +331,12 @@ fn headline(plan: &Plan, setup: &Setup) -> String {
             }
         }
     };
-    let rule = match plan.aggregation {
+    let aggregator = match plan.aggregation {
         Aggregation::Mean => String::new(),
-        rule => format!(" · {rule}"),
+        aggregation => format!(" · {aggregation}"),
     };
     format!(
-        "{}{rule} · {} ({} parameters) · {}{partition} · {}{cohort} · seed {}",
+        "{}{aggregator} · {} ({} parameters) · {}{partition} · {}{cohort} · seed {}",
         plan.algorithm.describe(),
         plan.architecture.kind(),
         context.model.layout().len(),

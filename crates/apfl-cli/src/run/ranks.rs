@@ -8,18 +8,19 @@ use apfl::spec::Resources;
 
 use super::Prepared;
 use crate::args;
-use crate::cluster::{agreed, joined, serve};
+use crate::cluster::{agree, join, serve};
 
-/// A run on all ranks: the first leads, the others serve.
+/// Trains on all ranks: the first leads, the others serve.
 pub fn run(args: &args::Run, prepared: Prepared) -> Result<ExitCode> {
-    let (_membership, cluster) = joined()?;
+    let (_membership, cluster) = join()?;
     let out = prepared.out.as_deref().map(|out| out.to_str());
     if out == Some(None) {
-        let problem = "--out: a path that is not UTF-8 cannot be told to other ranks";
+        let problem =
+            "--out: the path is not UTF-8, so it cannot be sent to other ranks; give another one";
         return Err(Error::Request(problem.into()));
     }
     let finished = prepared.finished();
-    // All see the same directory, or some would wait for others that have nothing to do.
+    // If ranks saw different directories, some would wait for others that have nothing to do.
     let directory = match (&prepared.out, &prepared.begun) {
         (None, _) => "a new one".into(),
         (Some(out), None) => format!("{}, empty", out.display()),
@@ -36,27 +37,29 @@ pub fn run(args: &args::Run, prepared: Prepared) -> Result<ExitCode> {
     }
     let spec = prepared.plan.to_toml();
     let facts = vec![("the run directory".to_string(), directory)];
-    // The leader alone makes a directory. That it cannot is said after everybody has been
-    // heard: nobody waits for a leader that has gone.
+    // Only the leader creates a directory. Its error is returned after all ranks have agreed, so
+    // that no rank waits for a leader that has ended.
     let out = if cluster.leads() {
         prepared.directory(args).map(Some)
     } else {
         Ok(None)
     };
-    let setup = out.as_ref().map_err(told).and_then(|out| {
-        let on = Resources {
+    let setup = out.as_ref().map_err(engine_error).and_then(|out| {
+        let resources = Resources {
             engine: EngineKind::Mpi(cluster),
             directory: out.as_deref(),
             ..Resources::default()
         };
-        prepared.plan.setup_with(prepared.plan.data.load()?, on)
+        prepared
+            .plan
+            .setup_with(prepared.plan.data.load()?, resources)
     });
-    let agreed = agreed(cluster, facts, &spec, setup);
+    let agreed = agree(cluster, facts, &spec, setup);
     if let (Err(_), Ok(Some(out)), None) = (&agreed, &out, &prepared.out) {
-        let _ = std::fs::remove_dir(out); // made a moment ago, and still empty
+        let _ = std::fs::remove_dir(out); // created above, and still empty
     }
     let Some(setup) = agreed? else {
-        return Ok(ExitCode::SUCCESS); // the leader says why, and fails
+        return Ok(ExitCode::SUCCESS); // the leader returns the error
     };
     if let Ok(Some(out)) = out {
         let _leader = cluster.lead();
@@ -67,6 +70,6 @@ pub fn run(args: &args::Run, prepared: Prepared) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(error: &Error) -> Error {
+fn engine_error(error: &Error) -> Error {
     Error::Engine(error.to_string())
 }

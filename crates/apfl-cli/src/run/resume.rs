@@ -1,16 +1,16 @@
-//! `apfl run --resume`: what is there already, and whether it is what was asked for.
+//! `apfl run --resume`: finds the run to continue and checks that the arguments match it.
 
 use std::path::PathBuf;
 
 use apfl::error::{Error, Result};
 use apfl::run::run_dir::InterruptedRun;
 use apfl::spec::{Plan, prolonged};
-use apfl_paper::grid::agree;
+use apfl_paper::grid::require_same_spec;
 
 use crate::args::{self, read_spec, set};
 
-/// Looks for a run in `--out`, with the plan that goes on; `None` where none was begun there
-/// and a spec says what to begin.
+/// Opens the run in `--out` with the plan to continue. Returns `None` if no run was begun there
+/// and a spec is given.
 pub fn begun(args: &args::Run) -> Result<Option<(Plan, InterruptedRun)>> {
     let out: PathBuf = args.out.clone().ok_or_else(|| {
         Error::Request("--resume needs --out DIR, the run directory to continue".into())
@@ -20,14 +20,14 @@ pub fn begun(args: &args::Run) -> Result<Option<(Plan, InterruptedRun)>> {
             return Ok(None);
         }
         return Err(Error::data(format!(
-            "{}: no run was begun there (there is no spec.toml); give its SPEC to begin one",
+            "{}: no run was begun there (it has no spec.toml); give a SPEC to begin one",
             out.display()
         )));
     };
     if let Some(threads) = args.threads {
         run.spec.set(&format!("engine.threads={threads}"))?;
     }
-    // How a run is carried out may change on the way; what it is may not.
+    // How a run is executed may change when it is resumed; what it computes may not.
     for pair in args.overrides.set.iter().filter(|pair| on_engine(pair)) {
         set(&mut run.spec, pair)?;
     }
@@ -48,17 +48,17 @@ pub fn begun(args: &args::Run) -> Result<Option<(Plan, InterruptedRun)>> {
             run.summary = None;
             return Ok(Some((run.spec.plan()?, run)));
         }
-        let way_out = match &args.spec {
+        let remedy = match &args.spec {
             Some(_) => "leave the spec out to continue the run as it was begun",
-            None => "engine, checkpoint and more training.rounds may be set for a run that goes on",
+            None => "only engine, checkpoint and a larger training.rounds may be set with --resume",
         };
-        let way_out = format!("{way_out}; for another run give another --out");
-        agree(&plan.resolved, &given, &out, &way_out)?;
+        let remedy = format!("{remedy}; for another run give another --out");
+        require_same_spec(&plan.resolved, &given, &out, &remedy)?;
     }
     Ok(Some((plan, run)))
 }
 
-/// Whether a `--set` is about how a run is carried out: `engine.threads=2`, `engine={…}`.
+/// Returns whether a `--set` is about how a run is executed: `engine.threads=2`, `engine={…}`.
 fn on_engine(pair: &str) -> bool {
     let key = pair.split('=').next().unwrap_or_default().trim();
     let table = key.split('.').next().unwrap_or_default();

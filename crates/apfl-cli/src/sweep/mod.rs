@@ -1,6 +1,6 @@
-//! `apfl sweep`: a grid over any keys and seeds.
+//! `apfl sweep`: trains a grid of runs over any keys and seeds.
 
-mod lines;
+mod combinations;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use apfl::error::{Error, Result};
 use apfl::files::write_atomically;
 use apfl::spec::{Spec, UNUSED};
-use apfl_paper::grid::{Cell, Conduct, Grid};
+use apfl_paper::grid::{Cell, Grid, GridOptions};
 use apfl_report::table;
 
 use crate::args::{self, read_spec};
@@ -16,18 +16,18 @@ use crate::directory::new_directory;
 use crate::output::{columns, print, print_json, tell};
 use crate::progress::watch_grid;
 use crate::signals::stop_on_signal;
-use lines::{Line, mark_best, seed_rows, shown_rows};
+use combinations::{Combination, mark_best, seed_rows, shown_rows};
 
-/// The most lines that a sweep's report shows.
+/// The most combinations in a sweep's report.
 const REPORTED: usize = 24;
 
-/// A key and the values it takes.
+/// Represents an `--over`: a key and its values.
 struct Over {
     key: String,
     values: Vec<String>,
 }
 
-/// Runs the grid and shows one table.
+/// Runs the grid and prints one table.
 pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     let spec = read_spec(Some(&args.spec), &args.overrides)?;
     let plan = spec.plan()?;
@@ -49,11 +49,10 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
             )));
         }
     }
-    // What --set says is then as if the file said it: another kind drops what it does not have.
+    // --set is merged into the spec: another kind drops the keys it does not have.
     let spec = spec.settled();
     let overs = overs(args)?;
     let cells = cells(&spec, &overs, args.seeds)?;
-    let combinations = product(&overs);
     let keys: Vec<&str> = overs.iter().map(|over| over.key.as_str()).collect();
     let out = match &args.out {
         Some(out) => out.clone(),
@@ -64,65 +63,71 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     };
     require_own(&out, &keys)?;
     let stop = stop_on_signal()?;
-    let how = Conduct {
+    let options = GridOptions {
         threads: args.threads,
         program: &crate::program(),
         stop: &stop,
         watch: &watch_grid(args.quiet),
     };
-    let outcomes = Grid::new(&out, how)?.run(&cells)?;
-    let mut lines: Vec<Line> = combinations
+    let outcomes = Grid::new(&out, options)?.run(&cells)?;
+    let mut results: Vec<Combination> = product(&overs)
         .into_iter()
         .zip(outcomes.chunks(args.seeds as usize))
-        .map(|(values, outcomes)| Line::of(&keys, values, outcomes, args.by.as_deref()))
+        .map(|(values, outcomes)| Combination::of(&keys, values, outcomes, args.by.as_deref()))
         .collect();
     if let Some(best) = &args.best {
         let key = keys.iter().position(|key| key == best).unwrap_or(0);
-        mark_best(&mut lines, key);
+        mark_best(&mut results, key);
     }
     write_atomically(
         &out.join("sweep.csv"),
-        table::csv(&seed_rows(&keys, &lines)),
+        table::csv(&seed_rows(&keys, &results)),
     )?;
     write_atomically(
         &out.join("sweep.md"),
-        table::markdown(&shown_rows(&keys, &lines)),
+        table::markdown(&shown_rows(&keys, &results)),
     )?;
-    let shown = lines.iter().filter(|line| !line.runs.is_empty());
+    let shown = results.iter().filter(|result| !result.runs.is_empty());
     let groups: Vec<(String, Vec<PathBuf>)> = shown
         .take(REPORTED)
-        .map(|line| (line.name(), line.runs.iter().map(PathBuf::from).collect()))
+        .map(|result| {
+            let runs = result.runs.iter().map(PathBuf::from).collect();
+            (result.name(), runs)
+        })
         .collect();
     if !groups.is_empty() {
         apfl_report::write_groups(&groups, &out.join("report.html"), args.by.as_deref())?;
     }
-    let failed: Vec<String> = lines.iter().flat_map(|line| line.failed.clone()).collect();
+    let failed: Vec<String> = results
+        .iter()
+        .flat_map(|result| result.failed.clone())
+        .collect();
     for failure in &failed {
         tell(format!("a run failed: {failure}"));
     }
-    let lines: Vec<Line> = if args.best.is_some() {
-        lines.into_iter().filter(|line| line.best).collect()
+    let results: Vec<Combination> = if args.best.is_some() {
+        results.into_iter().filter(|result| result.best).collect()
     } else {
-        lines
+        results
     };
     if args.json {
-        print_json(&lines)?;
+        print_json(&results)?;
     } else if !args.quiet {
-        let rows = shown_rows(&keys, &lines);
+        let rows = shown_rows(&keys, &results);
         let best = args.best.as_ref().map_or(String::new(), |best| {
             format!(
-                "\n{best}: the value whose personal models validate best, for each line, scored on {}; \
-                 sweep.csv and sweep.md have the others too\n",
-                match lines::part_of(&lines) {
-                    "test" => "test examples, which nothing is chosen by",
+                "\n{best}: for each line the value with the best validation score of the personal \
+                 models, scored on {}; sweep.csv and sweep.md have all values\n",
+                match combinations::split_of(&results) {
+                    "test" => "test examples, which are not used to choose",
                     _ => "the same validation examples",
                 }
             )
         });
         print(&format!("{}{best}\n{}\n", columns(&rows), out.display()))?;
     }
-    // Rates that blow up are what --best is there to sort out.
-    let shown_failed = lines.iter().any(|line| !line.failed.is_empty());
+    // With --best, failed runs (rates that diverge) are not an error unless they are shown.
+    let shown_failed = results.iter().any(|result| !result.failed.is_empty());
     Ok(
         if shown_failed || (args.best.is_none() && !failed.is_empty()) {
             ExitCode::FAILURE
@@ -132,7 +137,7 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     )
 }
 
-/// The keys and values of the grid, where they make one.
+/// Parses and checks the `--over` arguments.
 fn overs(args: &args::Sweep) -> Result<Vec<Over>> {
     let overs = args.over.iter().map(|text| parse(text));
     let overs = overs.collect::<Result<Vec<_>>>()?;
@@ -146,7 +151,7 @@ fn overs(args: &args::Sweep) -> Result<Vec<Over>> {
     {
         let keys: Vec<&str> = overs.iter().map(|over| over.key.as_str()).collect();
         return Err(Error::Request(format!(
-            "--best {best}: there is no --over with that key; there are {}",
+            "--best {best}: there is no --over with that key; the keys are {}",
             keys.join(", ")
         )));
     }
@@ -154,35 +159,38 @@ fn overs(args: &args::Sweep) -> Result<Vec<Over>> {
     Ok(overs)
 }
 
-/// All runs of the grid: every combination, and of each all seeds. What is wrong with any of
-/// them is told of all at once.
+/// Returns all runs of the grid: every combination with every seed.
+///
+/// # Errors
+///
+/// Reports the problems of all combinations together.
 fn cells(spec: &Spec, overs: &[Over], seeds: u64) -> Result<Vec<Cell>> {
-    let (mut cells, mut wrong) = (Vec::new(), Vec::new());
+    let (mut cells, mut problems) = (Vec::new(), Vec::new());
     let first = spec.plan()?.seed;
     for values in product(overs) {
         for seed in (first..).take(seeds as usize) {
             match cell(spec, overs, &values, seed) {
                 Ok(cell) => cells.push(cell),
-                Err(error) if error.is_request() => wrong.push(error.to_string()),
+                Err(error) if error.is_request() => problems.push(error.to_string()),
                 Err(error) => return Err(error),
             }
         }
     }
-    wrong.dedup();
+    problems.dedup();
     let mut seen = std::collections::HashSet::new();
-    wrong.retain(|problem| seen.insert(problem.clone()));
-    match wrong.as_slice() {
+    problems.retain(|problem| seen.insert(problem.clone()));
+    match problems.as_slice() {
         [] => Ok(cells),
         [one] => Err(Error::Request(one.clone())),
         many => Err(Error::Request(many.join("\n"))),
     }
 }
 
-/// An error where a directory holds something else than this sweep.
+/// Returns an error if a directory holds something other than this sweep.
 fn require_own(out: &Path, keys: &[&str]) -> Result<()> {
     let refused = |what: String| {
         Err(Error::Request(format!(
-            "--out {}: {what}; give another one",
+            "--out {}: {what}; give another directory",
             out.display()
         )))
     };
@@ -193,19 +201,19 @@ fn require_own(out: &Path, keys: &[&str]) -> Result<()> {
         return Ok(());
     };
     let head = text.lines().next().unwrap_or_default();
-    let there = head.split(",seed,").next().unwrap_or_default();
-    if there == keys.join(",") || head.starts_with("seed,") && keys.is_empty() {
+    let swept = head.split(",seed,").next().unwrap_or_default();
+    if swept == keys.join(",") || head.starts_with("seed,") && keys.is_empty() {
         Ok(())
     } else {
-        refused(format!("there is a sweep over {there}"))
+        refused(format!("there is a sweep over {swept}"))
     }
 }
 
-/// The word for every algorithm's own rate: `training.learning_rate`, but `algorithm.rate`
-/// for pFedMe.
+/// The alias of every algorithm's own rate: `training.learning_rate`, or `algorithm.rate` for
+/// pFedMe.
 const RATE: &str = "rate";
 
-/// Keys that would be set twice.
+/// Returns an error if a key would be set twice.
 fn check(overs: &[Over], args: &args::Sweep) -> Result<()> {
     if args
         .over
@@ -213,7 +221,7 @@ fn check(overs: &[Over], args: &args::Sweep) -> Result<()> {
         .any(|text| text.trim_start().starts_with("seed="))
     {
         return Err(Error::Request(
-            "--over seed=…: --seeds N runs the seeds seed, seed+1, …; --set seed=K says the first"
+            "--over seed=…: use --seeds N for the seeds seed, seed+1, …, and --set seed=K for the first"
                 .into(),
         ));
     }
@@ -221,7 +229,7 @@ fn check(overs: &[Over], args: &args::Sweep) -> Result<()> {
         if overs[..k].iter().any(|other| other.key == over.key) {
             let key = &over.key;
             return Err(Error::Request(format!(
-                "--over {key}: is there twice; give all its values at once"
+                "--over {key}: is there twice; give all values in one --over"
             )));
         }
     }
@@ -253,7 +261,7 @@ fn cell(spec: &Spec, overs: &[Over], values: &[String], seed: u64) -> Result<Cel
     Ok(cell)
 }
 
-/// Runs over a key that an algorithm does not use would be one and the same run.
+/// Returns an error if the algorithm does not use a swept key, as all its runs would be the same.
 fn refuse_unused(overs: &[Over], cell: &Cell) -> Result<()> {
     let unused = |over: &&Over| {
         let mut notes = cell.plan.notes.iter();
@@ -267,20 +275,20 @@ fn refuse_unused(overs: &[Over], cell: &Cell) -> Result<()> {
     };
     let algorithm = &cell.plan.algorithm;
     Err(Error::Request(format!(
-        "--over {}: is not used by {}, so its runs would all be the same; its rate is {}, and \
-         --over {RATE}=… takes every algorithm's own",
+        "--over {}: is not used by {}, so its runs would all be the same; its rate is {}; --over \
+         {RATE}=… sweeps over every algorithm's own rate",
         over.key,
         algorithm.kind(),
         algorithm.properties().rate_key
     )))
 }
 
-/// `key=v1,v2,…`; commas within braces, brackets and quotes belong to a value.
+/// Parses `key=v1,v2,…`; commas within braces, brackets and quotes belong to a value.
 fn parse(text: &str) -> Result<Over> {
-    let wrong = |what: &str| Error::Request(format!("--over {text}: {what}"));
+    let invalid = |what: &str| Error::Request(format!("--over {text}: {what}"));
     let (key, list) = text
         .split_once('=')
-        .ok_or_else(|| wrong("expected key=value,value,…, such as algorithm.kind=apfl,fedavg"))?;
+        .ok_or_else(|| invalid("expected key=value,value,…, such as algorithm.kind=apfl,fedavg"))?;
     let mut values = vec![String::new()];
     let (mut depth, mut quote) = (0i32, None);
     for c in list.chars() {
@@ -299,11 +307,11 @@ fn parse(text: &str) -> Result<Over> {
     }
     let values: Vec<String> = values.iter().map(|v| v.trim().to_owned()).collect();
     if values.iter().any(String::is_empty) {
-        return Err(wrong("a value is empty"));
+        return Err(invalid("a value is empty"));
     }
     let mut seen = std::collections::HashSet::new();
     if let Some(twice) = values.iter().find(|value| !seen.insert(*value)) {
-        return Err(wrong(&format!("the value {twice} is there twice")));
+        return Err(invalid(&format!("the value {twice} is given twice")));
     }
     Ok(Over {
         key: key.trim().into(),
@@ -311,7 +319,7 @@ fn parse(text: &str) -> Result<Over> {
     })
 }
 
-/// All combinations, the last key running fastest.
+/// Returns all combinations of values; the last key varies fastest.
 fn product(overs: &[Over]) -> Vec<Vec<String>> {
     overs.iter().fold(vec![Vec::new()], |combinations, over| {
         let with = |values: Vec<String>| {
@@ -340,13 +348,13 @@ mod tests {
                 "\"a,b\""
             ]
         );
-        for wrong in ["training.rounds", "a=1,,2", "a=1,1"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+        for text in ["training.rounds", "a=1,,2", "a=1,1"] {
+            assert!(parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn the_last_key_runs_fastest() {
+    fn the_last_key_varies_fastest() {
         let over = |key: &str, values: &[&str]| Over {
             key: key.into(),
             values: values.iter().map(|v| (*v).into()).collect(),

@@ -1,4 +1,4 @@
-//! Tables of the paper: a column a model, with its printed loss and accuracy.
+//! Tables of the paper: one column per model, with the printed loss and accuracy.
 
 use apfl_report::statistics::Sample;
 
@@ -6,29 +6,28 @@ use super::item::Tables;
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim};
 
-/// A column of a table: a track, and the paper's (loss, its spread, accuracy in percent, its
-/// spread).
+/// Represents a column of a table.
 pub struct Column {
-    /// Which model.
+    /// The model's track.
     pub track: Track,
-    /// What the paper prints; nothing where the column is ours.
+    /// The paper's loss, its spread, accuracy in percent, its spread; `None` for our own columns.
     pub paper: Option<[f64; 4]>,
 }
 
-/// How a table is run: what its runs' names end with, and what it is called.
+/// Represents how a table is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// As the paper's text has it.
+    /// As the paper's text describes it.
     Text,
-    /// As the authors' released code has it.
+    /// As the authors' released code does it.
     Authors,
 }
 
-/// Both.
+/// Both settings.
 pub const SETTINGS: [Setting; 2] = [Setting::Text, Setting::Authors];
 
 impl Setting {
-    /// The name of a run in it.
+    /// Returns the name of a run in this setting.
     pub fn run(self, name: &str) -> String {
         match self {
             Setting::Text => name.into(),
@@ -36,25 +35,25 @@ impl Setting {
         }
     }
 
-    /// In words.
-    pub fn words(self) -> &'static str {
+    /// Describes the setting.
+    pub fn describe(self) -> &'static str {
         match self {
             Setting::Text => "as the text has it",
             Setting::Authors => "as the authors' code has it",
         }
     }
 
-    /// A claim judged by its runs.
-    pub fn judged(self, mut claim: Claim) -> Claim {
+    /// Labels a claim that was judged by this setting's runs.
+    pub fn label(self, mut claim: Claim) -> Claim {
         if self == Setting::Authors {
-            claim.claim = format!("{} — {}", claim.claim, self.words());
+            claim.claim = format!("{} — {}", claim.claim, self.describe());
             claim.about_apfl = false;
         }
         claim
     }
 }
 
-/// Every run in both settings.
+/// Returns every run in both settings.
 pub fn in_both(runs: Vec<(String, Vec<String>)>) -> Vec<(String, Vec<String>)> {
     let authors = runs.iter().map(|(name, set)| {
         let mut set = set.clone();
@@ -65,12 +64,12 @@ pub fn in_both(runs: Vec<(String, Vec<String>)>) -> Vec<(String, Vec<String>)> {
     runs.into_iter().chain(authors).collect()
 }
 
-/// The run of [`chosen`], of one pass with a quarter of the rows held out: clients here have
-/// hundreds. With a fifth, the last of table 2's 20 steps would be a batch of 4 rows.
+/// The mixing of [`chosen`]: one pass with a quarter of the rows held out, as clients have
+/// hundreds of rows. With a fifth, the last of table 2's 20 steps would have a batch of 4 rows.
 pub const CHOSEN: &str =
     "algorithm.mixing={ chosen = [0, 0.1, 0.25, 0.5, 0.75, 1], folds = 1, aside = 0.25 }";
 
-/// A chosen α, which is no column of the paper's and part of no claim.
+/// Returns the column of the chosen α, which is not in the paper and part of no claim.
 pub fn chosen() -> Column {
     Column {
         track: track("APFL chosen (ours)", "chosen", Model::Personal, 7),
@@ -78,7 +77,7 @@ pub fn chosen() -> Column {
     }
 }
 
-/// A column of that name, run and model, with what the paper prints.
+/// Creates a column with the paper's numbers.
 pub fn column(name: &str, run: &str, model: Model, colour: usize, paper: [f64; 4]) -> Column {
     Column {
         track: track(name, run, model, colour),
@@ -87,7 +86,7 @@ pub fn column(name: &str, run: &str, model: Model, colour: usize, paper: [f64; 4
 }
 
 impl Column {
-    /// The track of its runs in a setting.
+    /// Returns the track of the column's runs in a setting.
     pub fn track_in(&self, setting: Setting) -> Track {
         Track {
             run: setting.run(&self.track.run),
@@ -95,7 +94,7 @@ impl Column {
         }
     }
 
-    /// The paper's mean and spread of a measure.
+    /// Returns the paper's mean and spread of a measure.
     fn cell(&self, measure: Measure) -> Option<(f64, f64)> {
         let [loss, of_loss, percent, of_percent] = self.paper?;
         Some(match measure {
@@ -105,16 +104,16 @@ impl Column {
     }
 }
 
-/// Whether the paper's own spreads tell two of its cells apart.
-fn told_apart(a: &Column, b: &Column, measure: Measure) -> bool {
+/// Returns whether two cells of the paper differ by more than their spreads.
+fn differ(a: &Column, b: &Column, measure: Measure) -> bool {
     match (a.cell(measure), b.cell(measure)) {
         (Some(a), Some(b)) => (a.0 - b.0).abs() > a.1 + b.1,
         _ => true,
     }
 }
 
-/// Every `low` below every `high` of a table's columns in a setting. What the paper's own spreads
-/// do not tell apart is reported and does not decide.
+/// Checks that every `low` column is below every `high` one in a setting. Checks on cells that do
+/// not differ by more than the paper's spreads are reported but do not decide.
 pub fn each_below(
     (results, setting): (&Results, Setting),
     columns: &[Column],
@@ -125,20 +124,20 @@ pub fn each_below(
     let value = |k: &usize| results.last(&columns[*k].track_in(setting), measure);
     let pairs = low.iter().flat_map(|l| high.iter().map(move |h| (l, h)));
     let check = |(l, h): (&usize, &usize)| {
-        let apart = told_apart(&columns[*l], &columns[*h], measure);
-        Check::below(&value(l), &value(h)).deciding(apart)
+        let decides = differ(&columns[*l], &columns[*h], measure);
+        Check::below(&value(l), &value(h)).deciding(decides)
     };
     pairs.map(check).collect()
 }
 
-/// The paper and both settings, cell by cell; the settings over the rounds; and how many cells
-/// are near the paper's.
+/// Tabulates the paper and both settings, the settings over the rounds, and the number of cells
+/// near the paper's.
 pub fn tables(results: &Results, name: &str, columns: &[Column], at: &[u64]) -> Tables {
     let (loss, accuracy) = (Measure::TrainLoss, Measure::ValidAccuracy);
     let mut rows = vec![vec!["model".to_string()]];
     for what in ["train loss", "validation"] {
         rows[0].push(format!("{what}: paper"));
-        rows[0].extend(SETTINGS.map(|setting| setting.words().to_string()));
+        rows[0].extend(SETTINGS.map(|setting| setting.describe().to_string()));
     }
     for column in columns {
         let [of_loss, of_accuracy] = match column.paper {
@@ -160,7 +159,7 @@ pub fn tables(results: &Results, name: &str, columns: &[Column], at: &[u64]) -> 
         row.extend(ours(accuracy));
         rows.push(row);
     }
-    // Rounds that were run, and the last.
+    // The rounds that were run, and the last one.
     let last = columns
         .first()
         .map_or(0, |column| results.rounds(&column.track.run));
@@ -178,7 +177,7 @@ pub fn tables(results: &Results, name: &str, columns: &[Column], at: &[u64]) -> 
             for (measure, what) in [(loss, "train loss"), (accuracy, "validation")] {
                 let cell =
                     |round: &u64| shown(results.at(&track, measure, *round).sample(), measure);
-                let mut row = vec![setting.words().into(), track.name.clone(), what.into()];
+                let mut row = vec![setting.describe().into(), track.name.clone(), what.into()];
                 row.extend(at.iter().map(cell));
                 over.push(row);
             }
@@ -201,8 +200,8 @@ fn shown(sample: Sample, measure: Measure) -> String {
     }
 }
 
-/// How many cells are within twice the paper's spread, or within the sum of both; and the one
-/// that is farthest from that. A count, not a verdict.
+/// Counts the cells within the sum of the paper's spread and the larger of both spreads, and names
+/// the farthest cell. This is not a verdict.
 fn near_cells(results: &Results, setting: Setting, columns: &[Column]) -> Vec<String> {
     let (mut near, mut all, mut farthest) = (0, 0, (0.0, String::new()));
     for column in columns {
@@ -216,18 +215,21 @@ fn near_cells(results: &Results, setting: Setting, columns: &[Column]) -> Vec<St
             all += 1;
             near += usize::from(off <= allowed);
             if off / allowed > farthest.0 {
-                let there = match measure {
+                let paper = match measure {
                     Measure::ValidAccuracy => format!("{:.2}%", 100.0 * mean),
                     _ => mean.to_string(),
                 };
-                let here = shown(ours, measure);
+                let ours_shown = shown(ours, measure);
                 let name = &column.track.name;
-                farthest = (off / allowed, format!("{name}: {there} there, {here} here"));
+                farthest = (
+                    off / allowed,
+                    format!("{name}: {paper} there, {ours_shown} here"),
+                );
             }
         }
     }
     vec![
-        setting.words().into(),
+        setting.describe().into(),
         format!("{near} of {all}"),
         farthest.1,
     ]
@@ -237,10 +239,10 @@ fn near_cells(results: &Results, setting: Setting, columns: &[Column]) -> Vec<St
 mod tests {
     use super::*;
 
-    /// 98.10 ± .10 against 97.86 ± .09 is apart by .24, more than .19; against 98.04 ± .08 it is
-    /// not: .06 and .18.
+    /// 98.10 ± .10 and 97.86 ± .09 differ by .24, more than .19; 98.10 ± .10 and 98.04 ± .08 do
+    /// not: .06 is less than .18.
     #[test]
-    fn the_papers_spreads_tell_its_cells_apart() {
+    fn cells_differ_beyond_the_papers_spreads() {
         let of = |p| column("", "", Model::Personal, 0, p);
         let [adaptive, three_quarters, half] = [
             of([0.004, 0.0008, 98.10, 0.10]),
@@ -248,8 +250,8 @@ mod tests {
             of([0.004, 0.0004, 98.04, 0.08]),
         ];
         let accuracy = Measure::ValidAccuracy;
-        assert!(told_apart(&adaptive, &three_quarters, accuracy));
-        assert!(!told_apart(&adaptive, &half, accuracy));
-        assert!(told_apart(&adaptive, &three_quarters, Measure::TrainLoss));
+        assert!(differ(&adaptive, &three_quarters, accuracy));
+        assert!(!differ(&adaptive, &half, accuracy));
+        assert!(differ(&adaptive, &three_quarters, Measure::TrainLoss));
     }
 }

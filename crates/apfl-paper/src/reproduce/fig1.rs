@@ -7,7 +7,7 @@ use super::item::{Item, LINEAR_VARIANTS, Pictures, Tables, run};
 use super::results::{Measure, Model, Results, Track, banded, track};
 use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
 
-/// From alike to different.
+/// The partitions, by increasing diversity.
 const DIVERSITY: [(&str, &str); 6] = [
     ("IID", "data.partition=iid"),
     (
@@ -29,7 +29,7 @@ const DIVERSITY: [(&str, &str); 6] = [
     ("1 class", "data.partition={ kind = 'stripe', classes = 1 }"),
 ];
 
-/// What is run and claimed.
+/// Returns the item: its runs, claims and pictures.
 pub fn item() -> Item {
     let mut runs = Vec::new();
     for (name, data) in DIVERSITY {
@@ -49,7 +49,7 @@ pub fn item() -> Item {
         claims,
         figures,
         tables,
-        both: false,
+        compare_all_clients: false,
         remarks: &["The figure does not say which α APFL has: here it is learned from 0.01."],
     }
 }
@@ -60,7 +60,7 @@ const KINDS: [(&str, &str, Model); 3] = [
     ("APFL personal", "apfl", Model::Personal),
 ];
 
-/// A score of one system, by diversity.
+/// Returns a score of one model by diversity.
 fn by_diversity(results: &Results, kind: usize, measure: Measure) -> Vec<Values> {
     let (name, algorithm, model) = KINDS[kind];
     let one = |(data, _): (&str, &str)| {
@@ -79,11 +79,11 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
     let (mut global, mut falling) = (Vec::new(), Vec::new());
     for measure in LOSSES {
         let of = |kind| by_diversity(results, kind, measure);
-        // From one end to the other: the figure has curves, the text no steps.
+        // Compares the ends only: the text claims nothing about the steps between.
         let ends = |values: Vec<Values>| Check::below(&values[0], &values[DIVERSITY.len() - 1]);
         global.extend([ends(of(0)), ends(of(1))]);
         let mut personal = of(2);
-        // But for IID data, of which figure 2's text says the opposite.
+        // Except for IID data, about which figure 2's text says the opposite.
         let below = personal.iter().zip(of(0).into_iter().zip(of(1))).skip(1);
         let below: Vec<Check> = below
             .flat_map(|(p, (a, b))| each_below(std::slice::from_ref(p), &[a, b]))

@@ -20,7 +20,7 @@ const DATA: [(&str, &str); 3] = [
 
 const ALPHAS: [&str; 3] = ["0.25", "0.5", "0.75"];
 
-/// What is run and claimed.
+/// Returns the item: its runs, claims and pictures.
 pub fn item() -> Item {
     let mut runs = Vec::new();
     for (name, data) in DATA {
@@ -52,9 +52,9 @@ pub fn item() -> Item {
                 last_and_finalized(results, &groups()),
             )])
         },
-        both: true,
+        compare_all_clients: true,
         remarks: &[
-            "All clients take part, so online clients are all clients; delivery adds one local round \
+            "All clients take part, so online clients are all clients; finalization adds one local round \
              after the last aggregation.",
         ],
     }
@@ -148,7 +148,7 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
     let [shared, own] = [global(iid), localized(iid)].map(|tracks| accuracy(tracks, iid));
     let others = [shared.clone(), own.clone()].concat();
     let mut sixth = each_below(&accuracy(apfl(iid), iid), &others);
-    // "Local models … preferable": to what, it does not say.
+    // "Local models … preferable": the text does not say to what.
     let above = shared
         .iter()
         .zip(&own)

@@ -1,4 +1,4 @@
-//! Figure 3: fewer clients a round.
+//! Figure 3: fewer clients per round.
 
 use apfl::error::Result;
 
@@ -9,7 +9,7 @@ use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
 const SHARES: [&str; 3] = ["0.3", "0.5", "0.7"];
 const ALPHAS: [&str; 3] = ["0.25", "0.5", "0.75"];
 
-/// What is run and claimed.
+/// Returns the item: its runs, claims and pictures.
 pub fn item() -> Item {
     let mut runs = Vec::new();
     for share in SHARES {
@@ -43,7 +43,7 @@ pub fn item() -> Item {
                 last_and_finalized(results, &groups()),
             )])
         },
-        both: true,
+        compare_all_clients: true,
         remarks: &[
             "The caption says all clients, the text online clients: the verdicts are on the clients of \
              the last round, with a note where those over all clients differ; the table has both.",

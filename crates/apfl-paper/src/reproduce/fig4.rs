@@ -9,7 +9,7 @@ use super::verdict::{Check, Claim, Values, all_of};
 
 const DATA: [&str; 3] = ["0", "0.5", "1"];
 
-/// What is run and claimed.
+/// Returns the item: its runs, claims and pictures.
 pub fn item() -> Item {
     let mut runs = Vec::new();
     for spread in DATA {
@@ -43,7 +43,7 @@ pub fn item() -> Item {
             let groups = [("synthetic".to_string(), tracks)];
             Ok(vec![("fig4".into(), last_and_finalized(results, &groups))])
         },
-        both: false,
+        compare_all_clients: false,
         remarks: &[
             "γ adds the same number to every class's score of an example, so that argmax ignores it: \
              the three data sets differ by β alone.",
@@ -98,8 +98,7 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
         of(fedavg(), Measure::ValidAccuracy),
     );
     let mut eleventh = pairs(local.clone(), personal.clone());
-    // A gap between all of the one and all of the other; how close together APFL's curves end is
-    // beside it.
+    // A gap between all curves of both; the range of APFL's curves is reported beside the claim.
     eleventh.push(Check::below(
         &Values::largest("the best of FedAvg's", &local),
         &Values::smallest("the worst of APFL's", &personal),

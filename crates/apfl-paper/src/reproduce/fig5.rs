@@ -8,7 +8,7 @@ use super::verdict::{Check, Claim, Values, all_of};
 
 const DATA: [(&str, &str); 2] = [("FEMNIST digits", "femnist"), ("MNIST by writer", "qmnist")];
 
-/// What is run and claimed.
+/// Returns the item: its runs, claims and pictures.
 pub fn item() -> Item {
     let mut runs = Vec::new();
     for (_, data) in DATA {
@@ -37,7 +37,7 @@ pub fn item() -> Item {
                 last_and_finalized(results, &groups()),
             )])
         },
-        both: true,
+        compare_all_clients: true,
         remarks: &[
             "The paper takes 1000 writers of EMNIST. Here: all writers of FEMNIST's digits with 20 \
              examples or more, and of MNIST by QMNIST's labels.",

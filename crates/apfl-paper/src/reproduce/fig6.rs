@@ -12,18 +12,18 @@ use apfl_report::statistics::Sample;
 use super::item::{Item, Pictures, Tables, run};
 use super::results::{Results, banded};
 use super::verdict::{Check, Claim, Values, all_of};
-use crate::grid::Done;
+use crate::grid::CompletedRun;
 
 const DATA: [&str; 2] = ["0", "0.5"];
 
-/// The clients that join, each by itself: those behind the 97 that trained. The paper has three,
-/// whose own data decide then; the means are over two hundred.
-const JOINERS: std::ops::Range<u64> = 97..297;
+/// The new clients, numbered after the 97 that trained, each joining alone. The paper has three, so
+/// that their data decide; the means here are over two hundred.
+const NEW_CLIENTS: std::ops::Range<u64> = 97..297;
 const EPOCHS: u64 = 5;
 
-/// How a joiner mixes: what it is called, α, and whether w runs on. The text has both models
-/// trained, so w runs, and names no α: the verdicts are on the fixed ones with w running.
-const WAYS: [(&str, Mixing, bool); 6] = [
+/// How a new client mixes: name, α, and whether w is trained too. The text trains both models and
+/// names no α, so the verdicts are on the fixed α with w running.
+const METHODS: [(&str, Mixing, bool); 6] = [
     ("APFL α=0.5, w frozen", Mixing::Fixed(0.5), false),
     ("APFL α=0.75, w frozen", Mixing::Fixed(0.75), false),
     ("APFL adaptive, w frozen", Mixing::Adaptive(0.5), false),
@@ -32,7 +32,7 @@ const WAYS: [(&str, Mixing, bool); 6] = [
     ("APFL adaptive, w running", Mixing::Adaptive(0.5), true),
 ];
 
-/// What is run and claimed.
+/// Returns the item: its runs, claims and pictures.
 pub fn item() -> Item {
     let one = |spread: &str| {
         let set = [
@@ -50,7 +50,7 @@ pub fn item() -> Item {
         claims,
         figures,
         tables,
-        both: false,
+        compare_all_clients: false,
         remarks: &[
             "Means over 200 joiners (the paper has 3), each alone with the trained w. Verdicts are on α = \
              0.5 and 0.75 with w running, for the joiners “start training local and personalized models \
@@ -65,14 +65,14 @@ fn name(spread: &str) -> String {
     format!("synthetic({spread}, {spread})")
 }
 
-/// Training loss and validation accuracy after every epoch, over the joiners of one run.
+/// Represents mean training loss and validation accuracy per epoch over the new clients of a run.
 struct Path {
     loss: Vec<f64>,
     accuracy: Vec<f64>,
 }
 
-/// The paths of fine-tuning and of every way to mix, in one run.
-fn paths(run: &Done) -> Result<Vec<Path>> {
+/// Returns the paths of fine-tuning and of every method in one run.
+fn paths(run: &CompletedRun) -> Result<Vec<Path>> {
     let run = FinishedRun::open(&run.dir)?;
     let shared = run.model(WhichModel::Shared, "")?;
     let Source::Synthetic(settings) = &run.plan.data else {
@@ -82,9 +82,9 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
         )));
     };
     let mut paths = Vec::new();
-    for (k, (_, mixing, running)) in WAYS.into_iter().enumerate() {
+    for (k, (_, mixing, running)) in METHODS.into_iter().enumerate() {
         let mut all: Vec<Vec<Epoch>> = Vec::new();
-        for number in JOINERS {
+        for number in NEW_CLIENTS {
             let shard = new_client::synthetic(settings, number as usize)?;
             let joining = JoinSettings {
                 mixing,
@@ -107,7 +107,7 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
             let (loss, accuracy) = (0..=EPOCHS as usize).map(mean).unzip();
             Path { loss, accuracy }
         };
-        // Fine-tuning is the same whatever stands beside it.
+        // Fine-tuning is the same for every method.
         if k == 0 {
             paths.push(path(|e| {
                 (
@@ -126,14 +126,14 @@ fn paths(run: &Done) -> Result<Vec<Path>> {
     Ok(paths)
 }
 
-/// The names of what [`paths`] returns.
+/// Returns the names of the paths that [`paths`] returns.
 fn names() -> Vec<&'static str> {
     std::iter::once("FedAvg fine-tuning")
-        .chain(WAYS.iter().map(|way| way.0))
+        .chain(METHODS.iter().map(|method| method.0))
         .collect()
 }
 
-/// All paths of a data set, seed by seed.
+/// Returns all paths of a data set by seed.
 fn by_seed(results: &Results, spread: &str) -> Result<Vec<Vec<Path>>> {
     results.runs(&name(spread)).iter().map(paths).collect()
 }
@@ -152,10 +152,10 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
                 .map(|paths| pick(&paths[k])[EPOCHS as usize])
                 .collect(),
         };
-        for (way, (_, mixing, running)) in (1..).zip(WAYS) {
+        for (method, (_, mixing, running)) in (1..).zip(METHODS) {
             let decides = running && matches!(mixing, Mixing::Fixed(_));
-            let loss = Check::below(&last(way, |p| &p.loss), &last(0, |p| &p.loss));
-            let accuracy = Check::below(&last(0, |p| &p.accuracy), &last(way, |p| &p.accuracy));
+            let loss = Check::below(&last(method, |p| &p.loss), &last(0, |p| &p.loss));
+            let accuracy = Check::below(&last(0, |p| &p.accuracy), &last(method, |p| &p.accuracy));
             lower.push(loss.deciding(decides));
             higher.push(accuracy.deciding(decides));
         }

@@ -10,11 +10,10 @@ use apfl_report::statistics::Sample;
 use super::item::{Item, Tables, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim, Values, all_of};
-use crate::grid::Done;
+use crate::grid::CompletedRun;
 
-/// The hospitals: how their files' names end, what they are called, and the accuracies that FLamby
-/// has: of FedAvg's model, of one model on all rows together, and of training alone, each on the
-/// hospital's own test rows, in percent.
+/// The hospitals: the end of their files' names, their names, and FLamby's accuracies in percent on
+/// the hospital's test rows: of FedAvg's model, of one model on all rows, and of training alone.
 const HOSPITALS: [(&str, &str, [f64; 3]); 4] = [
     ("cleveland", "Cleveland", [73.1, 79.8, 74.6]),
     ("hungarian", "Hungary", [71.9, 76.4, 74.6]),
@@ -22,7 +21,7 @@ const HOSPITALS: [(&str, &str, [f64; 3]); 4] = [
     ("va", "VA Long Beach", [64.0, 64.4, 70.2]),
 ];
 
-/// What is run.
+/// Returns the item: its runs, claims and pictures.
 pub fn item() -> Item {
     let folder: PathBuf = data_directory().join("heart");
     let file = |(name, ..): &(&str, &str, [f64; 3])| {
@@ -58,7 +57,7 @@ pub fn item() -> Item {
             )])
         },
         tables,
-        both: false,
+        compare_all_clients: false,
         remarks: &[
             "Published: rows with unknown cells left out, a fixed split (a third for tests), five \
              seeds. Here: all rows, unknown cells filled with the hospital's mean and a feature that \
@@ -78,8 +77,8 @@ fn tracks() -> Vec<Track> {
     ]
 }
 
-/// A hospital's validation accuracy in one run.
-fn accuracy(run: &Done, track: &Track, hospital: &str) -> Result<f64> {
+/// Returns a hospital's validation accuracy in one run.
+fn accuracy(run: &CompletedRun, track: &Track, hospital: &str) -> Result<f64> {
     let clients = read_clients(&run.dir)?;
     let found = clients
         .iter()
@@ -99,7 +98,7 @@ fn by_seed(results: &Results, track: &Track, hospital: usize) -> Result<Values> 
     })
 }
 
-/// The one order that holds at all four in the published table: alone above FedAvg's model.
+/// Judges the one order that holds at all hospitals in the published table.
 fn claims(results: &Results) -> Result<Vec<Claim>> {
     let tracks = tracks();
     let mut checks = Vec::new();

@@ -1,4 +1,4 @@
-//! A figure or table of the paper: what is run, what is claimed, what is drawn.
+//! Figures and tables of the paper: their runs, claims and pictures.
 
 use apfl::error::Result;
 use apfl_report::chart::{self, Axis, Chart};
@@ -15,43 +15,43 @@ pub type Pictures = Vec<(String, String)>;
 /// Tables by name; the first row is the head.
 pub type Tables = Vec<(String, Vec<Vec<String>>)>;
 
-/// A figure or a table.
+/// Represents a figure or a table.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// As it is asked for.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// The title.
     pub title: &'static str,
-    /// Its spec.
+    /// The spec as TOML.
     pub preset: &'static str,
-    /// Names and overrides of its runs; those of APFL begin with `apfl`.
+    /// Names and overrides of the runs; names of APFL's runs start with `apfl`.
     pub runs: Vec<(String, Vec<String>)>,
-    /// Variants of APFL that are tried where a claim fails: what to call them, overrides.
+    /// Variants of APFL to try if a claim fails: names and overrides.
     pub variants: &'static [(&'static str, &'static str)],
-    /// The verdicts.
+    /// Judges the claims.
     pub claims: fn(&Results) -> Result<Vec<Claim>>,
-    /// Pictures by name, as SVG.
+    /// Draws the pictures.
     pub figures: fn(&Results) -> Result<Pictures>,
-    /// Tables by name; the first row is the head.
+    /// Makes the tables.
     pub tables: fn(&Results) -> Result<Tables>,
     /// Whether verdicts over all clients are compared with those over the last cohort.
-    pub both: bool,
-    /// What a reader should know.
+    pub compare_all_clients: bool,
+    /// Remarks for the reader.
     pub remarks: &'static [&'static str],
 }
 
-/// The authors' released code, for models where mixing logits is mixing parameters.
+/// The authors' released code, for linear models, where mixing logits is mixing parameters.
 pub const LINEAR_VARIANTS: &[(&str, &str)] =
     &[("preset = \"fedtorch\"", "algorithm.preset=fedtorch")];
 
-/// For the others.
+/// The variants for other models.
 pub const VARIANTS: &[(&str, &str)] = &[
     ("preset = \"fedtorch\"", "algorithm.preset=fedtorch"),
     ("mix = \"logits\"", "algorithm.mix=logits"),
 ];
 
 impl Item {
-    /// Whether it is one of the paper's, and so of `all`.
+    /// Returns whether the item is in the paper and so part of `all`.
     pub fn of_the_paper(&self) -> bool {
         !matches!(
             self.name,
@@ -60,7 +60,7 @@ impl Item {
     }
 }
 
-/// All of them, in the paper's order, and what stands beside them.
+/// Returns all items: those of the paper in its order, then the others.
 pub fn items() -> Vec<Item> {
     vec![
         fig1::item(),
@@ -79,13 +79,13 @@ pub fn items() -> Vec<Item> {
     ]
 }
 
-/// A run's name and its overrides.
+/// Returns a run's name and overrides.
 pub fn run(name: impl Into<String>, set: &[&str]) -> (String, Vec<String>) {
     let set = set.iter().map(|pair| (*pair).to_owned()).collect();
     (name.into(), set)
 }
 
-/// Curves of a measure over the rounds.
+/// Draws curves of a measure over the rounds.
 pub fn rounds(results: &Results, title: &str, tracks: &[Track], measure: Measure) -> Chart {
     let y = match measure {
         Measure::TrainLoss => Axis::new("training loss"),
@@ -103,7 +103,7 @@ pub fn rounds(results: &Results, title: &str, tracks: &[Track], measure: Measure
     }
 }
 
-/// Training loss above, validation accuracy below, a column for each group of tracks.
+/// Draws training loss above validation accuracy, with one column per group of tracks.
 pub fn loss_and_accuracy(
     results: &Results,
     title: &str,
@@ -118,7 +118,7 @@ pub fn loss_and_accuracy(
     chart::panels(title, &charts, groups.len())
 }
 
-/// One row a track: the last round over the clients drawn then, and delivery over all.
+/// Tabulates, per track, the last round over its sampled clients and finalization over all clients.
 pub fn last_and_finalized(results: &Results, groups: &[(String, Vec<Track>)]) -> Vec<Vec<String>> {
     let heads = [
         "data",

@@ -1,13 +1,13 @@
-//! The paper's figures and tables, with a verdict for every claim.
+//! Reproduces the paper's figures and tables, with a verdict for every claim.
 
 use std::path::PathBuf;
 
 use apfl::error::{Error, Result};
 use apfl::settings::nearest;
 use apfl::spec::Spec;
-use apfl_report::words::counted;
+use apfl_report::format::counted;
 
-use crate::grid::{Cell, Conduct, Done, Event, Grid};
+use crate::grid::{Cell, CompletedRun, Event, Grid, GridOptions};
 
 mod cells;
 mod fig1;
@@ -32,22 +32,22 @@ use results::Results;
 
 pub use verdict::{Claim, Comparison, Verdict};
 
-/// How figures and tables are reproduced.
+/// Represents how figures and tables are reproduced.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Seeds 1, 2, …, so many of them; `None`: 3, or 1 of a quick one.
+    /// The number of seeds 1, 2, …; by default 3, or 1 with `quick`.
     pub seeds: Option<u64>,
-    /// A fifth of the rounds, a tenth of the CNN's.
+    /// Whether to run a fifth of the rounds, a tenth of the CNN's.
     pub quick: bool,
-    /// Whether APFL's variants are tried where a claim fails.
+    /// Whether to try APFL's variants if a claim fails.
     pub variants: bool,
     /// Overrides of every spec, such as `training.rounds=5`.
     pub set: Vec<String>,
-    /// The directory of all items: each has one of its name in it.
+    /// The output directory, with a subdirectory per item.
     pub out: PathBuf,
 }
 
-/// A figure or table with its runs, before they are made.
+/// Represents a figure or table with its planned runs.
 #[derive(Debug)]
 pub struct Experiment<'a> {
     item: Item,
@@ -55,12 +55,12 @@ pub struct Experiment<'a> {
     cells: Vec<Cell>,
 }
 
-/// What became of a figure or table.
+/// Represents the results of a figure or table.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// Its claims, judged.
+    /// The judged claims.
     pub claims: Vec<Claim>,
-    /// The claims for people, or the tables where there is no claim.
+    /// The claims as text, or the tables if there are no claims.
     pub text: String,
 }
 
@@ -68,12 +68,12 @@ pub struct Findings {
 ///
 /// # Errors
 ///
-/// A name that is none, overrides that make no spec, and results that would be written over by
-/// those of fewer rounds or seeds.
+/// Fails on an unknown name, on invalid overrides, and if results of fewer rounds or seeds would
+/// overwrite existing ones.
 pub fn prepare<'a>(names: &[String], settings: &'a Settings) -> Result<Vec<Experiment<'a>>> {
-    let prepared = chosen(names)?.into_iter().map(|item| {
-        keep_whole(&item, settings)?;
-        keep_settings(&item, settings)?;
+    let prepared = select(names)?.into_iter().map(|item| {
+        refuse_overwriting(&item, settings)?;
+        refuse_preset(&item, settings)?;
         let cells = cells(&item, settings, None)?;
         Ok(Experiment {
             item,
@@ -108,14 +108,14 @@ impl Experiment<'_> {
         self.cells.iter().filter(move |cell| !finished(cell))
     }
 
-    /// Makes the runs, judges the claims, tries what fails again with the known variants, and
-    /// writes it all down.
+    /// Trains the runs, judges the claims, repeats failing ones with the variants of APFL, and
+    /// writes the results.
     ///
     /// # Errors
     ///
-    /// What [`Grid::run`] says, and a run that failed.
-    pub fn run(&self, how: Conduct<'_>) -> Result<Findings> {
-        let (claims, tables) = one(self, how)?;
+    /// Fails if [`Grid::run`] or a run fails.
+    pub fn run(&self, options: GridOptions<'_>) -> Result<Findings> {
+        let (claims, tables) = reproduce(self, options)?;
         let mut text = page::text(&self.item, &claims);
         if claims.is_empty() {
             text += &tables;
@@ -124,7 +124,7 @@ impl Experiment<'_> {
     }
 }
 
-fn chosen(names: &[String]) -> Result<Vec<Item>> {
+fn select(names: &[String]) -> Result<Vec<Item>> {
     let known = items();
     let list: Vec<&str> = known.iter().map(|item| item.name).collect();
     let find = |name: &String| {
@@ -138,7 +138,9 @@ fn chosen(names: &[String]) -> Result<Vec<Item>> {
                     None => String::new(),
                 };
                 let list = list.join(", ");
-                Error::Request(format!("there is no item '{name}': {list}, all{hint}"))
+                Error::Request(format!(
+                    "there is no item '{name}'{hint} (known: {list}, all)"
+                ))
             })
     };
     let some = names.iter().filter(|name| *name != "all").map(find);
@@ -153,30 +155,30 @@ fn chosen(names: &[String]) -> Result<Vec<Item>> {
     }
 }
 
-/// A quick verdict does not take the place of a whole one, nor one of few seeds that of many.
-fn keep_whole(item: &Item, settings: &Settings) -> Result<()> {
+/// Returns an error if results of fewer rounds or seeds would overwrite existing ones.
+fn refuse_overwriting(item: &Item, settings: &Settings) -> Result<()> {
     let verdict = settings.out.join(item.name).join("verdict.md");
     let Ok(text) = std::fs::read_to_string(&verdict) else {
         return Ok(());
     };
     let refused = |why: String| {
-        let there = verdict.display();
+        let verdict = verdict.display();
         Err(Error::Request(format!(
-            "{there}: {why} and would be written over; give another --out"
+            "{verdict}: {why} and would be overwritten; give another --out"
         )))
     };
     let quick = text.contains("quick: ");
     match page::seeds_of(&text) {
         _ if settings.quick && !quick => refused("is not of a quick run".into()),
-        Some(there) if there > settings.seeds() && quick == settings.quick => {
-            refused(format!("is of {}", counted(there as usize, "seed")))
+        Some(seeds) if seeds > settings.seeds() && quick == settings.quick => {
+            refused(format!("is of {}", counted(seeds as usize, "seed")))
         }
         _ => Ok(()),
     }
 }
 
-/// An item that is run with and without a preset is not run with another.
-fn keep_settings(item: &Item, settings: &Settings) -> Result<()> {
+/// Returns an error if `--set preset` is given for an item that runs with and without a preset.
+fn refuse_preset(item: &Item, settings: &Settings) -> Result<()> {
     let preset = |pair: &String| pair.split('=').next().unwrap_or_default().trim() == "preset";
     let both = item.runs.iter().any(|(_, set)| set.iter().any(preset));
     if both && settings.set.iter().any(preset) {
@@ -189,8 +191,7 @@ fn keep_settings(item: &Item, settings: &Settings) -> Result<()> {
     }
 }
 
-/// The runs of an item, its names in order and for each name all seeds; with a variant, those
-/// of APFL alone.
+/// Plans the runs of an item, by name and seed; with a variant, those of APFL alone.
 fn cells(item: &Item, settings: &Settings, variant: Option<(&str, &str)>) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
     for (name, set) in &item.runs {
@@ -200,9 +201,9 @@ fn cells(item: &Item, settings: &Settings, variant: Option<(&str, &str)>) -> Res
         let mut spec = Spec::parse(item.preset)?;
         set.iter().try_for_each(|pair| spec.set(pair))?;
         let mut name = name.clone();
-        if let Some((called, pair)) = variant {
+        if let Some((label, pair)) = variant {
             spec.set(pair)?;
-            name = format!("{name}, {called}");
+            name = format!("{name}, {label}");
         }
         spec.set("delivery.keep=false")?;
         if settings.quick {
@@ -220,7 +221,7 @@ fn cells(item: &Item, settings: &Settings, variant: Option<(&str, &str)>) -> Res
     Ok(cells)
 }
 
-/// A fifth of the rounds, and no more than ten of a CNN's.
+/// Returns a fifth of the rounds, and at most ten for the CNN.
 fn quick_rounds(spec: &Spec) -> Result<u64> {
     let plan = spec.plan()?;
     let fifth = (plan.rounds / 5).max(1);
@@ -230,9 +231,12 @@ fn quick_rounds(spec: &Spec) -> Result<u64> {
     })
 }
 
-/// Runs an item, judges its claims, tries what fails again with the known variants, and
-/// writes it all down. Returns claims and tables.
-fn one(experiment: &Experiment<'_>, how: Conduct<'_>) -> Result<(Vec<Claim>, String)> {
+/// Runs an item, judges its claims, repeats failing ones with the variants of APFL, and writes
+/// the results. Returns claims and tables.
+fn reproduce(
+    experiment: &Experiment<'_>,
+    options: GridOptions<'_>,
+) -> Result<(Vec<Claim>, String)> {
     let Experiment {
         item,
         settings,
@@ -240,30 +244,33 @@ fn one(experiment: &Experiment<'_>, how: Conduct<'_>) -> Result<(Vec<Claim>, Str
     } = experiment;
     let seeds = settings.seeds();
     let out = experiment.directory();
-    let grid = Grid::new(&out, how)?;
+    let grid = Grid::new(&out, options)?;
     let mut results = Results::default();
     let names = item.runs.iter().map(|run| &run.0);
     collect(&mut results, &grid, names, cells, seeds)?;
     let mut claims = (item.claims)(&results)?;
-    if item.both {
+    if item.compare_all_clients {
         let over_all = (item.claims)(&results.over_all_clients())?;
         for (claim, other) in claims.iter_mut().zip(over_all) {
             if claim.verdict != other.verdict {
-                claim.remark(format!("over all clients: {}", page::word(other.verdict)));
+                claim.remark(format!(
+                    "over all clients: {}",
+                    page::verdict_name(other.verdict)
+                ));
             }
         }
     }
     let fails = |claim: &Claim| claim.verdict == Verdict::Fails && claim.about_apfl;
-    for (called, pair) in item.variants {
+    for (label, pair) in item.variants {
         if !settings.variants || !claims.iter().any(fails) {
             break;
         }
-        let note = format!("{}: some claims fail; the same with {called}", item.name);
-        (how.watch)(Event::Note(&note));
+        let note = format!("{}: some claims fail; repeating with {label}", item.name);
+        (options.watch)(Event::Note(&note));
         let mut variant = results.clone();
         let names = item.runs.iter().map(|run| &run.0);
         let names = names.filter(|name| name.starts_with("apfl"));
-        let cells = self::cells(item, settings, Some((called, pair)))?;
+        let cells = self::cells(item, settings, Some((label, pair)))?;
         let judged = collect(&mut variant, &grid, names, &cells, seeds)
             .and_then(|()| (item.claims)(&variant));
         match judged {
@@ -271,32 +278,32 @@ fn one(experiment: &Experiment<'_>, how: Conduct<'_>) -> Result<(Vec<Claim>, Str
             Err(error) => claims
                 .iter_mut()
                 .filter(|claim| fails(claim))
-                .for_each(|claim| claim.remark(format!("with {called}: {error}"))),
+                .for_each(|claim| claim.remark(format!("with {label}: {error}"))),
             Ok(judged) => {
                 for (claim, other) in claims.iter_mut().zip(judged) {
                     if fails(claim) {
-                        let word = page::word(other.verdict);
+                        let verdict = page::verdict_name(other.verdict);
                         let count = other.ours.split(';').next().unwrap_or_default();
-                        claim.remark(format!("with {called}: {word}, {count}"));
+                        claim.remark(format!("with {label}: {verdict}, {count}"));
                     }
                 }
             }
         }
     }
-    let mut unlike = Vec::new();
+    let mut deviations = Vec::new();
     if settings.quick {
-        unlike.push(format!("quick: {} rounds", cells[0].plan.rounds));
+        deviations.push(format!("quick: {} rounds", cells[0].plan.rounds));
     }
     if !settings.set.is_empty() {
-        unlike.push(format!("with --set {}", settings.set.join(" --set ")));
+        deviations.push(format!("with --set {}", settings.set.join(" --set ")));
     }
     for claim in &mut claims {
         if seeds == 1 {
             claim.remark("one seed: the sign decides");
         }
-        unlike.iter().for_each(|how| claim.remark(how));
+        deviations.iter().for_each(|text| claim.remark(text));
     }
-    let tables = page::write(item, &results, &claims, seeds, &unlike, &out)?;
+    let tables = page::write(item, &results, &claims, seeds, &deviations, &out)?;
     Ok((claims, tables))
 }
 
@@ -309,7 +316,8 @@ fn collect<'a>(
 ) -> Result<()> {
     let outcomes = grid.run(cells)?;
     for (name, outcomes) in names.zip(outcomes.chunks(seeds as usize)) {
-        let runs: std::result::Result<Vec<Done>, String> = outcomes.iter().cloned().collect();
+        let runs: std::result::Result<Vec<CompletedRun>, String> =
+            outcomes.iter().cloned().collect();
         results.insert(name, runs.map_err(Error::data)?);
     }
     Ok(())

@@ -1,12 +1,12 @@
-//! What an item leaves: verdicts, tables and pictures.
+//! Writes the verdicts, tables and pictures of an item.
 
 use std::path::Path;
 
 use apfl::error::Result;
 use apfl::files::write_atomically;
 use apfl_report::chart;
+use apfl_report::format::counted;
 use apfl_report::table::{csv, markdown};
-use apfl_report::words::counted;
 
 use super::item::Item;
 use super::results::Results;
@@ -18,7 +18,7 @@ pub fn write(
     results: &Results,
     claims: &[Claim],
     seeds: u64,
-    unlike: &[String],
+    deviations: &[String],
     out: &Path,
 ) -> Result<String> {
     let json = serde_json::to_string_pretty(claims).expect("plain JSON");
@@ -38,10 +38,10 @@ pub fn write(
     for remark in item.remarks {
         page += &format!("\n{remark}\n");
     }
-    let mut tables = if unlike.is_empty() {
+    let mut tables = if deviations.is_empty() {
         String::new()
     } else {
-        format!("\n**Not as the preset says:** {}.\n", unlike.join("; "))
+        format!("\n**Not as the preset says:** {}.\n", deviations.join("; "))
     };
     for (name, rows) in (item.tables)(results)? {
         write_atomically(&out.join(format!("{name}.md")), markdown(&rows))?;
@@ -58,7 +58,7 @@ pub fn write(
     Ok(tables)
 }
 
-/// How many seeds a page that was written is of.
+/// Reads the number of seeds from an existing page.
 pub fn seeds_of(page: &str) -> Option<u64> {
     let line = page.lines().find(|line| line.starts_with("apfl "))?;
     let words = line.rsplit(", ").next()?;
@@ -70,21 +70,21 @@ fn verdicts(claims: &[Claim]) -> String {
     let mut rows = vec![heads.map(String::from).to_vec()];
     for claim in claims {
         let verdict = match &claim.note {
-            Some(note) => format!("**{}** ({note})", word(claim.verdict)),
-            None => format!("**{}**", word(claim.verdict)),
+            Some(note) => format!("**{}** ({note})", verdict_name(claim.verdict)),
+            None => format!("**{}**", verdict_name(claim.verdict)),
         };
-        let said = match claim.sentence {
+        let text = match claim.sentence {
             Some(sentence) => format!("{} (“{sentence}”)", claim.claim),
             None => claim.claim.clone(),
         };
         let [paper, ours] = [&claim.paper, &claim.ours].map(String::clone);
-        rows.push(vec![said, paper, ours, verdict]);
+        rows.push(vec![text, paper, ours, verdict]);
     }
     markdown(&rows)
 }
 
-/// A verdict as it is written.
-pub fn word(verdict: Verdict) -> &'static str {
+/// Returns the name of a verdict.
+pub fn verdict_name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
         Verdict::WithinNoise => "within-noise",
@@ -92,7 +92,7 @@ pub fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The verdicts for people: the claim, then paper, ours and the verdict under it.
+/// Formats the verdicts as text: the claim, then paper, ours and the verdict.
 pub fn text(item: &Item, claims: &[Claim]) -> String {
     let mut text = format!("{} · {}\n\n", item.name, item.title);
     for claim in claims {
@@ -106,7 +106,7 @@ pub fn text(item: &Item, claims: &[Claim]) -> String {
             claim.claim,
             claim.paper,
             claim.ours,
-            word(claim.verdict)
+            verdict_name(claim.verdict)
         );
     }
     text

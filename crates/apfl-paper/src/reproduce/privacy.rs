@@ -1,4 +1,4 @@
-//! Not in the paper: what privacy costs the shared model, and what personalization wins back.
+//! Not in the paper: the accuracy that privacy costs the shared and the personal models.
 
 use apfl::error::Result;
 use apfl::spec::Spec;
@@ -7,7 +7,7 @@ use apfl_report::chart::{self, Axis, Chart};
 use super::item::{Item, Pictures, Tables, run};
 use super::results::{Measure, Model, Results, Track, banded, track};
 
-/// ε, and where it stands in the picture: the last has no privacy.
+/// ε and its position in the picture; the last has no privacy.
 const EPSILONS: [(&str, f64); 6] = [
     ("0.5", 0.5),
     ("1", 1.0),
@@ -33,17 +33,17 @@ const DATA: [(&str, &[&str]); 2] = [
 ];
 
 const FIXED: &str = "algorithm.mixing={ fixed = 0.5 }";
-/// Every client chooses alone: a curve of them all would need noise of its own. Rows are held out
-/// once: each pass releases a shared model, and ε is that of both together.
+/// Every client chooses alone, as a curve over all clients would need noise of its own. Rows are
+/// held out once, as each pass releases a shared model and ε is that of all passes together.
 const CHOSEN: &str = "algorithm.mixing={ chosen = [0, 0.25, 0.5, 0.75, 1], folds = 1, prior = 0 }";
 
-/// Whether α can be chosen by clients alone.
+/// Returns whether clients can choose α alone.
 fn can_choose() -> bool {
     let mut spec = Spec::default();
     spec.set(CHOSEN).is_ok() && spec.plan().is_ok()
 }
 
-/// What is run and drawn.
+/// Returns the item: its runs and pictures.
 pub fn item() -> Item {
     let mut runs = Vec::new();
     let chosen = can_choose();
@@ -82,14 +82,14 @@ pub fn item() -> Item {
         claims: |_| Ok(Vec::new()),
         figures,
         tables,
-        both: false,
+        compare_all_clients: false,
         remarks: &[
             "Privacy by client with δ = 1e-5 and updates clipped to 0.5; the noise follows from ε, the \
              rounds and the participation. Nothing was tuned to it. In the picture ∞, no privacy, \
              stands at 16. Training alone sends nothing and has no ε.",
-            "For the choice of α the shared model is trained twice, with a fifth of the rows held out and \
-             on all of them, and ε is spent on both together: its noise is larger. Every client chooses \
-             by its own rows (prior = 0).",
+            "To choose α, the shared model is trained twice, with a fifth of the rows held out and on all \
+             of them. ε is that of both together, so the noise is larger. Every client chooses by its own \
+             rows (prior = 0).",
         ],
     }
 }
@@ -102,39 +102,39 @@ fn alone(data: &str) -> String {
     format!("local, {data}")
 }
 
-/// A line of the picture: what to call it, and its run at an ε.
-type Line = (&'static str, Box<dyn Fn(&str) -> Track>);
+/// A curve of the picture: its name, and its track at an ε.
+type Curve = (&'static str, Box<dyn Fn(&str) -> Track>);
 
-fn lines(data: &'static str, results: &Results) -> Vec<Line> {
-    let of = |called: &'static str, mixing: &'static str, model: Model, colour: usize| -> Line {
-        let at = move |epsilon: &str| track(called, name(mixing, data, epsilon), model, colour);
-        (called, Box::new(at))
+fn curves(data: &'static str, results: &Results) -> Vec<Curve> {
+    let of = |label: &'static str, mixing: &'static str, model: Model, colour: usize| -> Curve {
+        let at = move |epsilon: &str| track(label, name(mixing, data, epsilon), model, colour);
+        (label, Box::new(at))
     };
-    let mut lines = vec![
+    let mut curves = vec![
         of("shared", "fixed", Model::Shared, 1),
         of("localized", "fixed", Model::Localized, 2),
         of("personal, α = 0.5", "fixed", Model::Personal, 0),
     ];
     if !results.runs(&name("chosen", data, "∞")).is_empty() {
-        lines.push(of("personal, α chosen", "chosen", Model::Personal, 3));
+        curves.push(of("personal, α chosen", "chosen", Model::Personal, 3));
     }
     let by_itself = move |_: &str| track("alone", alone(data), Model::Personal, 4);
-    lines.push(("alone", Box::new(by_itself)));
-    lines
+    curves.push(("alone", Box::new(by_itself)));
+    curves
 }
 
 fn figures(results: &Results) -> Result<Pictures> {
     let mut charts = Vec::new();
     for (data, _) in DATA {
         let mut series = Vec::new();
-        for (called, at) in lines(data, results) {
+        for (label, at) in curves(data, results) {
             let point = |(epsilon, x): (&str, f64)| {
                 let values = results.finalized(&at(epsilon), Measure::ValidAccuracy);
                 (x, values.sample())
             };
             let colour = at("∞").colour;
             let points = EPSILONS.into_iter().map(point).collect();
-            series.push(banded(called, colour, points, called == "alone"));
+            series.push(banded(label, colour, points, label == "alone"));
         }
         charts.push(Chart {
             title: data.into(),
@@ -153,12 +153,12 @@ fn tables(results: &Results) -> Result<Tables> {
     let mut rows = vec![["data", "model"].map(String::from).to_vec()];
     rows[0].extend(EPSILONS.iter().map(|(epsilon, _)| format!("ε = {epsilon}")));
     for (data, _) in DATA {
-        for (called, at) in lines(data, results) {
+        for (label, at) in curves(data, results) {
             let cell = |(epsilon, _): &(&str, f64)| {
                 let values = results.finalized(&at(epsilon), Measure::ValidAccuracy);
                 values.sample().percent()
             };
-            let mut row = [data, called].map(String::from).to_vec();
+            let mut row = [data, label].map(String::from).to_vec();
             row.extend(EPSILONS.iter().map(cell));
             rows.push(row);
         }

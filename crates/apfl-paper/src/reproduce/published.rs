@@ -1,4 +1,4 @@
-//! Not in the paper: tables that others published, in which APFL stands beside its relatives.
+//! Not in the paper: published tables that compare APFL with related algorithms.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::item::{Item, Pictures, Tables, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Claim, Values, all_of, each_below};
 
-/// A row: one model of one run, and the accuracy that was published, in percent.
+/// Represents a row: one model of one run, and the published accuracy in percent.
 struct Row {
     track: Track,
     published: f64,
@@ -22,7 +22,7 @@ fn row(name: &str, run: &str, model: Model, colour: usize, published: f64) -> Ro
     }
 }
 
-/// FedRep's table of CIFAR-10 (Collins et al., 2021).
+/// Returns FedRep's table of CIFAR-10 (Collins et al., 2021).
 pub fn fedrep() -> Item {
     Item {
         name: "fedrep",
@@ -47,7 +47,7 @@ pub fn fedrep() -> Item {
         claims: fedrep_claims,
         figures: |results| Ok(figure(results, "fedrep", &fedrep_rows())),
         tables: |results| Ok(table(results, "fedrep", &fedrep_rows())),
-        both: false,
+        compare_all_clients: false,
         remarks: &[
             "Published: their own CNN (two convolutions, three dense layers), 500 training images a \
              client and CIFAR-10's test images, the mean over the last ten rounds. Here: convolutions \
@@ -111,7 +111,7 @@ fn fedrep_claims(results: &Results) -> Result<Vec<Claim>> {
     ])
 }
 
-/// PFLlib's table of Fashion-MNIST.
+/// Returns PFLlib's table of Fashion-MNIST.
 pub fn pfllib() -> Item {
     let folder = fashion_mnist();
     let file = |key: &str, name: &str| format!("data.{key}='{}'", folder.join(name).display());
@@ -131,10 +131,10 @@ pub fn pfllib() -> Item {
         claims: pfllib_claims,
         figures: |results| Ok(figure(results, "pfllib", &pfllib_rows())),
         tables: |results| Ok(table(results, "pfllib", &pfllib_rows())),
-        both: false,
+        compare_all_clients: false,
         remarks: &[
             "Published: the best of up to 2000 rounds, all 70,000 images in parts of unequal size, 75% \
-             of each to train; Ditto with λ = 0 and APFL from α = 1 unless told otherwise. Here: the \
+             of each to train; by default Ditto with λ = 0 and APFL from α = 1. Here: the \
              best of 10 rounds, the 60,000 training images in equal parts; Ditto with λ = 1, APFL's α \
              learned from 0.5.",
             "Fashion-MNIST is looked for in `fashion-mnist` of the data directory and where Debian's \
@@ -143,7 +143,7 @@ pub fn pfllib() -> Item {
     }
 }
 
-/// The folder in the data directory, or that of Debian's package.
+/// Returns the folder in the data directory, or that of Debian's package.
 fn fashion_mnist() -> PathBuf {
     let debian = Path::new("/usr/share/datasets/fashion-mnist");
     let own = data_directory().join("fashion-mnist");

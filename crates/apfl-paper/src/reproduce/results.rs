@@ -1,4 +1,4 @@
-//! What the runs of an item gave, by name and seed.
+//! The results of an item's runs, by name and seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,21 @@ use apfl_report::chart::Series;
 use apfl_report::statistics::Sample;
 
 use super::verdict::Values;
-use crate::grid::Done;
+use crate::grid::CompletedRun;
 
-/// One of the three models.
+/// Selects one of the three models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// The server's.
+    /// The server's model.
     Shared,
-    /// A client's copy after its local steps.
+    /// A client's copy of the shared model after its local steps.
     Localized,
-    /// The one it serves.
+    /// The model that serves the client.
     Personal,
 }
 
 impl Model {
-    /// It among the three.
+    /// Selects this model's value.
     pub fn of<T>(self, three: &ByModel<T>) -> &T {
         match self {
             Model::Shared => &three.shared,
@@ -32,7 +32,7 @@ impl Model {
     }
 }
 
-/// One of the scores.
+/// Selects one of the scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Loss on training examples.
@@ -53,20 +53,20 @@ impl Measure {
     }
 }
 
-/// A line of a figure: one model of one run, under the paper's name for it.
+/// Represents a curve of a figure: one model of one run, with the paper's name.
 #[derive(Clone, Debug)]
 pub struct Track {
     /// The paper's name.
     pub name: String,
     /// The run.
     pub run: String,
-    /// Which of its models.
+    /// The model.
     pub model: Model,
-    /// Its colour in figures.
+    /// The colour in figures.
     pub colour: usize,
 }
 
-/// Of that name, run and model.
+/// Creates a track.
 pub fn track(name: &str, run: impl Into<String>, model: Model, colour: usize) -> Track {
     Track {
         name: name.into(),
@@ -76,27 +76,27 @@ pub fn track(name: &str, run: impl Into<String>, model: Model, colour: usize) ->
     }
 }
 
-/// The runs of an item.
+/// Represents the results of an item's runs.
 #[derive(Clone, Default)]
 pub struct Results {
-    runs: BTreeMap<String, Vec<Done>>,
-    /// Whether the last scores are those of delivery, over all clients.
-    over_all: bool,
+    runs: BTreeMap<String, Vec<CompletedRun>>,
+    /// Whether [`Results::last`] returns the scores of finalization, over all clients.
+    all_clients: bool,
 }
 
 impl Results {
-    /// Adds the runs of that name, seed by seed.
-    pub fn insert(&mut self, name: &str, runs: Vec<Done>) {
+    /// Adds the runs of a name, by seed.
+    pub fn insert(&mut self, name: &str, runs: Vec<CompletedRun>) {
         self.runs.insert(name.into(), runs);
     }
 
-    /// The runs of that name, seed by seed.
-    pub fn runs(&self, name: &str) -> &[Done] {
+    /// Returns the runs of a name, by seed.
+    pub fn runs(&self, name: &str) -> &[CompletedRun] {
         self.runs.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// A number of every seed's run; not a number where there is none.
-    fn by_seed(&self, track: &Track, value: impl Fn(&Done) -> Option<f64>) -> Values {
+    /// Returns a number of every seed's run; NaN if missing.
+    fn by_seed(&self, track: &Track, value: impl Fn(&CompletedRun) -> Option<f64>) -> Values {
         let runs = self.runs(&track.run).iter();
         Values {
             name: track.name.clone(),
@@ -104,9 +104,9 @@ impl Results {
         }
     }
 
-    /// A score in the last evaluated round at or before `round`, over the clients drawn then.
+    /// Returns a score in the last evaluated round up to `round`, over that round's clients.
     pub fn at(&self, track: &Track, measure: Measure, round: u64) -> Values {
-        let value = |run: &Done| {
+        let value = |run: &CompletedRun| {
             let scored = |r: &&RoundRecord| r.scores.is_some() && r.round <= round;
             let record = run.rounds.iter().rev().find(scored)?;
             Some(measure.of(track.model.of(record.scores.as_ref()?)))
@@ -114,18 +114,18 @@ impl Results {
         self.by_seed(track, value)
     }
 
-    /// A score in the last round, over the clients drawn then.
+    /// Returns a score in the last round, over that round's clients.
     pub fn last(&self, track: &Track, measure: Measure) -> Values {
-        if self.over_all {
+        if self.all_clients {
             self.finalized(track, measure)
         } else {
             self.at(track, measure, u64::MAX)
         }
     }
 
-    /// The largest score of all evaluated rounds, each over the clients drawn then.
+    /// Returns the largest score of all evaluated rounds, each over that round's clients.
     pub fn best(&self, track: &Track, measure: Measure) -> Values {
-        self.by_seed(track, |run: &Done| {
+        self.by_seed(track, |run: &CompletedRun| {
             let scores = run.rounds.iter().filter_map(|r| r.scores.as_ref());
             scores
                 .map(|scores| measure.of(track.model.of(scores)))
@@ -133,27 +133,27 @@ impl Results {
         })
     }
 
-    /// The same results, whose last scores are those of delivery, over all clients.
+    /// Returns the same results with the scores of finalization, over all clients, as last scores.
     pub fn over_all_clients(&self) -> Self {
         Self {
-            over_all: true,
+            all_clients: true,
             ..self.clone()
         }
     }
 
-    /// The rounds of the runs of that name.
+    /// Returns the number of rounds of a name's runs.
     pub fn rounds(&self, name: &str) -> u64 {
-        let last = |run: &Done| run.rounds.last().map(|record| record.round);
+        let last = |run: &CompletedRun| run.rounds.last().map(|record| record.round);
         self.runs(name).iter().filter_map(last).max().unwrap_or(0)
     }
 
-    /// The programs that made the runs, by commit.
+    /// Returns the commits of the programs that trained the runs.
     pub fn commits(&self) -> BTreeSet<String> {
         let runs = self.runs.values().flatten();
         runs.map(|run| run.commit.clone()).collect()
     }
 
-    /// The same for several.
+    /// Returns [`Results::last`] of several tracks.
     pub fn all(&self, tracks: &[Track], measure: Measure) -> Vec<Values> {
         tracks
             .iter()
@@ -161,9 +161,9 @@ impl Results {
             .collect()
     }
 
-    /// A score at the end, over all clients.
+    /// Returns a score after finalization, over all clients.
     pub fn finalized(&self, track: &Track, measure: Measure) -> Values {
-        let value = |run: &Done| {
+        let value = |run: &CompletedRun| {
             let models = run.summary.models.as_ref()?;
             let pooled = &track.model.of(models).pooled;
             Some(match measure {
@@ -175,7 +175,7 @@ impl Results {
         self.by_seed(track, value)
     }
 
-    /// A score over the rounds: the mean over seeds, with one deviation around it.
+    /// Draws a score over the rounds: the mean over seeds ± one deviation.
     pub fn curve(&self, track: &Track, measure: Measure) -> Series {
         let mut by_round: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for record in self.runs(&track.run).iter().flat_map(|run| &run.rounds) {
@@ -196,7 +196,7 @@ impl Results {
     }
 }
 
-/// A line with one deviation around it.
+/// Draws a line of means ± one deviation.
 pub fn banded(name: &str, colour: usize, samples: Vec<(f64, Sample)>, dashed: bool) -> Series {
     let points = samples
         .iter()

@@ -1,5 +1,4 @@
-//! Not in the paper: how much the shared and the personal models suffer from clients that
-//! attack, under every rule of aggregation.
+//! Not in the paper: the accuracy of shared and personal models under attack, by aggregator.
 
 use apfl::error::Result;
 use apfl_report::chart::{self, Axis, Chart};
@@ -7,7 +6,7 @@ use apfl_report::chart::{self, Axis, Chart};
 use super::item::{Item, Pictures, Tables, run};
 use super::results::{Measure, Model, Results, Track, banded, track};
 
-const RULES: [&str; 5] = ["mean", "median", "trimmed-mean", "krum", "geometric-median"];
+const AGGREGATORS: [&str; 5] = ["mean", "median", "trimmed-mean", "krum", "geometric-median"];
 const SHARES: [&str; 5] = ["0", "0.1", "0.2", "0.3", "0.4"];
 const DATA: [(&str, &str); 2] = [
     ("IID", "data.partition=iid"),
@@ -17,11 +16,11 @@ const DATA: [(&str, &str); 2] = [
     ),
 ];
 
-/// What is run and drawn.
+/// Returns the item: its runs and pictures.
 pub fn item() -> Item {
     let mut runs = Vec::new();
     for (data, partition) in DATA {
-        for rule in RULES {
+        for aggregator in AGGREGATORS {
             for share in SHARES {
                 let attack = format!(
                     "federation.attack={{ kind = 'sign-flip', share = {share}, scale = 4 }}"
@@ -29,31 +28,31 @@ pub fn item() -> Item {
                 let mut set = vec![
                     partition.to_string(),
                     attack,
-                    format!("federation.aggregation={rule}"),
+                    format!("federation.aggregation={aggregator}"),
                     "algorithm.mixing={ adaptive = 0.01 }".into(),
                     "training.rounds=50".into(),
                     "evaluation.every=50".into(),
                 ];
-                match rule {
+                match aggregator {
                     "trimmed-mean" => set.push("federation.trim=0.4".into()),
                     "krum" => set.push("federation.byzantine=0.4".into()),
                     _ => {}
                 }
                 let set: Vec<&str> = set.iter().map(String::as_str).collect();
-                runs.push(run(name(data, rule, share), &set));
+                runs.push(run(name(data, aggregator, share), &set));
             }
         }
     }
     Item {
         name: "robustness",
-        title: "Sign-flipping clients against rules of aggregation (MNIST, logistic; not in the paper)",
+        title: "Sign-flipping clients against robust aggregators (MNIST, logistic; not in the paper)",
         preset: include_str!("../../presets/fig2.toml"),
         runs,
         variants: &[],
         claims: |_| Ok(Vec::new()),
         figures,
         tables,
-        both: false,
+        compare_all_clients: false,
         remarks: &[
             "Scores are those of the honest clients. Unless set otherwise, an attacker sends the shared \
              model less four times its own step, there are 50 rounds, α is learned from 0.01, `trim` and \
@@ -62,12 +61,19 @@ pub fn item() -> Item {
     }
 }
 
-fn name(data: &str, rule: &str, share: &str) -> String {
-    format!("apfl {rule}, {data}, {share} attack")
+fn name(data: &str, aggregator: &str, share: &str) -> String {
+    format!("apfl {aggregator}, {data}, {share} attack")
 }
 
-fn line(data: &str, rule: usize, model: Model) -> impl Fn(&str) -> Track {
-    move |share| track(RULES[rule], name(data, RULES[rule], share), model, rule)
+fn line(data: &str, aggregator: usize, model: Model) -> impl Fn(&str) -> Track {
+    move |share| {
+        track(
+            AGGREGATORS[aggregator],
+            name(data, AGGREGATORS[aggregator], share),
+            model,
+            aggregator,
+        )
+    }
 }
 
 const MODELS: [(&str, Model); 2] = [("shared", Model::Shared), ("personal", Model::Personal)];
@@ -76,8 +82,8 @@ fn figures(results: &Results) -> Result<Pictures> {
     let mut charts = Vec::new();
     for (model_name, model) in MODELS {
         for (data, _) in DATA {
-            let series = |rule: usize| {
-                let at = line(data, rule, model);
+            let series = |aggregator: usize| {
+                let at = line(data, aggregator, model);
                 let point = |share: &str| {
                     let x: f64 = share.parse().unwrap_or(0.0);
                     (
@@ -88,8 +94,8 @@ fn figures(results: &Results) -> Result<Pictures> {
                     )
                 };
                 banded(
-                    RULES[rule],
-                    rule,
+                    AGGREGATORS[aggregator],
+                    aggregator,
                     SHARES.into_iter().map(point).collect(),
                     false,
                 )
@@ -98,7 +104,7 @@ fn figures(results: &Results) -> Result<Pictures> {
                 title: format!("{model_name}, {data}"),
                 x: Axis::percent("attacking clients"),
                 y: Axis::percent("validation accuracy").within(0.0, 1.0),
-                series: (0..RULES.len()).map(series).collect(),
+                series: (0..AGGREGATORS.len()).map(series).collect(),
             });
         }
     }
@@ -113,15 +119,17 @@ fn tables(results: &Results) -> Result<Tables> {
     rows[0].extend(SHARES.iter().map(|share| format!("{share} attack")));
     for (data, _) in DATA {
         for (model_name, model) in MODELS {
-            for (rule, rule_name) in RULES.iter().enumerate() {
-                let at = line(data, rule, model);
+            for (aggregator, aggregator_name) in AGGREGATORS.iter().enumerate() {
+                let at = line(data, aggregator, model);
                 let cell = |share: &&str| {
                     results
                         .finalized(&at(share), Measure::ValidAccuracy)
                         .sample()
                         .percent()
                 };
-                let mut row = [data, model_name, rule_name].map(String::from).to_vec();
+                let mut row = [data, model_name, aggregator_name]
+                    .map(String::from)
+                    .to_vec();
                 row.extend(SHARES.iter().map(cell));
                 rows.push(row);
             }

@@ -9,7 +9,7 @@ use super::item::{Item, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results};
 use super::verdict::{Check, Claim, all_of};
 
-/// What is run and claimed.
+/// Returns the item: its runs, claims and pictures.
 pub fn item() -> Item {
     let mixing = |mixing: &str| format!("algorithm.mixing={mixing}");
     let mut runs = Vec::new();
@@ -34,7 +34,7 @@ pub fn item() -> Item {
         figures: |results| {
             let group = |setting: Setting| {
                 let tracks = columns().iter().map(|c| c.track_in(setting)).collect();
-                (format!("MNIST, {}", setting.words()), tracks)
+                (format!("MNIST, {}", setting.describe()), tracks)
             };
             let groups = SETTINGS.map(group);
             Ok(vec![(
@@ -46,7 +46,7 @@ pub fn item() -> Item {
             let columns: Vec<Column> = columns().into_iter().chain([chosen()]).collect();
             Ok(tables(results, "table2", &columns, &[10, 25, 50, 75, 100]))
         },
-        both: false,
+        compare_all_clients: false,
         remarks: &[
             "The chosen α is ours, not the paper's, and part of no claim: the best of 0, 0.1, 0.25, 0.5, \
              0.75, 1 and the shared model on a quarter of each client's training rows, then trained on all \
@@ -171,5 +171,5 @@ fn claims_in(results: &Results, setting: Setting) -> Vec<Claim> {
              the FedAvg nor APFL models.",
         ),
     ];
-    claims.map(|claim| setting.judged(claim)).into()
+    claims.map(|claim| setting.label(claim)).into()
 }

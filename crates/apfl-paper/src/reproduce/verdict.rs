@@ -1,73 +1,73 @@
-//! Claims and what becomes of them.
+//! Claims and their verdicts.
 
 use apfl_report::statistics::Sample;
 use serde::Serialize;
 
-/// What is said of a claim.
+/// Represents the verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// By more than the spread over seeds.
+    /// It holds by more than the spread over seeds.
     Holds,
-    /// Neither: the difference is within the spread.
+    /// The difference is within the spread.
     WithinNoise,
-    /// The opposite, by more than the spread.
+    /// The opposite holds by more than the spread.
     Fails,
 }
 
-/// A claim of the paper, ours beside it.
+/// Represents a claim of the paper with our result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
-    /// The number in the list of claims, and the claim.
+    /// The number and text of the claim.
     pub claim: String,
-    /// The paper's sentence that it rests on; none where it is not the paper's.
+    /// The paper's sentence, if the claim is the paper's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sentence: Option<&'static str>,
-    /// What the paper has.
+    /// The paper's result.
     pub paper: String,
-    /// What was measured here.
+    /// Our result.
     pub ours: String,
-    /// The spread over seeds of what decides; absent for a single seed.
+    /// The spread over seeds of the deciding comparison; absent for a single seed.
     pub spread: Option<f64>,
-    /// What becomes of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What was compared.
+    /// The comparisons.
     pub comparisons: Vec<Comparison>,
-    /// Whether APFL is part of it, so that a variant of APFL could change it.
+    /// Whether the claim is about APFL, so that a variant of APFL could change it.
     #[serde(skip)]
     pub about_apfl: bool,
-    /// Under which documented variant it holds, and other remarks.
+    /// The variant under which it holds, and other remarks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// One of a claim's comparisons, as it is written.
+/// Represents one of a claim's comparisons in `verdict.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// What is compared, such as `APFL α=0.5 < FedAvg global`.
     pub what: String,
-    /// By how much it is so: the mean over seeds.
+    /// The mean margin over seeds.
     pub by: f64,
-    /// Its spread over seeds; absent for a single seed.
+    /// The margin's spread over seeds; absent for a single seed.
     pub spread: Option<f64>,
-    /// What becomes of it.
+    /// The verdict.
     pub verdict: Verdict,
     /// Whether it is part of the claim; else it is reported beside it.
     pub decides: bool,
 }
 
-/// Something that should be positive, over seeds.
+/// Represents a margin over seeds that should be positive.
 pub struct Check {
     /// What is compared, such as `APFL α=0.5 < FedAvg global`.
     pub what: String,
-    /// By how much it is so, seed by seed.
+    /// The margin over seeds.
     pub margin: Sample,
     /// Whether it is part of the claim; else it is reported beside it.
     pub decides: bool,
 }
 
 impl Check {
-    /// `low` should be below `high`, seed by seed.
+    /// Checks that `low` is below `high`, by seed.
     pub fn below(low: &Values, high: &Values) -> Self {
         let pairs = low.by_seed.iter().zip(&high.by_seed);
         Self {
@@ -77,13 +77,13 @@ impl Check {
         }
     }
 
-    /// The same, reported beside the claim where `deciding` is false.
+    /// Sets whether the check is part of the claim or only reported beside it.
     pub fn deciding(mut self, deciding: bool) -> Self {
         self.decides = deciding;
         self
     }
 
-    fn written(&self) -> Comparison {
+    fn comparison(&self) -> Comparison {
         Comparison {
             what: self.what.clone(),
             by: self.margin.mean,
@@ -93,10 +93,10 @@ impl Check {
         }
     }
 
-    /// The spread; a single seed has none and its sign decides.
+    /// Judges the margin against its spread; with a single seed the sign decides.
     fn verdict(&self) -> Verdict {
         match self.margin.mean {
-            // A score is missing: nothing was shown.
+            // A score is missing.
             margin if margin.is_nan() => Verdict::Fails,
             margin if margin.abs() <= self.margin.deviation.unwrap_or(0.0) => Verdict::WithinNoise,
             margin if margin > 0.0 => Verdict::Holds,
@@ -105,22 +105,22 @@ impl Check {
     }
 }
 
-/// A number for every seed, with a name.
+/// Represents a named number for every seed.
 #[derive(Clone, Debug)]
 pub struct Values {
-    /// What it is of.
+    /// The name.
     pub name: String,
-    /// Seed by seed.
+    /// The values by seed.
     pub by_seed: Vec<f64>,
 }
 
 impl Values {
-    /// The largest of several, seed by seed.
+    /// Returns the largest of several, by seed.
     pub fn largest(name: &str, of: &[Values]) -> Self {
         Self::folded(name, of, f64::max)
     }
 
-    /// The smallest of several, seed by seed.
+    /// Returns the smallest of several, by seed.
     pub fn smallest(name: &str, of: &[Values]) -> Self {
         Self::folded(name, of, f64::min)
     }
@@ -134,7 +134,7 @@ impl Values {
         }
     }
 
-    /// Largest less smallest of several, seed by seed.
+    /// Returns the largest minus the smallest of several, by seed.
     pub fn range(name: &str, of: &[Values]) -> Self {
         let pairs = Self::largest("", of).by_seed.into_iter();
         let smallest = Self::smallest("", of).by_seed;
@@ -144,18 +144,18 @@ impl Values {
         }
     }
 
-    /// Its mean and spread.
+    /// Returns mean and spread.
     pub fn sample(&self) -> Sample {
         Sample::of(self.by_seed.iter().copied()).expect("a seed")
     }
 }
 
-/// The claim that all of those checks hold; the one that holds least decides. Those that do not
-/// decide are counted beside them, and named where they do not hold.
+/// Creates the claim that all checks hold; the one with the worst verdict decides. Checks that do
+/// not decide are counted beside them, and named if they do not hold.
 pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
-    let comparisons = checks.iter().map(Check::written).collect();
+    let comparisons = checks.iter().map(Check::comparison).collect();
     let (checks, beside): (Vec<Check>, Vec<Check>) = checks.into_iter().partition(|c| c.decides);
-    // Losses and accuracies have different units: how far a margin is beyond its own spread.
+    // Margins are compared in units of their spread, as losses and accuracies have different units.
     let margin = |check: &Check| {
         let spread = check.margin.deviation.unwrap_or(0.0).max(1e-9);
         check.margin.mean / spread
@@ -204,13 +204,13 @@ pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
 }
 
 impl Claim {
-    /// The same claim with the paper's sentence that it rests on.
+    /// Adds the paper's sentence.
     pub fn quoting(mut self, sentence: &'static str) -> Self {
         self.sentence = Some(sentence);
         self
     }
 
-    /// The same claim, in which APFL has no part.
+    /// Marks the claim as not about APFL.
     pub fn without_apfl(mut self) -> Self {
         self.about_apfl = false;
         self
@@ -226,13 +226,13 @@ impl Claim {
     }
 }
 
-/// Every `low` below every `high`.
+/// Checks that every `low` is below every `high`.
 pub fn each_below(low: &[Values], high: &[Values]) -> Vec<Check> {
     let pairs = low.iter().flat_map(|l| high.iter().map(move |h| (l, h)));
     pairs.map(|(low, high)| Check::below(low, high)).collect()
 }
 
-/// Each below the next.
+/// Checks that each value is below the next.
 pub fn rising(values: &[Values]) -> Vec<Check> {
     values
         .windows(2)
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_decide_is_counted_beside() {
+    fn checks_that_do_not_decide_are_counted_beside() {
         let [low, high] = [values("a", &[1.0]), values("b", &[2.0])];
         let checks = vec![
             Check::below(&low, &high),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_comparison_speaks_for_the_claim() {
+    fn the_worst_comparison_decides() {
         let low = [values("a", &[1.0, 1.1]), values("b", &[3.0, 3.1])];
         let high = [values("c", &[2.0, 2.1])];
         let claim = all_of("1", "p", each_below(&low, &high));

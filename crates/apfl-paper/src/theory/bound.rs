@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Constants that the bound has and data cannot tell.
+/// Represents the bound's constants that data cannot determine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Constants {
     /// B: losses lie in [0, B].
@@ -37,27 +37,27 @@ impl Default for Constants {
 }
 
 impl Constants {
-    /// The corollary's condition for the mixed model to beat the local minimizer:
+    /// Returns the corollary's condition for the mixed model to beat the local minimizer:
     /// αᵢ ≤ min{√2/2, √(C₂/(2C₁))}.
     pub fn corollary(&self) -> f64 {
         0.5f64.sqrt().min((self.c2 / (2.0 * self.c)).sqrt())
     }
 }
 
-/// What a client's data says about it.
+/// Represents what is measured of a client for the bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// L̂_D̄(h̄*): the mean over clients of the training loss of w*, without ℓ2.
     pub shared_loss: f64,
     /// ‖D̄ − Dᵢ‖₁, from below: the distance of the label distributions.
     pub label_distance: f64,
-    /// m, training examples of all.
+    /// m, the training examples of all clients.
     pub m: f64,
     /// L_Dᵢ(hᵢ*), estimated by the training loss of vᵢ*, without ℓ2.
     pub local_loss: f64,
-    /// mᵢ, training examples of this client.
+    /// mᵢ, the training examples of this client.
     pub m_i: f64,
-    /// mean ‖x̃‖ over them, x̃ = (x, 1).
+    /// The mean of ‖x̃‖ over these, x̃ = (x, 1).
     pub mean_norm: f64,
     /// d
     pub d: f64,
@@ -65,7 +65,7 @@ pub struct Measured {
     pub r: f64,
 }
 
-/// The terms of the bound
+/// Represents the terms of the bound
 ///
 /// ```text
 /// L_Dᵢ(h_α) ≤ 2(1−α)²·(L̂_D̄(h̄*) + B‖D̄−Dᵢ‖₁ + C√((d+log 1/δ)/m))
@@ -83,8 +83,8 @@ pub struct Bound {
     pub local_loss: f64,
     /// 2C√((d + log 1/δ)/mᵢ)
     pub local_complexity: f64,
-    /// G·λ_H(Sᵢ), from above: the least of 2GR·mean‖x̃‖ and B, as in the proof it stands for
-    /// the difference of two losses, both in [0, B]
+    /// An upper bound of G·λ_H(Sᵢ): the smaller of 2GR·mean‖x̃‖ and B, as in the proof it is the
+    /// difference of two losses in [0, B]
     pub disagreement: f64,
     /// 2GR·mean‖x̃‖ ≥ G·λ_H(Sᵢ)
     pub disagreement_uncapped: f64,
@@ -97,7 +97,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The terms, from what was measured and the constants.
+    /// Computes the terms.
     pub fn new(measured: &Measured, constants: &Constants) -> Self {
         let complexity =
             |m: f64| constants.c * ((measured.d + (1.0 / constants.delta).ln()) / m).sqrt();
@@ -122,28 +122,28 @@ impl Bound {
         bound
     }
 
-    /// What stands with (1−α)².
+    /// Returns the factor of 2(1−α)².
     pub fn shared(&self) -> f64 {
         self.shared_loss + self.divergence + self.shared_complexity
     }
 
-    /// What stands with α².
+    /// Returns the factor of 2α².
     pub fn local(&self) -> f64 {
         self.local_loss + self.local_complexity + self.disagreement
     }
 
-    /// The bound at any α.
+    /// Returns the bound at any α.
     pub fn at(&self, alpha: f64) -> f64 {
         2.0 * (1.0 - alpha).powi(2) * self.shared() + 2.0 * alpha.powi(2) * self.local()
     }
 }
 
-/// ‖p − q‖₁
+/// Returns ‖p − q‖₁.
 pub fn l1_distance(p: &[f64], q: &[f64]) -> f64 {
     p.iter().zip(q).map(|(p, q)| (p - q).abs()).sum()
 }
 
-/// Theorem 3's condition: αᵢ ≥ max{1 − 1/(4√6·κ), 1 − 1/(4√6·κ√μ)}.
+/// Returns Theorem 3's condition: αᵢ ≥ max{1 − 1/(4√6·κ), 1 − 1/(4√6·κ√μ)}.
 pub fn theorem3_threshold(kappa: f64, mu: f64) -> f64 {
     let root = 4.0 * 6f64.sqrt() * kappa;
     (1.0 - 1.0 / root).max(1.0 - 1.0 / (root * mu.sqrt()))

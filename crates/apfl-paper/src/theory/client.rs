@@ -1,4 +1,4 @@
-//! One client's optimum, targets and line search.
+//! Measures one client: its optimum, targets and line search.
 
 use apfl::clients::Finalized;
 use apfl::data::Examples;
@@ -8,44 +8,44 @@ use serde::Serialize;
 use super::bound::Bound;
 use super::federation::Federation;
 use super::minimize::{Accuracy, minimize_convex_on_unit, minimize_on_unit};
-use super::objective::{Objective, distance_squared, dot, norm_squared, rows, widened};
+use super::objective::{Objective, distance_squared, dot, norm_squared, rows, to_f64};
 
-/// What the theory says about one client.
+/// Represents what the theory says about one client.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClientTheory {
-    /// Its name.
+    /// The client's name.
     pub client: String,
-    /// mᵢ, its training examples.
+    /// mᵢ, the client's training examples.
     pub examples: usize,
-    /// αᵢ as training left it.
+    /// αᵢ at the end of training.
     pub mixing: Option<f64>,
-    /// αᵢ as the paper's rule learns it: the run's own, or beside a chosen one.
+    /// αᵢ as the paper's rule learns it, also if the run's αᵢ was chosen.
     pub learned: Option<f64>,
-    /// αᵢ as it was chosen on held-out rows; absent where that is the shared model.
+    /// αᵢ chosen on held-out rows; absent if the shared model was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chosen: Option<f64>,
-    /// `argmin_{α∈[0,1]} fᵢ(αvᵢ + (1−α)w)` with the final vᵢ and w; vᵢ is what the client
-    /// trained alone, where it did beside a chosen αᵢ.
+    /// `argmin_{α∈[0,1]} fᵢ(αvᵢ + (1−α)w)` with the final vᵢ and w; with a chosen αᵢ, vᵢ is the
+    /// model that the client trained alone, if it did.
     pub line_search: Option<f64>,
-    /// Lᵢ; absent where it was not estimated.
+    /// Lᵢ; absent if not estimated.
     pub l: Option<f64>,
     /// ζᵢ over visited points.
     pub zeta: f64,
     /// σᵢ² over visited points.
     pub sigma2: f64,
-    /// The distance of label distributions: a lower bound of ‖D̄ − Dᵢ‖₁.
+    /// The distance of the label distributions, a lower bound of ‖D̄ − Dᵢ‖₁.
     pub label_distance: f64,
     /// Whether αᵢ meets Theorem 3's condition.
     pub meets_theorem3: Option<bool>,
-    /// Whether αᵢ meets the corollary's.
+    /// Whether αᵢ meets the corollary's condition.
     pub below_corollary: Option<bool>,
-    /// vᵢ* and what follows from it; absent where it is not defined.
+    /// vᵢ* and derived quantities; absent if not defined.
     pub optimum: Option<LocalOptimum>,
     /// The bound's terms and αᵢ*.
     pub bound: Option<Bound>,
 }
 
-/// vᵢ* = argmin fᵢ and how close training came.
+/// Represents vᵢ* = argmin fᵢ and the distance of the trained models from it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LocalOptimum {
     /// Δᵢ = ‖vᵢ* − w*‖²
@@ -56,23 +56,23 @@ pub struct LocalOptimum {
     pub value: f64,
     /// The training loss of vᵢ*, without the ℓ2 term.
     pub loss: f64,
-    /// ‖∇fᵢ‖/μ at what was found: how far vᵢ* can be from it.
+    /// ‖∇fᵢ‖/μ at the result: a bound on its distance from vᵢ*.
     pub certified_within: f64,
-    /// Whether the search reached the accuracy asked for.
+    /// Whether the search reached the requested accuracy.
     pub converged: bool,
-    /// fᵢ(v̄ᵢ) − fᵢ(vᵢ*) of the personal model that training found.
+    /// fᵢ(v̄ᵢ) − fᵢ(vᵢ*) of the trained personal model.
     pub personal_gap: f64,
-    /// ‖v̄ᵢ − vᵢ*‖² of it.
+    /// ‖v̄ᵢ − vᵢ*‖² of the trained personal model.
     pub personal_distance: f64,
     /// ‖vᵢ − h‖² to the two-phase target h = argmin_h fᵢ(αᵢh + (1−αᵢ)w*); absent at αᵢ = 0,
-    /// where every h is one.
+    /// where every h is a minimizer.
     pub target_distance: Option<f64>,
-    /// L(v̄ᵢ) − L(vᵢ*) on the client's validation examples: what the corollary bounds.
+    /// L(v̄ᵢ) − L(vᵢ*) on the client's validation examples, which the corollary bounds.
     pub validation_gap: f64,
 }
 
-/// What is looked up at one client before the bound's R is known.
-pub(super) struct Look {
+/// Represents what is measured at one client before the bound's R is known.
+pub(super) struct ClientMeasurements {
     pub examples: usize,
     pub mixing: Option<f64>,
     pub line_search: Option<f64>,
@@ -80,18 +80,18 @@ pub(super) struct Look {
     pub optimum: Option<LocalOptimum>,
 }
 
-pub(super) fn look(
+pub(super) fn measure_client(
     federation: &Federation<'_>,
     client: usize,
     finalized: &Finalized,
     w: &[f64],
     w_star: Option<&[f64]>,
     accuracy: Accuracy,
-) -> Result<Look> {
+) -> Result<ClientMeasurements> {
     let train = &federation.shard(client).train;
     let models = finalized.models.as_ref();
-    let models = models.expect("delivery was asked to keep the models");
-    let v = widened(&models.local);
+    let models = models.expect("finalization keeps the models");
+    let v = to_f64(&models.local);
     let v_bar = personal(&models.personal, v.len());
     let mixing = finalized.mixing.map(f64::from);
     let optimum = match w_star {
@@ -118,11 +118,11 @@ pub(super) fn look(
             })
         }
     };
-    Ok(Look {
+    Ok(ClientMeasurements {
         examples: train.len(),
         mixing,
         line_search: match &models.alone {
-            Some(alone) => Some(line_search(federation, client, &widened(alone), w)),
+            Some(alone) => Some(line_search(federation, client, &to_f64(alone), w)),
             None => mixing.map(|_| line_search(federation, client, &v, w)),
         },
         mean_norm: mean_norm(train),
@@ -130,11 +130,11 @@ pub(super) fn look(
     })
 }
 
-/// v̄ᵢ as parameters. A mixture of outputs, kept as (v, w, α), is that of parameters where
-/// the model is linear; nobody asks for it elsewhere.
+/// Returns v̄ᵢ as parameters. For a linear model, a mixture of outputs, stored as (v, w, α), equals
+/// that of parameters; it is not needed for other models.
 fn personal(kept: &[f32], size: usize) -> Vec<f64> {
     if kept.len() == size {
-        return widened(kept);
+        return to_f64(kept);
     }
     assert_eq!(kept.len(), 2 * size + 1, "v, w and α");
     let alpha = f64::from(kept[2 * size]);
@@ -144,7 +144,7 @@ fn personal(kept: &[f32], size: usize) -> Vec<f64> {
         .collect()
 }
 
-/// h = argmin_h fᵢ(αh + (1−α)w*). As αh + (1−α)w* runs through all of ℝᵈ, it must be vᵢ*:
+/// Returns h = argmin_h fᵢ(αh + (1−α)w*). As αh + (1−α)w* runs through all of ℝᵈ, it must be vᵢ*:
 /// h = (vᵢ* − (1−α)w*)/α.
 pub fn two_phase_target(alpha: f64, v_star: &[f64], w_star: &[f64]) -> Vec<f64> {
     let pairs = v_star.iter().zip(w_star);
@@ -153,7 +153,7 @@ pub fn two_phase_target(alpha: f64, v_star: &[f64], w_star: &[f64]) -> Vec<f64> 
         .collect()
 }
 
-/// argmin_{α∈[0,1]} fᵢ(αv + (1−α)w): by bisection on ⟨v−w, ∇fᵢ⟩ where fᵢ is convex, else
+/// Returns argmin_{α∈[0,1]} fᵢ(αv + (1−α)w): by bisection on ⟨v−w, ∇fᵢ⟩ where fᵢ is convex, else
 /// by golden section.
 fn line_search(federation: &Federation<'_>, client: usize, v: &[f64], w: &[f64]) -> f64 {
     let f = federation.local(client);
@@ -176,7 +176,7 @@ fn line_search(federation: &Federation<'_>, client: usize, v: &[f64], w: &[f64])
     }
 }
 
-/// mean ‖x̃‖ with x̃ = (x, 1).
+/// Returns mean ‖x̃‖ with x̃ = (x, 1).
 fn mean_norm(examples: &Examples) -> f64 {
     const ROWS: usize = 256;
     let m = examples.len();
@@ -201,7 +201,7 @@ mod tests {
     /// Searching h directly in fᵢ(αh + (1−α)w*), whose gradient is α∇fᵢ, finds the closed
     /// form. (fᵢ is λ-strongly convex, so the function of h is α²λ-strongly convex.)
     #[test]
-    fn the_two_phase_target_is_what_a_search_finds() {
+    fn a_search_finds_the_two_phase_target() {
         let examples = Examples::new(
             2,
             Features::Floats(vec![0.5, 1.0, -1.0, 0.3, 0.2, -0.8, 1.1, 0.4]),

@@ -1,4 +1,4 @@
-//! ζᵢ, ζ, Γ and σ² at points that a run visited.
+//! Measures ζᵢ, ζ, Γ and σ² at points that a run visited.
 
 use apfl::error::Result;
 use apfl::model::Workspace;
@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::federation::Federation;
 use super::objective::{axpy, distance_squared};
 
-/// Batches that σ² is estimated from where no formula gives it.
+/// Batches for estimating σ² if there is no formula.
 pub const BATCHES: usize = 32;
 
-/// Suprema over visited points; the paper's are over all of ℝᵈ.
+/// Represents suprema over visited points; the paper's are over all of ℝᵈ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diversity {
     /// ζᵢ of every client.
@@ -38,9 +38,9 @@ pub struct Diversity {
 /// σᵢ² = sup E‖∇fᵢ(x; ξ) − ∇fᵢ(x)‖² = (m−B)/(B(m−1)) · (1/m) Σⱼ ‖∇ℓⱼ − ∇ℓ̄‖²
 /// ```
 ///
-/// where ξ is B of m examples drawn without replacement, as training draws them (the
-/// last, shorter batch of a permutation varies more). Models that are not linear give
-/// no single examples' gradients: there it is the mean over some random batches.
+/// where ξ is B of m examples sampled without replacement, as in training (the last, shorter
+/// batch of a permutation varies more). For models that are not linear, gradients of single
+/// examples are not available, and σᵢ² is the mean over some random batches.
 pub fn measure(
     federation: &Federation<'_>,
     points: &[Vec<f64>],
@@ -64,7 +64,7 @@ pub fn measure(
             },
             |_, g| axpy(&mut mean, 1.0 / n as f64, &g),
         )?;
-        // The gradients are computed once more rather than kept: n·d numbers may not fit.
+        // Gradients are recomputed, as n·d numbers may not fit in memory.
         federation.each(
             |client| {
                 let mut g = vec![0.0; size];
@@ -92,7 +92,7 @@ pub fn measure(
         .map(|(a, b)| distance_squared(&means[a], &means[b]))
         .fold(0.0, f64::max);
     let how = if federation.linear() {
-        "exact for batches drawn without replacement".to_string()
+        "exact for batches sampled without replacement".to_string()
     } else {
         format!("estimated from {BATCHES} random batches of every client at every point")
     };
@@ -107,7 +107,7 @@ pub fn measure(
     })
 }
 
-/// (m−B)/(B(m−1)): what the variance of one draw becomes for the mean of B draws.
+/// Returns (m−B)/(B(m−1)), the variance of a mean of B samples relative to that of one.
 fn without_replacement(m: usize, b: usize) -> f64 {
     (m - b) as f64 / (b as f64 * (m - 1) as f64)
 }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     /// Batches of 2 from {0, 1, 5}: means ½, 5/2, 3; their variance about 2 is
-    /// (9/4 + 1/4 + 1)/3 = 7/6. One draw has variance (4 + 1 + 9)/3 = 14/3, times
+    /// (9/4 + 1/4 + 1)/3 = 7/6. One sample has variance (4 + 1 + 9)/3 = 14/3, times
     /// (3−2)/(2·2) = 7/6.
     #[test]
     fn the_variance_without_replacement() {

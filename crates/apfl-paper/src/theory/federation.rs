@@ -1,4 +1,4 @@
-//! All clients' objectives at hand: what is measured over.
+//! The objectives of all clients.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use apfl::model::Model;
 use super::minimize::{Accuracy, Minimum, minimize};
 use super::objective::{Objective, axpy};
 
-/// The clients' data in memory, their model, and threads to go through them.
+/// Represents the clients' data in memory, their model, and a pool of threads.
 pub struct Federation<'a> {
     model: &'a dyn Model,
     linear: bool,
@@ -35,42 +35,42 @@ impl<'a> Federation<'a> {
         })
     }
 
-    /// n
+    /// Returns n.
     pub fn clients(&self) -> usize {
         self.shards.len()
     }
 
-    /// The number of parameters.
+    /// Returns the number of parameters.
     pub fn parameters(&self) -> usize {
         self.model.layout().len()
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &'a dyn Model {
         self.model
     }
 
-    /// Whether the model is one dense layer.
+    /// Returns whether the model is one dense layer.
     pub fn linear(&self) -> bool {
         self.linear
     }
 
-    /// A client's data.
+    /// Returns a client's data.
     pub fn shard(&self, client: usize) -> &Shard {
         &self.shards[client]
     }
 
-    /// fᵢ
+    /// Returns fᵢ.
     pub fn local(&self, client: usize) -> Objective<'_> {
         Objective::new(self.model, self.linear, &self.shards[client].train)
     }
 
-    /// fᵢ on the examples that the client holds out.
+    /// Returns fᵢ on the client's validation examples.
     pub fn held_out(&self, client: usize) -> Objective<'_> {
         Objective::new(self.model, self.linear, &self.shards[client].valid)
     }
 
-    /// Does `work` for every client and hands the results on in their order.
+    /// Runs `work` for every client and passes the results to `sink` in client order.
     pub fn each<R: Send>(
         &self,
         work: impl Fn(usize) -> Result<R> + Sync,
@@ -79,7 +79,7 @@ impl<'a> Federation<'a> {
         self.each_of(&(0..self.clients()).collect::<Vec<_>>(), work, sink)
     }
 
-    /// Does `work` for some clients and hands the results on in their order.
+    /// Runs `work` for some clients and passes the results to `sink` in client order.
     pub fn each_of<R: Send>(
         &self,
         clients: &[usize],
@@ -97,7 +97,7 @@ impl<'a> Federation<'a> {
         )
     }
 
-    /// F(x) = (1/n) Σ fᵢ(x) and its gradient, summed in client order. Returns F and the
+    /// Computes F(x) = (1/n) Σ fᵢ(x) and its gradient, summed in client order. Returns F and the
     /// mean loss without the ℓ2 term.
     pub fn evaluate(&self, x: &[f64], grad: &mut [f64]) -> Result<(f64, f64)> {
         let share = 1.0 / self.clients() as f64;
@@ -119,7 +119,7 @@ impl<'a> Federation<'a> {
         Ok((value, loss))
     }
 
-    /// w* = argmin F. `progress` hears the number of every evaluation.
+    /// Finds w* = argmin F. Calls `progress` with the number of evaluations.
     pub fn optimum(
         &self,
         start: Vec<f64>,
@@ -132,14 +132,14 @@ impl<'a> Federation<'a> {
                 count += 1;
                 progress(count);
                 let (value, _) = self.evaluate(x, g)?;
-                finite(value, "the shared objective")
+                require_number(value, "the shared objective")
             },
             start,
             accuracy,
         )
     }
 
-    /// vᵢ* = argmin fᵢ
+    /// Finds vᵢ* = argmin fᵢ.
     pub fn local_optimum(
         &self,
         client: usize,
@@ -148,16 +148,20 @@ impl<'a> Federation<'a> {
     ) -> Result<Minimum> {
         let f = self.local(client);
         let name = &self.shard(client).name;
-        minimize(|x, g| finite(f.evaluate(x, g).value, name), start, accuracy)
+        minimize(
+            |x, g| require_number(f.evaluate(x, g).value, name),
+            start,
+            accuracy,
+        )
     }
 }
 
-/// The line search may try a step that overflows; a start that is not finite is an error.
-fn finite(value: f64, whose: &str) -> Result<f64> {
+/// Returns an error if a value is NaN; it may be infinite, as the line search may overflow.
+fn require_number(value: f64, name: &str) -> Result<f64> {
     if value.is_nan() {
         Err(Error::data(format!(
-            "the objective of {whose} is not a number at a point of the search; \
-             are the features finite and of a sane scale (data.standardize)?"
+            "the objective of {name} is not a number at a point of the search; check that the \
+             features are finite, and scale them with data.standardize"
         )))
     } else {
         Ok(value)

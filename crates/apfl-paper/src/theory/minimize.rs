@@ -1,9 +1,9 @@
 //! L-BFGS for smooth convex functions, in f64.
 //!
-//! Value and gradient come from one pass over the data, the search along a line uses
-//! convexity (a step that still goes down has lowered the value), and it ends by a
-//! certificate on the gradient: for a μ-strongly convex f, ‖x − x*‖ ≤ ‖∇f(x)‖/μ. General
-//! optimization crates ask for value and gradient separately, at twice the cost.
+//! Value and gradient come from one pass over the data; general optimization crates evaluate them
+//! separately, at twice the cost. The line search uses convexity (a step that still descends has
+//! lowered the value). The search ends by a certificate: for a μ-strongly convex f,
+//! ‖x − x*‖ ≤ ‖∇f(x)‖/μ.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,10 @@ use apfl::error::Result;
 
 use super::objective::{axpy, dot, norm_squared};
 
-/// Pairs (step, change of gradient) that are remembered.
+/// The number of stored pairs (step, change of gradient).
 const MEMORY: usize = 20;
 
-/// Where a search ended.
+/// Represents the result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Minimum {
     /// The point.
@@ -25,11 +25,11 @@ pub struct Minimum {
     pub gradient: f64,
     /// Steps taken.
     pub steps: u64,
-    /// Whether the gradient became as small as was asked.
+    /// Whether the gradient became as small as requested.
     pub converged: bool,
 }
 
-/// How exact a minimum must be.
+/// Represents the required accuracy of a minimum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
     /// μ, the strong convexity.
@@ -46,7 +46,7 @@ impl Accuracy {
     }
 }
 
-/// argmin f, from `start`, for a convex f that returns its value and writes its gradient.
+/// Finds argmin f from `start`, for a convex f that returns its value and writes its gradient.
 pub fn minimize(
     mut f: impl FnMut(&[f64], &mut [f64]) -> Result<f64>,
     start: Vec<f64>,
@@ -85,7 +85,7 @@ pub fn minimize(
             &mut next_g,
         )?
         else {
-            break false; // no digit left to gain
+            break false; // no further progress in f64
         };
         steps += 1;
         let step: Vec<f64> = next.iter().zip(&x).map(|(a, b)| a - b).collect();
@@ -110,7 +110,7 @@ pub fn minimize(
     })
 }
 
-/// −H∇f, where H approximates the inverse Hessian by the remembered pairs (two loops).
+/// Returns −H∇f, where H approximates the inverse Hessian by the stored pairs (two loops).
 fn descent(g: &[f64], pairs: &VecDeque<(Vec<f64>, Vec<f64>, f64)>) -> Vec<f64> {
     let mut q: Vec<f64> = g.iter().map(|g| -g).collect();
     let mut shares = Vec::with_capacity(pairs.len());
@@ -130,9 +130,9 @@ fn descent(g: &[f64], pairs: &VecDeque<(Vec<f64>, Vec<f64>, f64)>) -> Vec<f64> {
     q
 }
 
-/// A step t along `direction` with |φ'(t)| ≤ 0.3·|φ'(0)| and φ(t) ≤ φ(0) but for rounding: near
-/// the bottom of the line, which ill-conditioned problems need. φ is convex, so φ' only
-/// grows, and a secant kept inside its bracket cannot miss. `None`: there is no such step
+/// Finds a step t along `direction` with |φ'(t)| ≤ 0.3·|φ'(0)| and φ(t) ≤ φ(0) up to rounding, that
+/// is near the minimum of the line, as ill-conditioned problems need. φ is convex, so φ' only
+/// grows, and a secant kept inside its bracket finds it. Returns `None` if there is no such step
 /// in f64.
 #[allow(clippy::too_many_arguments)]
 fn search(
@@ -166,7 +166,7 @@ fn search(
         } else {
             high = (t, ratio)
         }
-        // Where the secant through both ends (or through the start) is 0.
+        // The zero of the secant through both ends (or through the start).
         t = match high.0.is_finite() {
             false if low.1 < 1.0 => (low.0 / (1.0 - low.1)).clamp(1.5 * low.0, 10.0 * low.0),
             false => 4.0 * t,
@@ -181,7 +181,7 @@ fn search(
     Ok(None)
 }
 
-/// argmin_{t∈[0,1]} of a convex function, from its derivative, by bisection.
+/// Finds argmin_{t∈[0,1]} of a convex function from its derivative, by bisection.
 pub fn minimize_convex_on_unit(mut slope: impl FnMut(f64) -> f64) -> f64 {
     if slope(0.0) >= 0.0 {
         return 0.0;
@@ -201,8 +201,8 @@ pub fn minimize_convex_on_unit(mut slope: impl FnMut(f64) -> f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// argmin_{t∈[0,1]} of any function: the best of 21 even points, then golden section
-/// between its neighbours.
+/// Finds argmin_{t∈[0,1]} of any function: the best of 21 even points, then golden section between
+/// its neighbours.
 pub fn minimize_on_unit(mut f: impl FnMut(f64) -> f64) -> f64 {
     const GRID: usize = 20;
     let point = |k: usize| k as f64 / GRID as f64;

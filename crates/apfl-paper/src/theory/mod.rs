@@ -1,9 +1,8 @@
-//! The paper's quantities, measured on a run: what its theorems speak of, in numbers.
+//! Measures the quantities of the paper's theorems on a run.
 //!
-//! A run is deterministic, so nothing extra is stored for this: [`measure`] replays it and
-//! looks at the shared model of some evenly spaced rounds. Suprema are over those visited
-//! points and called so. Optima exist for strongly convex objectives (a linear model with
-//! an ℓ2 term); for others they are not defined, and absent.
+//! A run is deterministic, so nothing extra is stored: [`measure`] replays it and uses the shared
+//! model of some evenly spaced rounds. Suprema are over these visited points. Optima are defined
+//! for strongly convex objectives (a linear model with an ℓ2 term), and absent for others.
 
 use std::collections::BTreeMap;
 
@@ -27,23 +26,23 @@ mod smoothness;
 mod table;
 
 use bound::Constants;
-use client::{Look, look};
+use client::{ClientMeasurements, measure_client};
 use federation::Federation;
 use minimize::Accuracy;
-use objective::{distance_squared, norm_squared, widened};
-use report::{Found, assemble};
+use objective::{distance_squared, norm_squared, to_f64};
+use report::{Measurements, assemble};
 
 pub use client::{ClientTheory, LocalOptimum};
 pub use picture::draw;
 pub use report::{Optimum, Report, Theorem3};
 pub use table::text;
 
-/// What to measure, and with which constants.
+/// Represents what to measure, and the bound's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Inputs {
-    /// Visited points that are looked at, the first and the last among them.
+    /// The number of visited points to measure, including the first and the last.
     pub points: usize,
-    /// Certified distance from an optimum relative to max(1, its norm).
+    /// The certified distance from an optimum relative to max(1, its norm).
     pub accuracy: f64,
     /// The most steps of a search for an optimum.
     pub steps: u64,
@@ -65,34 +64,34 @@ impl Default for Inputs {
 
 impl Inputs {
     fn check(&self) -> Result<()> {
-        let wrong = |name: &str, found: f64, allowed: &str| {
+        let invalid = |name: &str, found: f64, allowed: &str| {
             Err(Error::Request(format!(
                 "{name}: found {found}, allowed is {allowed}"
             )))
         };
         let c = &self.constants;
         if self.points < 2 {
-            return wrong("points", self.points as f64, "at least 2");
+            return invalid("points", self.points as f64, "at least 2");
         }
         if !(self.accuracy > 0.0 && self.accuracy < 1.0) {
-            return wrong("accuracy", self.accuracy, "above 0 and below 1");
+            return invalid("accuracy", self.accuracy, "above 0 and below 1");
         }
         if !(c.delta > 0.0 && c.delta < 1.0) {
-            return wrong("delta", c.delta, "above 0 and below 1");
+            return invalid("delta", c.delta, "above 0 and below 1");
         }
         let positive = [("B", c.b), ("G", c.g), ("C", c.c), ("C2", c.c2)];
         let given = [("d", c.d), ("R", c.r)];
         let given = given.into_iter().filter_map(|(name, x)| Some((name, x?)));
         for (name, x) in positive.into_iter().chain(given) {
             if !(x > 0.0 && x.is_finite()) {
-                return wrong(name, x, "a number above 0");
+                return invalid(name, x, "a number above 0");
             }
         }
         Ok(())
     }
 }
 
-/// The rounds to look at: `count` evenly spaced ones from 0 to the last.
+/// Returns `count` evenly spaced rounds from 0 to the last.
 fn visited(rounds: u64, count: usize) -> Vec<u64> {
     let last = count as u64 - 1;
     let mut rounds: Vec<u64> = (0..=last).map(|k| rounds * k / last).collect();
@@ -100,8 +99,8 @@ fn visited(rounds: u64, count: usize) -> Vec<u64> {
     rounds
 }
 
-/// Replays a run and measures. `progress` hears what is being done, how much of it is
-/// done and how much there is (0: nobody knows).
+/// Replays a run and measures. Calls `progress` with the stage, how much of it is done, and the
+/// total (0 if unknown).
 pub fn measure(
     plan: &Plan,
     inputs: &Inputs,
@@ -110,7 +109,7 @@ pub fn measure(
     measure_chosen(plan, &BTreeMap::new(), inputs, progress)
 }
 
-/// The same of a run whose clients, by name, have chosen what they serve.
+/// Measures a run whose clients chose their α; `chosen` has the choices by client name.
 pub fn measure_chosen(
     plan: &Plan,
     chosen: &BTreeMap<String, Candidate>,
@@ -123,8 +122,8 @@ pub fn measure_chosen(
     if choosing.is_some() {
         if chosen.is_empty() {
             return Err(Error::Request(
-                "algorithm.mixing: found { chosen = … }, whose α is known when the run is done; \
-                 run it, then give its directory"
+                "algorithm.mixing: found { chosen = … }, whose α is only known after the run; train \
+                 it with apfl run, then give its run directory"
                     .into(),
             ));
         }
@@ -136,16 +135,16 @@ pub fn measure_chosen(
     let context = setup.context.clone();
     let linear = plan.architecture.is_linear();
 
-    let looked_at = visited(setup.rounds, inputs.points);
-    let mut points = vec![widened(&context.w0)];
+    let visited_rounds = visited(setup.rounds, inputs.points);
+    let mut points = vec![to_f64(&context.w0)];
     let mut training = Training::new(setup.clone(), &plan.algorithm)?;
     let name = |client: usize| context.dataset.name(client);
     let choices = (0..context.dataset.clients())
         .filter_map(|client| Some((client, *chosen.get(&name(client))?)));
     training.choose(choices.collect())?;
     while let Some(record) = training.next_round()? {
-        if looked_at.contains(&record.round) {
-            points.push(widened(&training.shared()));
+        if visited_rounds.contains(&record.round) {
+            points.push(to_f64(&training.shared()));
         }
         progress("replaying the run", record.round, setup.rounds);
     }
@@ -170,7 +169,7 @@ pub fn measure_chosen(
         steps: inputs.steps,
     };
     let strongly_convex = linear && smoothness.mu > 0.0;
-    let shared = widened(&training.output());
+    let shared = to_f64(&training.output());
     let found = if strongly_convex {
         Some(federation.optimum(shared.clone(), accuracy, &mut |count| {
             progress("w*, the optimum of all", count, 0)
@@ -196,9 +195,9 @@ pub fn measure_chosen(
         }
     };
 
-    // Delivery in portions: all clients' models at once may not fit.
+    // Finalizes in portions, as the models of all clients may not fit in memory.
     const PORTION: usize = 256;
-    let mut looks: Vec<Look> = Vec::with_capacity(n);
+    let mut measurements: Vec<ClientMeasurements> = Vec::with_capacity(n);
     for start in (0..n).step_by(PORTION) {
         let portion: Vec<usize> = (start..n.min(start + PORTION)).collect();
         let mut finalized = Vec::with_capacity(portion.len());
@@ -211,11 +210,15 @@ pub fn measure_chosen(
             &portion,
             |client| {
                 let one = &finalized[client - start];
-                look(&federation, client, one, &shared, w_star, accuracy)
+                measure_client(&federation, client, one, &shared, w_star, accuracy)
             },
-            |_, look| {
-                looks.push(look);
-                progress("every client's optimum", looks.len() as u64, n as u64);
+            |_, measured| {
+                measurements.push(measured);
+                progress(
+                    "every client's optimum",
+                    measurements.len() as u64,
+                    n as u64,
+                );
             },
         )?;
     }
@@ -224,21 +227,21 @@ pub fn measure_chosen(
         inputs,
         &setup,
         &federation,
-        Found {
+        Measurements {
             fingerprint,
-            looked_at,
+            visited: visited_rounds,
             smoothness,
             l_i,
             diversity,
             optimum,
-            looks,
+            clients: measurements,
             learned,
             chosen: choosing.is_some(),
         },
     ))
 }
 
-/// The α that the paper's rule learns from 0.01 on the same run: w's path is the same.
+/// Returns the α that the paper's rule learns from 0.01 on the same run, with the same path of w.
 fn learned(
     setup: &Setup,
     progress: &mut (dyn FnMut(&str, u64, u64) + Send),

@@ -1,12 +1,12 @@
-//! fᵢ and its gradient in f64: what optima and diversities are measured on.
+//! Computes fᵢ and its gradient in f64.
 
 use apfl::data::{Examples, Features, Labels, Targets};
 use apfl::model::{Loss, Model, Workspace};
 
-/// Rows that are converted to f64 at once.
+/// The number of rows converted to f64 at once.
 const ROWS: usize = 256;
 
-/// One client's objective: fᵢ(x) = mean loss over its examples + (λ/2)‖x‖².
+/// Represents one client's objective: fᵢ(x) = mean loss over its examples + (λ/2)‖x‖².
 #[derive(Clone, Copy)]
 pub struct Objective<'a> {
     model: &'a dyn Model,
@@ -14,7 +14,7 @@ pub struct Objective<'a> {
     linear: bool,
 }
 
-/// What one pass over the examples comes to.
+/// Represents the result of one pass over the examples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pass {
     /// The mean loss, without the ℓ2 term.
@@ -26,8 +26,8 @@ pub struct Pass {
 }
 
 impl<'a> Objective<'a> {
-    /// The objective of a model on some examples. A linear model (one dense layer) is
-    /// evaluated in f64 throughout; any other by its own f32 passes, summed in f64.
+    /// Creates the objective of a model on some examples. A linear model (one dense layer) is
+    /// evaluated in f64; any other by its own f32 passes, summed in f64.
     pub fn new(model: &'a dyn Model, linear: bool, examples: &'a Examples) -> Self {
         Self {
             model,
@@ -36,13 +36,13 @@ impl<'a> Objective<'a> {
         }
     }
 
-    /// The number of parameters.
+    /// Returns the number of parameters.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.model.layout().len()
     }
 
-    /// grad ← ∇fᵢ(x), ℓ2 term included.
+    /// Computes grad ← ∇fᵢ(x), ℓ2 term included.
     pub fn evaluate(&self, x: &[f64], grad: &mut [f64]) -> Pass {
         grad.fill(0.0);
         let (loss, square) = if self.linear {
@@ -125,7 +125,7 @@ pub(super) fn rows(examples: &Examples, start: usize, n: usize, x: &mut Vec<f64>
     }
 }
 
-/// z ← ∂ℓ/∂z of row `r`. Returns ℓ. The same losses as [`Loss`] has, in f64.
+/// Computes z ← ∂ℓ/∂z of row `r` in f64. Returns ℓ.
 fn differentiate(loss: Loss, z: &mut [f64], targets: &Labels<'_>, r: usize) -> f64 {
     let sign = |targets: &Labels<'_>| match targets {
         Labels::Classes(y) if y[r] == 1 => 1.0,
@@ -138,11 +138,11 @@ fn differentiate(loss: Loss, z: &mut [f64], targets: &Labels<'_>, r: usize) -> f
             };
             let y = y[r] as usize;
             let top = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let wanted = z[y];
+            let score = z[y];
             let sum: f64 = z.iter().map(|z| (z - top).exp()).sum();
             z.iter_mut().for_each(|z| *z = (*z - top).exp() / sum);
             z[y] -= 1.0;
-            top + sum.ln() - wanted
+            top + sum.ln() - score
         }
         Loss::Logistic => {
             let y = sign(targets);
@@ -169,11 +169,11 @@ fn differentiate(loss: Loss, z: &mut [f64], targets: &Labels<'_>, r: usize) -> f
             }
             sum
         }
-        other => unreachable!("the theory does not know the loss {other:?}"),
+        other => unreachable!("no theory for the loss {other:?}"),
     }
 }
 
-/// The share of every class among the targets; empty for regression.
+/// Returns the share of every class among the targets; empty for regression.
 pub(super) fn label_distribution(targets: &Targets, classes: usize) -> Vec<f64> {
     let Targets::Classes(labels) = targets else {
         return Vec::new();
@@ -205,8 +205,8 @@ pub(super) fn distance_squared(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum()
 }
 
-/// a as f64.
-pub(super) fn widened(a: &[f32]) -> Vec<f64> {
+/// Converts to f64.
+pub(super) fn to_f64(a: &[f32]) -> Vec<f64> {
     a.iter().map(|x| f64::from(*x)).collect()
 }
 
@@ -226,7 +226,7 @@ mod tests {
     /// The gradient is the central difference of the value, for every loss, and loss and
     /// gradient are those of the f32 model.
     #[test]
-    fn the_gradient_is_that_of_the_value_and_of_the_model() {
+    fn the_gradient_matches_the_value_and_the_model() {
         let values = Examples::new(
             1,
             Features::Floats(vec![0.5, -1.0, 2.0]),

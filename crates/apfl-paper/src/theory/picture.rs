@@ -1,4 +1,4 @@
-//! The learned α against αᵢ*, against ζᵢ and against the number of examples.
+//! Draws the learned α against αᵢ*, ζᵢ and the number of examples.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use apfl_report::chart::{self, Axis, Chart, Series};
 use super::table::number;
 use super::{ClientTheory, Report};
 
-/// The picture as SVG, or as PNG where the file is named so. A panel whose quantity is not
-/// defined says so.
+/// Draws the picture as SVG, or as PNG if the file's name ends in .png. A panel whose quantity is
+/// not defined says so.
 pub fn draw(report: &Report, file: &Path) -> Result<Vec<u8>> {
     let charts = [
         against(report, Axis::new("α* of the bound"), |c| {
@@ -30,7 +30,7 @@ pub fn draw(report: &Report, file: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// An α of a client, by name.
+/// A named α of a client.
 type Alpha = (&'static str, fn(&ClientTheory) -> Option<f64>);
 
 fn against(report: &Report, x: Axis, of: fn(&ClientTheory) -> Option<f64>) -> Chart {

@@ -1,34 +1,34 @@
-//! Everything that was measured, in one place.
+//! The report of all measurements.
 
 use apfl::training::Setup;
 use serde::Serialize;
 
 use super::Inputs;
 use super::bound::{Bound, Measured, l1_distance, theorem3_threshold};
-use super::client::{ClientTheory, Look};
+use super::client::{ClientMeasurements, ClientTheory};
 use super::diversity::Diversity;
 use super::federation::Federation;
 use super::objective::{axpy, label_distribution};
 use super::smoothness::Smoothness;
 
-/// Theorem 3's setting.
+/// Represents Theorem 3's condition and setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Theorem3 {
-    /// max{1 − 1/(4√6·κ), 1 − 1/(4√6·κ√μ)}: what αᵢ must reach.
+    /// The least αᵢ: max{1 − 1/(4√6·κ), 1 − 1/(4√6·κ√μ)}.
     pub alpha_at_least: f64,
-    /// Clients whose αᵢ does.
+    /// The number of clients whose αᵢ meets it.
     pub met_by: usize,
     /// b = min{K/n, ½}
     pub b: f64,
-    /// T: local steps of the run.
+    /// T: the local steps of the run.
     pub steps: u64,
-    /// τ of the run; where clients differ, the largest.
+    /// τ of the run; the largest if clients differ.
     pub tau: u64,
     /// √(T/K), the corollary's τ.
     pub tau_advised: f64,
 }
 
-/// w* and how close training came.
+/// Represents w* and the distance of the trained model from it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Optimum {
     /// F(w*), ℓ2 term included.
@@ -37,9 +37,9 @@ pub struct Optimum {
     pub loss: f64,
     /// ‖w*‖
     pub norm: f64,
-    /// ‖∇F‖/μ at what was found: how far w* can be from it.
+    /// ‖∇F‖/μ at the result: a bound on its distance from w*.
     pub certified_within: f64,
-    /// Whether the search reached the accuracy asked for.
+    /// Whether the search reached the requested accuracy.
     pub converged: bool,
     /// F(w) − F(w*) of the final shared model.
     pub shared_gap: f64,
@@ -47,10 +47,10 @@ pub struct Optimum {
     pub shared_distance: f64,
 }
 
-/// Everything that was measured.
+/// Represents all measurements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// What was asked.
+    /// The inputs.
     pub inputs: Inputs,
     /// n
     pub clients_total: usize,
@@ -60,7 +60,7 @@ pub struct Report {
     pub rounds: u64,
     /// The replay's fingerprint.
     pub fingerprint: String,
-    /// The rounds after which the shared model was looked at; 0 is w⁰.
+    /// The rounds after which the shared model was measured; 0 is w⁰.
     pub visited: Vec<u64>,
     /// μ, L, κ
     pub smoothness: Smoothness,
@@ -68,57 +68,57 @@ pub struct Report {
     pub zeta: f64,
     /// Γ over visited points.
     pub gamma: f64,
-    /// σ² over clients and visited points: the largest.
+    /// The largest σ² over clients and visited points.
     pub sigma2: f64,
-    /// Its mean.
+    /// The mean σ².
     pub sigma2_mean: f64,
-    /// How it was found.
+    /// How σ² was determined.
     pub sigma2_how: String,
-    /// Theorem 3's condition; absent where κ is.
+    /// Theorem 3's condition; absent if κ is.
     pub theorem3: Option<Theorem3>,
     /// min{√2/2, √(C₂/(2C₁))}: below it the mixed model can beat the local minimizer.
     pub corollary: f64,
-    /// w*; absent where it is not defined.
+    /// w*; absent if not defined.
     pub optimum: Option<Optimum>,
     /// R of the bound.
     pub r: Option<f64>,
-    /// Client by client.
+    /// The clients.
     pub clients: Vec<ClientTheory>,
-    /// What a reader must know about these numbers.
+    /// Notes on the numbers.
     pub notes: Vec<String>,
 }
 
-/// What the measurements gave, before it is put together.
-pub(super) struct Found {
+/// Represents the measurements before they are assembled to a report.
+pub(super) struct Measurements {
     pub fingerprint: String,
-    pub looked_at: Vec<u64>,
+    pub visited: Vec<u64>,
     pub smoothness: Smoothness,
     pub l_i: Vec<f64>,
     pub diversity: Diversity,
     pub optimum: Option<Optimum>,
-    pub looks: Vec<Look>,
-    /// αᵢ that the paper's rule learns, where the run's own is chosen.
+    pub clients: Vec<ClientMeasurements>,
+    /// αᵢ that the paper's rule learns, if the run's αᵢ was chosen.
     pub learned: Vec<Option<f64>>,
-    /// Whether it is.
+    /// Whether the run's αᵢ was chosen.
     pub chosen: bool,
 }
 
-/// Puts the report together.
+/// Assembles the report.
 pub(super) fn assemble(
     inputs: &Inputs,
     setup: &Setup,
     federation: &Federation<'_>,
-    found: Found,
+    measurements: Measurements,
 ) -> Report {
     let n = federation.clients();
     let k = setup.cohort_size();
-    let Found {
+    let Measurements {
         smoothness,
         diversity,
         optimum,
-        looks,
+        clients: measured_clients,
         ..
-    } = found;
+    } = measurements;
     let classes = setup.context.dataset.schema().task.classes();
     let labels =
         |client: usize| label_distribution(federation.shard(client).train.targets(), classes);
@@ -131,7 +131,9 @@ pub(super) fn assemble(
         .map(|kappa| theorem3_threshold(kappa, smoothness.mu));
     let largest = |norms: &mut dyn Iterator<Item = f64>| norms.fold(0.0, f64::max);
     let r = optimum.as_ref().map(|optimum| {
-        let norms = &mut looks.iter().filter_map(|look| Some(look.optimum?.norm));
+        let norms = &mut measured_clients
+            .iter()
+            .filter_map(|measured| Some(measured.optimum?.norm));
         inputs
             .constants
             .r
@@ -139,14 +141,14 @@ pub(super) fn assemble(
     });
     let m: usize = (0..n).map(|c| federation.shard(c).train.len()).sum();
     let d = inputs.constants.d.unwrap_or(federation.parameters() as f64);
-    let clients: Vec<ClientTheory> = looks
+    let clients: Vec<ClientTheory> = measured_clients
         .iter()
         .enumerate()
-        .map(|(client, look)| {
+        .map(|(client, measured)| {
             let label_distance = l1_distance(&labels(client), &average);
             let bound = optimum
                 .as_ref()
-                .zip(look.optimum)
+                .zip(measured.optimum)
                 .zip(r)
                 .map(|((w, v), r)| {
                     let measured = Measured {
@@ -154,8 +156,8 @@ pub(super) fn assemble(
                         label_distance,
                         m: m as f64,
                         local_loss: v.loss,
-                        m_i: look.examples as f64,
-                        mean_norm: look.mean_norm,
+                        m_i: measured.examples as f64,
+                        mean_norm: measured.mean_norm,
                         d,
                         r,
                     };
@@ -163,22 +165,22 @@ pub(super) fn assemble(
                 });
             ClientTheory {
                 client: federation.shard(client).name.clone(),
-                examples: look.examples,
-                mixing: look.mixing,
-                learned: if found.chosen {
-                    found.learned.get(client).copied().flatten()
+                examples: measured.examples,
+                mixing: measured.mixing,
+                learned: if measurements.chosen {
+                    measurements.learned.get(client).copied().flatten()
                 } else {
-                    look.mixing
+                    measured.mixing
                 },
-                chosen: look.mixing.filter(|_| found.chosen),
-                line_search: look.line_search,
-                l: (found.l_i[client] > 0.0).then_some(found.l_i[client]),
+                chosen: measured.mixing.filter(|_| measurements.chosen),
+                line_search: measured.line_search,
+                l: (measurements.l_i[client] > 0.0).then_some(measurements.l_i[client]),
                 zeta: diversity.zeta_i[client],
                 sigma2: diversity.sigma2_i[client],
                 label_distance,
-                meets_theorem3: threshold.zip(look.mixing).map(|(t, alpha)| alpha >= t),
-                below_corollary: look.mixing.map(|a| a <= inputs.constants.corollary()),
-                optimum: look.optimum,
+                meets_theorem3: threshold.zip(measured.mixing).map(|(t, alpha)| alpha >= t),
+                below_corollary: measured.mixing.map(|a| a <= inputs.constants.corollary()),
+                optimum: measured.optimum,
                 bound,
             }
         })
@@ -210,8 +212,8 @@ pub(super) fn assemble(
         clients_total: n,
         cohort: k,
         rounds: setup.rounds,
-        fingerprint: found.fingerprint,
-        visited: found.looked_at,
+        fingerprint: measurements.fingerprint,
+        visited: measurements.visited,
         zeta: diversity.zeta,
         gamma: diversity.gamma,
         sigma2: diversity.sigma2,
@@ -243,7 +245,7 @@ fn notes(
         ),
         None => notes.push(
             "w*, vᵢ*, Δᵢ and the bound are not defined: without an ℓ2 term (model.l2 = 0) \
-             μ is not known to be above 0"
+             μ may be 0"
                 .into(),
         ),
         Some(w) => {
@@ -262,14 +264,14 @@ fn notes(
             let open = open.filter(|v| !v.converged).count() + usize::from(!w.converged);
             if open > 0 {
                 notes.push(format!(
-                    "{open} of the searches for an optimum ended before the accuracy asked for; \
-                     'certified within' says how far each can be off"
+                    "{open} of the searches for an optimum ended before the requested accuracy; \
+                     'certified within' bounds their errors"
                 ));
             }
         }
     }
     if classes == 0 {
-        notes.push("regression: the label distance is taken as 0, its trivial lower bound".into());
+        notes.push("regression: the label distance is set to 0, its trivial lower bound".into());
     }
     if clients.iter().all(|c| c.mixing.is_none()) {
         notes.push("the algorithm has no α: conditions on αᵢ are left out".into());

@@ -1,4 +1,4 @@
-//! μ, L and κ.
+//! Measures μ, L and κ.
 
 use apfl::curvature::{direction, hessian_times, loss_curvature, power_iteration, second_moment};
 use apfl::error::Result;
@@ -8,23 +8,23 @@ use serde::Serialize;
 use super::federation::Federation;
 use super::objective::{Objective, axpy, norm_squared};
 
-/// μ, L and κ = L/μ of all clients' objectives.
+/// Represents μ, L and κ = L/μ of all clients' objectives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Smoothness {
-    /// μ: every fᵢ is μ-strongly convex; 0 where that is not known.
+    /// μ: every fᵢ is μ-strongly convex; 0 if unknown.
     pub mu: f64,
     /// L: the gradient of every fᵢ is L-Lipschitz.
     pub l: f64,
-    /// κ = L/μ, where μ > 0.
+    /// κ = L/μ if μ > 0.
     pub kappa: Option<f64>,
-    /// Whether L is only an estimate.
+    /// Whether L is an estimate.
     pub estimate: bool,
-    /// How they were found.
+    /// How they were determined.
     pub how: String,
 }
 
-/// Lᵢ of every client (0 where it was not estimated), and μ, L, κ of all: from the data for
-/// a linear model, else estimated at some visited points.
+/// Returns Lᵢ of every client (0 if not estimated), and μ, L, κ of all: from the data for a linear
+/// model, otherwise estimated at some visited points.
 pub fn measure(
     federation: &Federation<'_>,
     points: &[Vec<f64>],
@@ -34,7 +34,7 @@ pub fn measure(
     let model = federation.model();
     let l2 = f64::from(model.l2());
     let n = federation.clients();
-    let rng = |place: u64, client: usize| stream(seed, Purpose::Theory, place, client as u64);
+    let rng = |point: u64, client: usize| stream(seed, Purpose::Theory, point, client as u64);
     if federation.linear() {
         let c = loss_curvature(model.loss());
         let mut l_i = Vec::with_capacity(n);
@@ -64,21 +64,21 @@ pub fn measure(
     }
     const ITERATIONS: usize = 12;
     const CLIENTS: usize = 20;
-    let some: Vec<usize> = (0..n).step_by(n.div_ceil(CLIENTS)).collect();
-    let mut places = vec![0, points.len() / 2, points.len() - 1];
-    places.dedup();
+    let clients: Vec<usize> = (0..n).step_by(n.div_ceil(CLIENTS)).collect();
+    let mut visited = vec![0, points.len() / 2, points.len() - 1];
+    visited.dedup();
     let mut l_i = vec![0.0f64; n];
-    for (done, place) in places.iter().enumerate() {
+    for (done, point) in visited.iter().enumerate() {
         federation.each_of(
-            &some,
+            &clients,
             |client| {
                 let f = federation.local(client);
-                let rng = &mut rng(u64::MAX - *place as u64, client);
-                Ok(hessian_norm(&f, &points[*place], ITERATIONS, rng))
+                let rng = &mut rng(u64::MAX - *point as u64, client);
+                Ok(hessian_norm(&f, &points[*point], ITERATIONS, rng))
             },
             |client, l| l_i[client] = l_i[client].max(l),
         )?;
-        progress("curvature", done as u64 + 1, places.len() as u64);
+        progress("curvature", done as u64 + 1, visited.len() as u64);
     }
     let smoothness = Smoothness {
         mu: 0.0,
@@ -88,14 +88,14 @@ pub fn measure(
         how: format!(
             "an estimate: {ITERATIONS} power iterations on finite-difference Hessian products \
              at {} visited points of {} clients; a network is not strongly convex",
-            places.len(),
-            some.len()
+            visited.len(),
+            clients.len()
         ),
     };
     Ok((l_i, smoothness))
 }
 
-/// An estimate of ‖∇²fᵢ(x)‖: the largest ‖∇²fᵢ(x)·u‖ of some power iterations.
+/// Estimates ‖∇²fᵢ(x)‖: the largest ‖∇²fᵢ(x)·u‖ of some power iterations.
 pub fn hessian_norm(f: &Objective<'_>, x: &[f64], iterations: usize, rng: &mut Stream) -> f64 {
     let h = 1e-3 * norm_squared(x).sqrt().max(1.0);
     let gradient = |u: &[f64], by: f64| {
@@ -140,10 +140,10 @@ mod tests {
         assert!((estimate - found - 0.25).abs() < 1e-6, "{estimate}");
     }
 
-    /// The curvature is reached: softmax at p = (½, ½), logistic at z = 0, by second
+    /// The curvature is attained: softmax at p = (½, ½), logistic at z = 0, by second
     /// differences of the losses along the worst direction.
     #[test]
-    fn curvatures_are_upper_bounds_that_are_reached() {
+    fn curvatures_are_tight_upper_bounds() {
         let logistic = |z: f64| (1.0 + (-z).exp()).ln();
         let softmax = |z: f64| (z.exp() + (-z).exp()).ln() - z; // z along (1, −1)
         let second = |f: &dyn Fn(f64) -> f64, z: f64| {

@@ -1,14 +1,14 @@
-//! The measured theory as text.
+//! Formats the measurements as text.
 
 use apfl::metrics::Spread;
 use apfl_report::table::columns;
 
 use super::{ClientTheory, Report};
 
-/// Clients that are listed one by one; of more, evenly spaced ones in the order of ζᵢ.
-const LISTED: usize = 16;
+/// The most clients to list; of more, evenly spaced ones in the order of ζᵢ.
+const MAX_LISTED: usize = 16;
 
-/// The whole report.
+/// Formats the report.
 pub fn text(report: &Report) -> String {
     let mut text = totals(report);
     text.push('\n');
@@ -26,7 +26,7 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-/// A whole number, a few digits, or a power of ten.
+/// Formats a number as an integer, with a few digits, or with a power of ten.
 pub fn number(x: f64) -> String {
     let size = x.abs();
     match size {
@@ -43,7 +43,7 @@ fn totals(r: &Report) -> String {
     let kappa = s.kappa.map_or("not defined".into(), number);
     let mut lines = vec![
         format!(
-            "n = {} clients, K = {} a round, {} rounds; {} visited points",
+            "n = {} clients, K = {} per round, {} rounds; {} visited points",
             r.clients_total,
             r.cohort,
             r.rounds,
@@ -73,7 +73,7 @@ fn totals(r: &Report) -> String {
     }
     if let Some(t) = &r.theorem3 {
         lines.push(format!(
-            "Theorem 3 asks αᵢ ≥ {:.9}: met by {} of {}; b = {}, T = {}, τ = {} (advised √(T/K) = {})",
+            "Theorem 3 requires αᵢ ≥ {:.9}: met by {} of {}; b = {}, T = {}, τ = {} (advised √(T/K) = {})",
             t.alpha_at_least,
             t.met_by,
             r.clients_total,
@@ -86,7 +86,7 @@ fn totals(r: &Report) -> String {
     let below = r.clients.iter().filter(|c| c.below_corollary == Some(true));
     if r.clients.iter().any(|c| c.mixing.is_some()) {
         lines.push(format!(
-            "the corollary against the local minimizer asks αᵢ ≤ {:.4}: met by {} of {}",
+            "the corollary against the local minimizer requires αᵢ ≤ {:.4}: met by {} of {}",
             r.corollary,
             below.count(),
             r.clients_total
@@ -108,7 +108,7 @@ fn totals(r: &Report) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A quantity of a client, where it has one.
+/// A named quantity of a client, if it has one.
 type Quantity = (&'static str, fn(&ClientTheory) -> Option<f64>);
 
 const QUANTITIES: [Quantity; 15] = [
@@ -142,7 +142,7 @@ fn spreads(r: &Report) -> String {
             .to_vec(),
     ];
     for (name, of) in QUANTITIES {
-        // A client that chose the shared model has no α; all else is there for all or nobody.
+        // Clients that chose the shared model have no α; other quantities exist for all or none.
         let values: Vec<f64> = r.clients.iter().filter_map(of).collect();
         if let Some(s) = Spread::of(&values) {
             let mut row = vec![name.to_string()];
@@ -155,11 +155,11 @@ fn spreads(r: &Report) -> String {
 
 fn clients(r: &Report) -> String {
     let mut order: Vec<&ClientTheory> = r.clients.iter().collect();
-    if order.len() > LISTED {
+    if order.len() > MAX_LISTED {
         order.sort_by(|a, b| a.zeta.total_cmp(&b.zeta));
         let last = order.len() - 1;
-        order = (0..LISTED)
-            .map(|k| order[last * k / (LISTED - 1)])
+        order = (0..MAX_LISTED)
+            .map(|k| order[last * k / (MAX_LISTED - 1)])
             .collect();
     }
     let shown = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10].map(|k| QUANTITIES[k]);
@@ -196,7 +196,7 @@ fn clients(r: &Report) -> String {
     let mut text = columns(&rows);
     if order.len() < r.clients.len() {
         text.push_str(&format!(
-            "({} of {} clients, in the order of ζᵢ; --json has all)\n",
+            "({} of {} clients, in the order of ζᵢ; --json lists all)\n",
             order.len(),
             r.clients.len()
         ));
@@ -204,7 +204,7 @@ fn clients(r: &Report) -> String {
     text
 }
 
-/// How the learned α goes with what the theory says it should go with.
+/// Formats the rank correlations of the learned α with the theory's quantities.
 fn correlations(r: &Report) -> Option<String> {
     let learned: Vec<f64> = r.clients.iter().map(|c| c.learned).collect::<Option<_>>()?;
     let with = |name: &str, of: fn(&ClientTheory) -> Option<f64>| {
@@ -228,8 +228,8 @@ fn correlations(r: &Report) -> Option<String> {
     })
 }
 
-/// Spearman's: the correlation of ranks, equal values sharing their mean rank. `None`
-/// where one side is constant.
+/// Returns Spearman's rank correlation, with mean ranks for equal values; `None` if one side is
+/// constant.
 fn rank_correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     let (a, b) = (ranks(a), ranks(b));
     let middle = (a.len() as f64 - 1.0) / 2.0;

@@ -1,4 +1,4 @@
-//! The legend: below the data, never on it.
+//! The legend, below the chart.
 
 use super::style::COLOURS;
 use super::{Chart, SeriesKind, escaped, shortened};
@@ -6,10 +6,10 @@ use super::{Chart, SeriesKind, escaped, shortened};
 const ROW: f64 = 18.0;
 const SWATCH: f64 = 22.0;
 
-/// Where each entry stands.
+/// Represents a legend with the positions of its entries.
 pub struct Legend {
     entries: Vec<Entry>,
-    /// Room it takes.
+    /// Its height.
     pub height: f64,
 }
 
@@ -22,7 +22,7 @@ struct Entry {
 }
 
 impl Legend {
-    /// The names of all series, each once; nothing where one name says nothing.
+    /// Lays out the names of all series, each once; empty if there are fewer than two.
     pub fn of(charts: &[Chart], width: f64) -> Self {
         let mut entries: Vec<Entry> = Vec::new();
         for series in charts.iter().flat_map(|c| &c.series) {
@@ -63,7 +63,7 @@ impl Legend {
         }
     }
 
-    /// Its drawing, with its upper left corner there.
+    /// Draws the legend with its upper left corner at (`left`, `top`).
     pub fn draw(&self, left: f64, top: f64) -> String {
         let mut svg = String::new();
         for e in &self.entries {

@@ -1,14 +1,14 @@
-//! What is drawn on a chart's field, and what is told under the pointer.
+//! The marks of a chart (lines, bands, dots, bars) and their tooltips.
 
 use super::panel::{Panel, spacing};
 use super::style::COLOURS;
 use super::{Series, SeriesKind, escaped};
 
-/// Points a line keeps; of more, the highest and the lowest of each stretch are drawn.
-const POINTS: usize = 400;
+/// The most points of a line; of more, the highest and lowest of each interval are drawn.
+const MAX_POINTS: usize = 400;
 
-/// Stretches of the x axis that tell the values of lines.
-const STRIPS: usize = 100;
+/// The most strips of the x axis with a tooltip for lines.
+const MAX_STRIPS: usize = 100;
 
 impl Panel<'_> {
     pub(super) fn band(&self, svg: &mut String, series: &Series) {
@@ -56,7 +56,7 @@ impl Panel<'_> {
         let k = series.colour % COLOURS;
         match places.len() {
             0 => {}
-            // One point is no line.
+            // A single point is drawn as a dot.
             1 => {
                 let (x, y) = self.at(points[0]);
                 svg.push_str(&format!(
@@ -119,7 +119,7 @@ impl Panel<'_> {
     }
 
     fn tip(&self, series: &Series, nth: usize) -> String {
-        let words = match series.tips.get(nth) {
+        let tip = match series.tips.get(nth) {
             Some(tip) => tip.clone(),
             None => {
                 let (x, y) = series.points[nth];
@@ -128,13 +128,17 @@ impl Panel<'_> {
                 } else {
                     format!("{}: ", series.name)
                 };
-                format!("{name}{}, {}", self.chart.x.told(x), self.chart.y.told(y))
+                format!(
+                    "{name}{}, {}",
+                    self.chart.x.format(x),
+                    self.chart.y.format(y)
+                )
             }
         };
-        format!("<title>{}</title>", escaped(&words))
+        format!("<title>{}</title>", escaped(&tip))
     }
 
-    /// Upright strips that tell what all lines are at an x.
+    /// Draws vertical strips whose tooltips show the values of all lines at an x.
     pub(super) fn strips(&self, svg: &mut String) {
         let lines = || {
             self.chart
@@ -142,18 +146,18 @@ impl Panel<'_> {
                 .iter()
                 .filter(|s| s.kind == SeriesKind::Line)
         };
-        // A line without a name is there to guide the eye.
+        // Lines without a name only guide the eye.
         let named = || lines().filter(|s| !s.name.is_empty() || !s.tips.is_empty());
         let points = named().flat_map(|s| s.points.iter().copied());
         let mut all: Vec<f64> = points.filter(|p| self.drawable(*p)).map(|p| p.0).collect();
         all.sort_by(f64::total_cmp);
         all.dedup();
-        let stride = all.len().div_ceil(STRIPS).max(1);
+        let stride = all.len().div_ceil(MAX_STRIPS).max(1);
         let last = all.last().copied();
-        let mut told: Vec<f64> = all.into_iter().step_by(stride).collect();
-        told.extend(last.filter(|l| told.last() != Some(l)));
-        let places: Vec<f64> = told.iter().map(|x| self.x.place(*x)).collect();
-        for (k, x) in told.iter().enumerate() {
+        let mut shown: Vec<f64> = all.into_iter().step_by(stride).collect();
+        shown.extend(last.filter(|l| shown.last() != Some(l)));
+        let places: Vec<f64> = shown.iter().map(|x| self.x.place(*x)).collect();
+        for (k, x) in shown.iter().enumerate() {
             let from = match k {
                 0 => 0.0,
                 k => (places[k - 1] + places[k]) / 2.0,
@@ -162,39 +166,39 @@ impl Panel<'_> {
                 Some(next) => (places[k] + next) / 2.0,
                 None => self.x.length,
             };
-            let mut words = format!("{} {}", self.chart.x.label, self.chart.x.told(*x));
+            let mut tip = format!("{} {}", self.chart.x.label, self.chart.x.format(*x));
             for series in named() {
                 let here = series.points.partition_point(|p| p.0 < *x);
                 let Some(point) = series.points.get(here).filter(|p| p.0 == *x) else {
                     continue;
                 };
-                words.push_str(&match series.tips.get(here) {
+                tip.push_str(&match series.tips.get(here) {
                     Some(tip) => format!("\n{tip}"),
-                    None => format!("\n{} {}", series.name, self.chart.y.told(point.1)),
+                    None => format!("\n{} {}", series.name, self.chart.y.format(point.1)),
                 });
                 if let Some((low, high)) = series.band.as_ref().and_then(|b| b.get(here)) {
-                    let told = |v| self.chart.y.told(v);
-                    words.push_str(&format!(" ({} to {})", told(*low), told(*high)));
+                    let format = |v| self.chart.y.format(v);
+                    tip.push_str(&format!(" ({} to {})", format(*low), format(*high)));
                 }
             }
             svg.push_str(&format!("<rect class=\"k-strip\" x=\"{from:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>\n",
                 (to - from).max(0.1),
                 self.y.length,
-                escaped(&words)));
+                escaped(&tip)));
         }
     }
 }
 
-/// Which points of a long line to draw: the lowest and the highest of each stretch, so that
-/// no spike is lost, and both ends.
+/// Returns the points of a long line to draw: both ends, and the lowest and highest of each
+/// interval, so that no spike is lost.
 fn thinned(points: &[(f64, f64)]) -> Vec<usize> {
-    if points.len() <= POINTS {
+    if points.len() <= MAX_POINTS {
         return (0..points.len()).collect();
     }
-    let stretch = points.len().div_ceil(POINTS / 2);
+    let interval = points.len().div_ceil(MAX_POINTS / 2);
     let mut kept = vec![0];
-    for start in (0..points.len()).step_by(stretch) {
-        let inside = start..(start + stretch).min(points.len());
+    for start in (0..points.len()).step_by(interval) {
+        let inside = start..(start + interval).min(points.len());
         let by_height = |a: &usize, b: &usize| points[*a].1.total_cmp(&points[*b].1);
         let low = inside.clone().min_by(by_height);
         let high = inside.max_by(by_height);
@@ -216,9 +220,9 @@ mod tests {
         points[4321].1 = 9.0;
         points[777].1 = -9.0;
         let kept = thinned(&points);
-        assert!(kept.len() <= POINTS + 2);
-        for wanted in [0, 777, 4321, 9999] {
-            assert!(kept.contains(&wanted), "{wanted}");
+        assert!(kept.len() <= MAX_POINTS + 2);
+        for index in [0, 777, 4321, 9999] {
+            assert!(kept.contains(&index), "{index}");
         }
     }
 }

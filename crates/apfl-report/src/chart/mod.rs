@@ -1,9 +1,8 @@
 //! Small charts: numbers in, SVG out.
 //!
-//! A chart holds numbers and words only. [`Chart::svg`] draws it for a page that has
-//! [`style::for_page`] in its style sheet and so follows the reader's light or dark;
-//! [`panels`] draws several side by side, as a file that stands alone; `png` makes pixels
-//! of such a file.
+//! [`Chart::svg`] draws a chart for a page that has [`style::for_page`] in its style sheet, in
+//! light or dark; [`panels`] draws several side by side as a self-contained file; `png`
+//! rasterizes such a file.
 
 mod legend;
 mod marks;
@@ -24,39 +23,39 @@ use panel::Panel;
 /// Width and height of one panel, without its legend.
 const SIZE: (f64, f64) = (350.0, 250.0);
 
-/// The colour that means "for comparison only".
+/// The colour of series that are only for comparison.
 pub const GREY: usize = style::COLOURS - 1;
 
-/// One chart: an x and a y axis and what is drawn between them.
+/// Represents a chart: two axes and the series between them.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// Stands above it.
+    /// The title above the chart.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, in this order.
+    /// The series, in drawing order.
     pub series: Vec<Series>,
 }
 
-/// An axis. By default it is linear and as long as the data needs.
+/// Represents an axis, by default linear with the range of the data.
 #[derive(Clone, Debug, Default)]
 pub struct Axis {
-    /// What it measures.
+    /// The label.
     pub label: String,
-    /// Logarithmic: values ≤ 0 are left out.
+    /// Whether it is logarithmic; values ≤ 0 are left out.
     pub log: bool,
-    /// Values are shares from 0 to 1, written in percent.
+    /// Whether values are shares from 0 to 1, written in percent.
     pub percent: bool,
-    /// Its ends; what lies outside is cut off.
+    /// The ends; marks outside are cut off.
     pub range: Option<(f64, f64)>,
     /// Names of the positions 0, 1, 2, … instead of numbers.
     pub names: Vec<String>,
 }
 
 impl Axis {
-    /// A linear axis.
+    /// Creates a linear axis.
     pub fn new(label: &str) -> Self {
         Self {
             label: label.into(),
@@ -64,7 +63,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis.
+    /// Creates a logarithmic axis.
     pub fn log(label: &str) -> Self {
         Self {
             log: true,
@@ -72,7 +71,7 @@ impl Axis {
         }
     }
 
-    /// An axis of shares.
+    /// Creates an axis of shares.
     pub fn percent(label: &str) -> Self {
         Self {
             percent: true,
@@ -80,7 +79,7 @@ impl Axis {
         }
     }
 
-    /// An axis of names.
+    /// Creates an axis of names.
     pub fn names(label: &str, names: &[String]) -> Self {
         Self {
             names: names.to_vec(),
@@ -88,20 +87,20 @@ impl Axis {
         }
     }
 
-    /// The same axis with fixed ends.
+    /// Sets the ends.
     pub fn within(mut self, low: f64, high: f64) -> Self {
         self.range = Some((low, high));
         self
     }
 
-    /// Whether a value has a place on it.
+    /// Returns whether a value can be drawn on the axis.
     fn takes(&self, value: f64) -> bool {
         // Half of f64's range, so that a difference of two is finite.
         value.abs() < 1e300 && !(self.log && value <= 0.0)
     }
 
-    /// A value in words, for those who hover over it.
-    fn told(&self, value: f64) -> String {
+    /// Formats a value for a tooltip.
+    fn format(&self, value: f64) -> String {
         match self.names.get(value.round().max(0.0) as usize) {
             Some(name) => name.clone(),
             None if self.percent => format!("{:.2}%", 100.0 * value),
@@ -110,7 +109,7 @@ impl Axis {
     }
 }
 
-/// How a series is drawn.
+/// Represents how a series is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SeriesKind {
     /// A line through its points.
@@ -118,32 +117,31 @@ pub enum SeriesKind {
     Line,
     /// A dot for each point.
     Dots,
-    /// A bar from 0 to each point; bars of several series stand side by side.
+    /// A bar from 0 to each point; bars of several series are side by side.
     Bars,
 }
 
-/// Points that belong together.
+/// Represents a series of points.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// For the legend; a series without a name is not in it.
+    /// The name in the legend; a series without a name is not listed.
     pub name: String,
     /// How it is drawn.
     pub kind: SeriesKind,
-    /// (x, y); a point that is not finite is left out.
+    /// The points (x, y); non-finite points are left out.
     pub points: Vec<(f64, f64)>,
-    /// (low, high) for each point: the spread around it.
+    /// The spread (low, high) around each point.
     pub band: Option<Vec<(f64, f64)>>,
-    /// Which colour of the palette; it repeats.
+    /// The index of the colour in the palette, which repeats.
     pub colour: usize,
     /// Whether the line is dashed.
     pub dashed: bool,
-    /// What is told of each point when the pointer is on it. A line without any tells its
-    /// values.
+    /// The tooltip of each point; without one, a line shows its values.
     pub tips: Vec<String>,
 }
 
 impl Series {
-    /// A line.
+    /// Creates a line.
     pub fn line(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Self {
         Self {
             name: name.into(),
@@ -153,7 +151,7 @@ impl Series {
         }
     }
 
-    /// Dots.
+    /// Creates dots.
     pub fn dots(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Self {
         Self {
             kind: SeriesKind::Dots,
@@ -161,7 +159,7 @@ impl Series {
         }
     }
 
-    /// Bars.
+    /// Creates bars.
     pub fn bars(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Self {
         Self {
             kind: SeriesKind::Bars,
@@ -169,19 +167,19 @@ impl Series {
         }
     }
 
-    /// The same, dashed.
+    /// Dashes the line.
     pub fn dashed(mut self) -> Self {
         self.dashed = true;
         self
     }
 
-    /// The same with a spread around each point.
+    /// Adds a spread around each point.
     pub fn with_band(mut self, band: Vec<(f64, f64)>) -> Self {
         self.band = Some(band);
         self
     }
 
-    /// The same with words for each point.
+    /// Adds a tooltip to each point.
     pub fn with_tips(mut self, tips: Vec<String>) -> Self {
         self.tips = tips;
         self
@@ -189,7 +187,7 @@ impl Series {
 }
 
 impl Chart {
-    /// For a page: no colours of its own, its legend below.
+    /// Draws the chart for a page, with the page's colours and the legend below.
     pub fn svg(&self) -> String {
         let (width, height) = SIZE;
         let legend = legend::Legend::of(std::slice::from_ref(self), width);
@@ -201,7 +199,7 @@ impl Chart {
     }
 }
 
-/// Charts in rows of `columns` with one legend below: a file that stands alone, on white.
+/// Draws charts in rows of `columns` with one legend below, as a self-contained file on white.
 pub fn panels(title: &str, charts: &[Chart], columns: usize) -> String {
     let (width, height) = SIZE;
     let columns = columns.clamp(1, charts.len().max(1));
@@ -213,7 +211,7 @@ pub fn panels(title: &str, charts: &[Chart], columns: usize) -> String {
     let mut svg = open(total, bottom + legend.height);
     svg.push_str(&format!(
         "<style>{}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-        style::alone()
+        style::for_file()
     ));
     if !title.is_empty() {
         svg.push_str(&text("k-title", total / 2.0, 24.0, "middle", title));
@@ -236,17 +234,17 @@ fn open(width: f64, height: f64) -> String {
     )
 }
 
-fn text(class: &str, x: f64, y: f64, anchor: &str, words: &str) -> String {
+fn text(class: &str, x: f64, y: f64, anchor: &str, content: &str) -> String {
     format!(
         "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n",
-        escaped(words)
+        escaped(content)
     )
 }
 
-/// Words as they may stand in SVG and HTML, between tags and in quotes.
-pub fn escaped(words: &str) -> String {
-    let mut out = String::with_capacity(words.len());
-    for c in words.chars() {
+/// Escapes text for SVG and HTML, between tags and in quotes.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -254,7 +252,7 @@ pub fn escaped(words: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' => out.push('\n'),
-            // XML allows neither these nor the two non-characters.
+            // XML allows neither control characters nor these two non-characters.
             c if c.is_control() || c == '\u{fffe}' || c == '\u{ffff}' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -262,20 +260,19 @@ pub fn escaped(words: &str) -> String {
     out
 }
 
-/// The first letters of a name, where it is long.
-pub fn shortened(words: &str, most: usize) -> String {
-    if words.chars().count() > most {
-        words
-            .chars()
-            .take(most.saturating_sub(1))
+/// Shortens a text to at most `max` characters, ending in `…`.
+pub fn shortened(text: &str, max: usize) -> String {
+    if text.chars().count() > max {
+        text.chars()
+            .take(max.saturating_sub(1))
             .chain(['…'])
             .collect()
     } else {
-        words.into()
+        text.into()
     }
 }
 
-/// About four digits of a number.
+/// Formats a number with about four digits.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -295,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_cannot_break_the_picture() {
+    fn hostile_text_cannot_break_the_picture() {
         let hostile = "</svg><script>alert('1')</script>&\"\u{1}";
         let mut chart = Chart {
             title: hostile.into(),

@@ -1,4 +1,4 @@
-//! Words as outlines, for a renderer that knows no fonts.
+//! Text as outlines, for a renderer without fonts.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use resvg::usvg::roxmltree::{Document, Node};
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
 use super::escaped;
-use super::style::size_of_type;
+use super::style::font_size;
 
-/// The picture with every text drawn in DejaVu Sans, carried by the program, so that it is
-/// the same on a machine without fonts.
+/// Replaces every text by its outline in the built-in DejaVu Sans, so that the picture does not
+/// depend on installed fonts.
 pub fn outlined(svg: &str) -> Result<String, String> {
     let document = Document::parse(svg).map_err(|e| e.to_string())?;
     let face = Face::parse(dejavu::sans::regular(), 0).map_err(|e| e.to_string())?;
@@ -25,13 +25,13 @@ pub fn outlined(svg: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// A path in the place of a text of ours: its class has the colour, as before, and the size.
+/// Writes a text of this crate's charts as a path of the same class and size.
 fn draw(face: &Face<'_>, text: Node<'_, '_>, out: &mut String) {
     let attribute = |name| text.attribute(name).unwrap_or_default();
     let number = |name| attribute(name).parse::<f32>().unwrap_or_default();
     let class = attribute("class");
-    let scale = size_of_type(class) as f32 / f32::from(face.units_per_em());
-    let (glyphs, width) = set(face, text.text().unwrap_or_default());
+    let scale = font_size(class) as f32 / f32::from(face.units_per_em());
+    let (glyphs, width) = layout(face, text.text().unwrap_or_default());
     let share = match attribute("text-anchor") {
         "middle" => 0.5,
         "end" => 1.0,
@@ -56,8 +56,8 @@ fn draw(face: &Face<'_>, text: Node<'_, '_>, out: &mut String) {
     .expect("writing to memory");
 }
 
-/// Each character's glyph and place, and the width of all, in the units of the font.
-fn set(face: &Face<'_>, words: &str) -> (Vec<(GlyphId, f32)>, f32) {
+/// Returns each character's glyph and position, and the total width, in units of the font.
+fn layout(face: &Face<'_>, text: &str) -> (Vec<(GlyphId, f32)>, f32) {
     let kerning = |left, right| {
         let tables = face
             .tables()
@@ -69,8 +69,8 @@ fn set(face: &Face<'_>, words: &str) -> (Vec<(GlyphId, f32)>, f32) {
     };
     let mut glyphs: Vec<(GlyphId, f32)> = Vec::new();
     let mut x = 0.0;
-    for c in words.chars() {
-        // The first glyph of a font stands for what it has not.
+    for c in text.chars() {
+        // The first glyph of a font stands for missing characters.
         let glyph = face.glyph_index(c).unwrap_or(GlyphId(0));
         if let Some((before, _)) = glyphs.last() {
             x += f32::from(kerning(*before, glyph).unwrap_or(0));
@@ -81,7 +81,7 @@ fn set(face: &Face<'_>, words: &str) -> (Vec<(GlyphId, f32)>, f32) {
     (glyphs, x)
 }
 
-/// Writes an outline, whose y runs upwards, as a path, whose y runs downwards.
+/// Writes an outline (y upwards) as a path (y downwards).
 struct Pen {
     path: String,
     scale: f32,
@@ -139,7 +139,7 @@ mod tests {
 
     /// Anchors are shares of the width; DejaVu's capital I is a stem that its advance centres.
     #[test]
-    fn words_end_where_their_anchor_says() {
+    fn text_is_aligned_by_its_anchor() {
         let left = |anchor: &str| {
             let svg = format!(
                 "<svg><text class=\"k-tick\" x=\"50\" text-anchor=\"{anchor}\">I</text></svg>"
@@ -149,7 +149,7 @@ mod tests {
             path.split(' ').next().unwrap().parse::<f32>().unwrap()
         };
         let face = Face::parse(dejavu::sans::regular(), 0).unwrap();
-        let (_, width) = set(&face, "I");
+        let (_, width) = layout(&face, "I");
         let width = width * 10.0 / f32::from(face.units_per_em());
         assert!((left("start") - left("end") - width).abs() < 1e-2);
         assert!((left("start") - left("middle") - width / 2.0).abs() < 1e-2);

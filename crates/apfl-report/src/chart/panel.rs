@@ -1,25 +1,25 @@
-//! One chart: scales, axes and grid.
+//! The layout of one chart: scales, axes and grid.
 
 use super::scale::Scale;
 use super::{Chart, Series, SeriesKind, escaped, text};
 
-/// With a title, and without.
+/// The top margin with and without a title.
 const TOP: (f64, f64) = (26.0, 12.0);
 const BOTTOM: f64 = 42.0;
 const RIGHT: f64 = 14.0;
 
-/// A chart with its scales.
+/// Represents a chart with its scales.
 pub struct Panel<'a> {
     pub(super) chart: &'a Chart,
     pub(super) x: Scale,
     pub(super) y: Scale,
-    /// Left edge, upper edge, width and height of the data's field.
+    /// Left edge, upper edge, width and height of the data area.
     field: (f64, f64, f64, f64),
     height: f64,
 }
 
 impl<'a> Panel<'a> {
-    /// A chart of that size.
+    /// Lays out a chart of a given size.
     pub fn of(chart: &'a Chart, width: f64, height: f64) -> Self {
         let bars = chart.series.iter().any(|s| s.kind == SeriesKind::Bars);
         let points = || chart.series.iter().flat_map(|s| &s.points);
@@ -28,7 +28,7 @@ impl<'a> Panel<'a> {
             .iter()
             .filter_map(|s| s.band.as_ref())
             .flatten();
-        // A mean of shares and its spread may leave 0 to 1, where no share is.
+        // The spread around a mean of shares may exceed 0 to 1.
         let share = |value: f64| {
             if chart.y.percent && value.is_finite() {
                 value.clamp(0.0, 1.0)
@@ -69,13 +69,13 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// Its drawing.
+    /// Draws the panel.
     pub fn draw(&self) -> String {
         let (left, top, wide, high) = self.field;
         let middle = left + wide / 2.0;
         let mut svg = text("k-head", middle, 17.0, "middle", &self.chart.title);
         self.axes(&mut svg);
-        // An inner svg cuts off what lies outside, and needs no name to do it.
+        // An inner svg clips without needing an id.
         svg.push_str(&format!(
             "<svg x=\"{left:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\">\n"
         ));
@@ -161,7 +161,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// The smallest distance between bars.
+/// Returns the smallest distance between bars.
 pub(super) fn spacing(series: &[Series]) -> f64 {
     let bars = series.iter().filter(|s| s.kind == SeriesKind::Bars);
     let mut x: Vec<f64> = bars.flat_map(|s| &s.points).map(|p| p.0).collect();
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::chart::Axis;
 
-    fn drawn(series: Vec<Series>) -> String {
+    fn draw(series: Vec<Series>) -> String {
         Chart {
             x: Axis::new("round"),
             y: Axis::new("loss"),
@@ -196,11 +196,11 @@ mod tests {
             (3.0, 2.0),
             (f64::INFINITY, 1.0),
         ];
-        let svg = drawn(vec![Series::dots("a", 0, points.clone())]);
+        let svg = draw(vec![Series::dots("a", 0, points.clone())]);
         assert_eq!(svg.matches("<circle").count(), 2);
-        let svg = drawn(vec![Series::bars("a", 0, points.clone())]);
+        let svg = draw(vec![Series::bars("a", 0, points.clone())]);
         assert_eq!(svg.matches("<title>").count(), 2);
-        let svg = drawn(vec![Series::line("a", 0, points)]);
+        let svg = draw(vec![Series::line("a", 0, points)]);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         assert!(svg.contains("<title>round 3\na 2</title>"), "{svg}");
     }
@@ -236,9 +236,9 @@ mod tests {
     #[test]
     fn nothing_to_draw_is_an_empty_chart() {
         for series in [vec![], vec![Series::line("a", 0, vec![])]] {
-            assert!(drawn(series).contains("k-axis"));
+            assert!(draw(series).contains("k-axis"));
         }
-        let constant = drawn(vec![Series::line("a", 0, vec![(1.0, 2.0), (2.0, 2.0)])]);
+        let constant = draw(vec![Series::line("a", 0, vec![(1.0, 2.0), (2.0, 2.0)])]);
         assert!(!constant.contains("NaN"));
     }
 }

@@ -1,20 +1,20 @@
-//! From values to places.
+//! Scales from values to positions.
 
 use super::{Axis, shortened, ticks};
 
-/// From the values of an axis to places from 0 to `length`.
+/// Maps the values of an axis to positions from 0 to `length`.
 pub struct Scale {
     log: bool,
-    /// The value at its beginning.
+    /// The value at the start.
     pub low: f64,
-    /// The value at its end.
+    /// The value at the end.
     pub high: f64,
-    /// How long it is drawn.
+    /// The drawn length.
     pub length: f64,
 }
 
 impl Scale {
-    /// An axis as long as its values need.
+    /// Creates a scale with the range of the axis or of the values.
     pub fn of(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool, room: f64) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.filter(|v| axis.takes(*v)) {
@@ -44,7 +44,7 @@ impl Scale {
             let (least, most) = (low, high);
             low -= if from_zero && least == 0.0 { 0.0 } else { pad };
             high += if from_zero && most == 0.0 { 0.0 } else { pad };
-            // A share has no business outside 0 and 1, nor a positive value below 0.
+            // No padding beyond 0 and 1 for shares, nor below 0 for positive values.
             if least >= 0.0 {
                 low = low.max(0.0);
             }
@@ -60,23 +60,23 @@ impl Scale {
         }
     }
 
-    /// Where a value is.
+    /// Returns the position of a value.
     pub fn place(&self, value: f64) -> f64 {
         let share = if self.log {
             (value / self.low).ln() / (self.high / self.low).ln()
         } else {
             (value - self.low) / (self.high - self.low)
         };
-        // What is far outside is cut off by the field's edge anyway.
+        // Values far outside are cut off at the edge of the data area.
         self.length * share.clamp(-10.0, 11.0)
     }
 
-    /// The value that stands for nothing: where bars begin.
+    /// Returns the value at which bars begin.
     pub fn floor(&self) -> f64 {
         if self.log { self.low } else { 0.0 }
     }
 
-    /// Ticks and their labels.
+    /// Returns ticks with their labels.
     pub fn ticks(&self, axis: &Axis, count: usize) -> Vec<(f64, String)> {
         if !axis.names.is_empty() {
             let each = axis.names.iter().enumerate();

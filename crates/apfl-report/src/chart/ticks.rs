@@ -1,18 +1,17 @@
-//! Round numbers along an axis.
+//! Round tick values along an axis.
 
-/// The round numbers in [low, high]: multiples of 1, 2 or 5 times a power of ten, about
-/// `count` of them.
+/// Returns about `count` multiples of 1, 2 or 5 times a power of ten in [low, high].
 pub fn linear(low: f64, high: f64, count: usize) -> Vec<f64> {
     let step = step(low, high, count);
     let (first, last) = ((low / step).ceil(), (high / step).floor());
-    // Ends that are a rounding error outside still count.
+    // Ends outside by a rounding error are kept.
     let first = first - f64::from((first - 1.0) * step >= low - 1e-9 * step);
     let last = last + f64::from((last + 1.0) * step <= high + 1e-9 * step);
-    let many = ((last - first) as usize).min(4 * count);
-    (0..=many).map(|k| (first + k as f64) * step).collect()
+    let intervals = ((last - first) as usize).min(4 * count);
+    (0..=intervals).map(|k| (first + k as f64) * step).collect()
 }
 
-/// The distance between ticks.
+/// Returns the distance between ticks.
 pub fn step(low: f64, high: f64, count: usize) -> f64 {
     let rough = (high - low) / count.max(1) as f64;
     let power = 10_f64.powf(rough.log10().floor());
@@ -26,8 +25,8 @@ pub fn step(low: f64, high: f64, count: usize) -> f64 {
         }
 }
 
-/// Powers of ten in [low, high], and 2 and 5 times them where there are few; where even
-/// they are few, linear ticks.
+/// Returns the powers of ten in [low, high]; if these are few, also 2 and 5 times them; if these
+/// are few too, linear ticks.
 pub fn logarithmic(low: f64, high: f64, count: usize) -> Vec<f64> {
     let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let inside = |t: &f64| *t >= low * 0.999_999 && *t <= high * 1.000_001;
@@ -50,7 +49,7 @@ pub fn logarithmic(low: f64, high: f64, count: usize) -> Vec<f64> {
     every(&[1.0], ((to - from) as usize).div_ceil(count.max(1)).max(1))
 }
 
-/// A tick in words, where ticks are `step` apart.
+/// Formats a tick, where ticks are `step` apart.
 pub fn label(value: f64, step: f64, percent: bool) -> String {
     if percent {
         return format!("{}%", label(100.0 * value, 100.0 * step, false));
@@ -77,11 +76,11 @@ pub fn label(value: f64, step: f64, percent: bool) -> String {
 mod tests {
     use super::*;
 
-    fn near(found: &[f64], wanted: &[f64]) -> bool {
-        found.len() == wanted.len()
+    fn near(found: &[f64], expected: &[f64]) -> bool {
+        found.len() == expected.len()
             && found
                 .iter()
-                .zip(wanted)
+                .zip(expected)
                 .all(|(f, w)| (f - w).abs() <= 1e-9 * w.abs().max(1e-9))
     }
 
@@ -105,7 +104,7 @@ mod tests {
         assert!(near(&logarithmic(0.01, 10.0, 5), &[0.01, 0.1, 1.0, 10.0]));
         let two_decades = [1.0, 2.0, 5.0, 10.0];
         assert!(near(&logarithmic(0.9, 11.0, 6), &two_decades));
-        // Within one decade the powers say nothing.
+        // Within one decade the ticks are linear.
         assert!(near(
             &logarithmic(10.0, 12.0, 4),
             &[10.0, 10.5, 11.0, 11.5, 12.0]
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_ranges_do_not_hang() {
+    fn extreme_ranges_do_not_hang() {
         for (low, high) in [
             (0.0, 1e300),
             (1e16, 1e16 + 2.0),

@@ -1,4 +1,4 @@
-//! Whether joining was worth it, client by client.
+//! The section on whether joining was worth it.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use apfl::advise::{Advice, Verdict};
 
 use super::html::{charts, heading, remark};
 use super::read::Run;
-use crate::advise::{INTERVAL, RULE, measured_on, total, word};
+use crate::advise::{INTERVALS, VERDICTS, measured_on, total, verdict_name};
 use crate::chart::{Axis, Chart, GREY, Series};
 
-/// Dots in the chart; of more clients, evenly spaced ones are drawn.
-const DOTS: usize = 2000;
+/// The most dots in the chart; of more clients, evenly spaced ones are drawn.
+const MAX_DOTS: usize = 2000;
 
-/// The gain of every client against its training rows; nothing where nobody trained alone.
+/// Draws the gain of every client over its training rows; empty if no client trained alone.
 pub fn advice(run: &Run) -> String {
     let Some(summary) = &run.summary else {
         return String::new();
@@ -24,8 +24,8 @@ pub fn advice(run: &Run) -> String {
         let client = run.clients.iter().find(|client| client.client == name);
         client.map_or(0, |client| client.examples.train) as f64
     };
-    let stride = advice.clients.len().div_ceil(DOTS).max(1);
-    // Those who are told something lie on top.
+    let stride = advice.clients.len().div_ceil(MAX_DOTS).max(1);
+    // Decided verdicts are drawn on top.
     let kinds = [
         (Verdict::Undecided, GREY),
         (Verdict::Helps, 0),
@@ -49,7 +49,7 @@ pub fn advice(run: &Run) -> String {
                 client.serve
             ));
         }
-        Series::dots(word(verdict), colour, points).with_tips(tips)
+        Series::dots(verdict_name(verdict), colour, points).with_tips(tips)
     });
     let dots = dots.into_iter().filter(|dots| !dots.points.is_empty());
     let dots: Vec<Series> = dots.collect();
@@ -67,16 +67,16 @@ pub fn advice(run: &Run) -> String {
         (least, most) = (least / 2.0, 2.0 * most);
         x = x.within(least, most);
     }
-    let nothing = Series::line("no gain", GREY, vec![(least, 0.0), (most, 0.0)]).dashed();
+    let zero = Series::line("no gain", GREY, vec![(least, 0.0), (most, 0.0)]).dashed();
     let chart = Chart {
-        title: "what joining gives".into(),
+        title: "gain from joining".into(),
         x,
-        y: Axis::new("loss alone − loss served"),
-        series: std::iter::once(nothing).chain(dots).collect(),
+        y: Axis::new("loss alone − loss of the serving model"),
+        series: std::iter::once(zero).chain(dots).collect(),
     };
-    heading("Is it worth it?")
+    heading("Is joining worth it?")
         + &remark(&format!(
-            "Each dot is a client, on {}: {}. {RULE} {INTERVAL}",
+            "Each dot is a client, on {}: {}. {VERDICTS} {INTERVALS}",
             measured_on(advice.part),
             total(&advice)
         ))

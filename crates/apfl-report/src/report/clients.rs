@@ -1,21 +1,21 @@
-//! The clients one by one.
+//! The section on single clients.
 
 use apfl::metrics::FinalScores;
 use apfl::run::run_dir::ClientRecord;
 
 use super::curves::measure_axis;
-use super::html::{charts, figure, heading, remark, share, table, words};
+use super::html::{charts, heading, number_cell, percent_cell, remark, table, text_cell};
 use super::read::Run;
-use super::scores::{self, MODELS, measure, measured};
+use super::scores::{self, MODELS, measure, measure_name};
 use crate::chart::{Axis, Chart, GREY, Series, number};
 
-/// Dots in one chart; of more clients, evenly spaced ones are drawn.
-const DOTS: usize = 2000;
+/// The most dots in a chart; of more clients, evenly spaced ones are drawn.
+const MAX_DOTS: usize = 2000;
 
-/// Clients in the table of the worst.
+/// The number of clients in the table of the worst.
 const WORST: usize = 10;
 
-/// Personal against shared, the worst decile, and the worst clients by name.
+/// Compares models per client, and lists the worst and all clients.
 pub fn clients(run: &Run) -> String {
     if run.clients.is_empty() {
         return String::new();
@@ -25,29 +25,29 @@ pub fn clients(run: &Run) -> String {
     if let Some(chart) = deciles(run) {
         shown.push(chart);
     }
-    let stride = run.clients.len().div_ceil(DOTS);
-    let some = match stride {
+    let stride = run.clients.len().div_ceil(MAX_DOTS);
+    let omitted = match stride {
         1 => String::new(),
         n => format!(" Every {n}th client is drawn."),
     };
     heading("The clients")
         + &remark(&format!(
-            "Each dot is a client, on its validation examples after delivery.{some} Worst decile: \
-             the mean of the worst tenth of the clients."
+            "Each dot is a client, on its validation examples after finalization.{omitted} Worst \
+             decile: the mean of the worst tenth of the clients."
         ))
         + &charts(&shown)
         + &worst(run)
-        + &everyone(run)
+        + &all_clients(run)
         + &confusion(run)
         + &calibration(run)
 }
 
-/// Clients in the table of all.
-const LISTED: usize = 2000;
+/// The most clients in the table of all.
+const MAX_LISTED: usize = 2000;
 
-/// Every client's scores, in a table that is sorted by a click on a head.
-fn everyone(run: &Run) -> String {
-    let regression = measured(run) == "rmse";
+/// Lists every client's scores in a table that can be sorted.
+fn all_clients(run: &Run) -> String {
+    let regression = measure_name(run) == "rmse";
     let measures: &[&str] = if regression {
         &["loss", "rmse", "mae", "r2"]
     } else {
@@ -74,17 +74,17 @@ fn everyone(run: &Run) -> String {
             .map(|m| format!("{} {}", model.name, m.replace('_', " ")));
         head.extend(named);
     }
-    let rows = run.clients.iter().take(LISTED).map(|c| {
+    let rows = run.clients.iter().take(MAX_LISTED).map(|c| {
         let rows = c
             .examples
             .test
             .filter(|_| tested)
             .unwrap_or(c.examples.valid);
         let mut row = vec![
-            words(&c.client),
-            words(c.examples.train.to_string()),
-            words(rows.to_string()),
-            figure(c.alpha()),
+            text_cell(&c.client),
+            text_cell(c.examples.train.to_string()),
+            text_cell(rows.to_string()),
+            number_cell(c.alpha()),
         ];
         for model in &MODELS {
             let scores = (model.last)(&c.scores);
@@ -93,22 +93,22 @@ fn everyone(run: &Run) -> String {
                 .as_ref()
                 .filter(|_| tested)
                 .unwrap_or(&scores.valid);
-            row.extend(measures.iter().map(|name| figure(score.get(name))));
+            row.extend(measures.iter().map(|name| number_cell(score.get(name))));
         }
         row
     });
     let table = table(&head, rows.collect()).replace("<table>", "<table class=\"sortable\">");
-    let more = if run.clients.len() > LISTED {
-        format!(" (the first {LISTED})")
+    let more = if run.clients.len() > MAX_LISTED {
+        format!(" (the first {MAX_LISTED})")
     } else {
         String::new()
     };
     format!(
-        "<details><summary>All clients{more}; a click on a head sorts</summary>{table}</details>\n"
+        "<details><summary>All clients{more}; click on a column to sort</summary>{table}</details>\n"
     )
 }
 
-/// The personal models' answers by class, over all clients.
+/// Tabulates the personal models' predictions by class, over all clients.
 fn confusion(run: &Run) -> String {
     let pooled = run.summary.as_ref().and_then(|s| s.models.as_ref());
     let Some(pooled) = pooled.map(|m| &m.personal.pooled) else {
@@ -123,18 +123,18 @@ fn confusion(run: &Run) -> String {
     };
     let class = |k: usize| run.classes.get(k).cloned().unwrap_or(k.to_string());
     let mut head = vec![format!(
-        "{part} examples: class, and what the personal models answer"
+        "{part} examples: class, and predictions of the personal models"
     )];
     head.extend((0..matrix.len()).map(class));
     let rows = matrix.iter().enumerate().map(|(k, counts)| {
-        let mut row = vec![words(class(k))];
-        row.extend(counts.iter().map(|n| words(n.to_string())));
+        let mut row = vec![text_cell(class(k))];
+        row.extend(counts.iter().map(|n| text_cell(n.to_string())));
         row
     });
     table(&head, rows.collect())
 }
 
-/// How often it is so where the personal models say so, over all clients.
+/// Draws the calibration of the models, over all clients.
 fn calibration(run: &Run) -> String {
     let Some(models) = run.summary.as_ref().and_then(|s| s.models.as_ref()) else {
         return String::new();
@@ -144,7 +144,7 @@ fn calibration(run: &Run) -> String {
         score
             .calibration
             .iter()
-            .map(|(_, p, so)| (*p, *so))
+            .map(|(_, predicted, observed)| (*predicted, *observed))
             .collect()
     };
     let mut series: Vec<Series> = (MODELS.iter())
@@ -162,18 +162,18 @@ fn calibration(run: &Run) -> String {
     };
     charts(&[Chart {
         title: "calibration".into(),
-        x: axis("probability that the model says"),
-        y: axis("share that was so"),
+        x: axis("predicted probability"),
+        y: axis("observed share"),
         series,
     }])
 }
 
-/// A dot a client: its personal model against its shared one, or against its commonest class.
+/// Draws a dot per client: its personal model against its shared one or its commonest class.
 fn against(run: &Run, what: &str) -> Chart {
-    let name = measured(run);
+    let name = measure_name(run);
     let regression = name == "rmse";
     let (mut points, mut tips) = (Vec::new(), Vec::new());
-    let stride = run.clients.len().div_ceil(DOTS).max(1);
+    let stride = run.clients.len().div_ceil(MAX_DOTS).max(1);
     for client in run.clients.iter().step_by(stride) {
         let x = match what {
             "shared" => measure(&client.scores.shared.valid),
@@ -181,7 +181,7 @@ fn against(run: &Run, what: &str) -> Chart {
         };
         if let (Some(x), Some(y)) = (x, measure(&client.scores.personal.valid)) {
             points.push((x, y));
-            tips.push(told(client));
+            tips.push(tip(client));
         }
     }
     let all = points.iter().flat_map(|p| [p.0, p.1]);
@@ -194,12 +194,12 @@ fn against(run: &Run, what: &str) -> Chart {
     };
     let x = match what {
         "shared" => axis(format!("shared model's {name}")),
-        _ => axis("always its commonest class".into()),
+        _ => axis("always the client's commonest class".into()),
     };
     Chart {
         title: match what {
             "shared" => "personal against shared",
-            _ => "personal against a constant answer",
+            _ => "personal against a constant prediction",
         }
         .into(),
         x,
@@ -211,7 +211,7 @@ fn against(run: &Run, what: &str) -> Chart {
     }
 }
 
-fn told(client: &ClientRecord) -> String {
+fn tip(client: &ClientRecord) -> String {
     let mut text = client.client.clone();
     for model in &MODELS {
         let score = (model.last)(&client.scores).valid.score;
@@ -228,11 +228,11 @@ fn told(client: &ClientRecord) -> String {
     text + &format!("\n{} + {} examples", n.train, n.valid)
 }
 
-/// Pooled, mean, worst decile and worst client of the three models.
+/// Draws pooled, mean, worst decile and worst client of the three models.
 fn deciles(run: &Run) -> Option<Chart> {
     let models = run.summary.as_ref()?.models.as_ref()?;
     let names = ["pooled", "mean", "worst 10%", "worst"];
-    let what = measured(run);
+    let what = measure_name(run);
     let valid = |s: &FinalScores| s.valid.score;
     let series = MODELS.iter().map(|model| {
         let over = (model.over)(models);
@@ -252,7 +252,7 @@ fn deciles(run: &Run) -> Option<Chart> {
 }
 
 fn worst(run: &Run) -> String {
-    let regression = measured(run) == "rmse";
+    let regression = measure_name(run) == "rmse";
     let badness = |c: &ClientRecord| {
         let value = measure(&c.scores.personal.valid).unwrap_or(0.0);
         if regression { -value } else { value }
@@ -273,18 +273,18 @@ fn worst(run: &Run) -> String {
     ];
     let rows = sorted.into_iter().map(|c| {
         let mut row = vec![
-            words(&c.client),
-            words(c.examples.train.to_string()),
-            words(c.examples.valid.to_string()),
-            words(c.rounds.to_string()),
-            figure(c.alpha()),
+            text_cell(&c.client),
+            text_cell(c.examples.train.to_string()),
+            text_cell(c.examples.valid.to_string()),
+            text_cell(c.rounds.to_string()),
+            number_cell(c.alpha()),
         ];
         row.extend(
             MODELS
                 .iter()
                 .map(|m| scores::cell(&(m.last)(&c.scores).valid)),
         );
-        row.push(share(c.majority));
+        row.push(percent_cell(c.majority));
         row
     });
     table(&head.map(String::from), rows.collect())

@@ -1,22 +1,22 @@
-//! Several runs side by side.
+//! The comparison of several runs.
 
 use apfl::metrics::{ByModel, OverClients, Score, Scores};
 use apfl::training::RoundRecord;
 use toml::{Table, Value};
 
 use super::curves::{logarithmic_where_wide, measure_axis};
-use super::group::{Curve, Group, cell as over_seeds};
-use super::html::{Cell, charts, link, remark, table, words};
+use super::group::{Curve, Group, sample_cell};
+use super::html::{Cell, charts, link_cell, remark, table, text_cell};
 use super::page::anchor;
 use super::read::Run;
-use super::scores::{MODELS, measure, measured};
+use super::scores::{MODELS, measure, measure_name};
 use crate::chart::{Axis, Chart, Series, shortened, style};
-use crate::words::duration;
+use crate::format::duration;
 
-/// Scores of which less is better.
+/// The scores of which less is better.
 pub const ERRORS: [&str; 4] = ["loss", "brier", "rmse", "mae"];
 
-/// Puts the runs whose personal models validate best by a score first, those without it last.
+/// Sorts runs by a validation score of their personal models, best first, those without it last.
 pub fn rank(groups: &mut [Group], by: &str) {
     let merit = |group: &Group| {
         let score = group.sample(|run| models(run)?.personal.pooled.valid.get(by));
@@ -31,13 +31,13 @@ pub fn rank(groups: &mut [Group], by: &str) {
     groups.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
 }
 
-/// The table of all runs, by a validation score, and their curves over each other.
+/// Shows the table of all runs with a validation score, and their curves.
 pub fn compare(groups: &[Group], by: Option<&str>) -> String {
     let keys = differing(groups);
     let seeds = groups.iter().any(|group| group.runs.len() > 1);
     let mut html = String::from("<section><h2>Comparison</h2>\n");
     html.push_str(&remark(&if keys.is_empty() {
-        "The runs have one spec.".to_string()
+        "All runs have the same spec.".to_string()
     } else {
         format!("The specs differ in {}.", keys.join(", "))
     }));
@@ -57,13 +57,13 @@ pub fn compare(groups: &[Group], by: Option<&str>) -> String {
         .collect();
     html.push_str(&table(&head, rows));
     html.push_str(&remark(
-        "Scores are the final ones, pooled over the clients that delivery reached; the worst \
-         decile is of the personal models' validation; – where a run is not finished or has none.",
+        "Final scores, pooled over all finalized clients; the worst decile is that of the personal \
+         models on validation. –: the run is not finished or has no such score.",
     ));
     if seeds {
         html.push_str(&remark(
-            "Over several seeds: mean ± standard deviation, in the charts the mean within the \
-             range of all seeds. Below, the first seed of each line in detail.",
+            "Over several seeds: mean ± standard deviation; charts show the mean and the range of \
+             all seeds. Below, the first seed of each line in detail.",
         ));
     }
     html.push_str(&charts(&overlays(groups)));
@@ -73,38 +73,38 @@ pub fn compare(groups: &[Group], by: Option<&str>) -> String {
 
 fn row(k: usize, group: &Group, keys: &[String], seeds: bool, by: Option<&str>) -> Vec<Cell> {
     let first = group.first();
-    let by = by.unwrap_or_else(|| measured(first));
-    let mut row = vec![link(&group.name, &anchor(k))];
+    let by = by.unwrap_or_else(|| measure_name(first));
+    let mut row = vec![link_cell(&group.name, &anchor(k))];
     for key in keys {
-        row.push(words(
+        row.push(text_cell(
             first.key(key).map_or("–".into(), |v| shortened(&v, 60)),
         ));
     }
     if seeds {
-        row.push(words(group.runs.len().to_string()));
+        row.push(text_cell(group.runs.len().to_string()));
     }
     let done = first.rounds.last().map_or(0, |r| r.round);
-    row.push(words(match &first.summary {
+    row.push(text_cell(match &first.summary {
         Some(_) => done.to_string(),
         None => format!("{done}, unfinished"),
     }));
     let share = by.ends_with("accuracy");
     for m in &MODELS {
         let score = group.sample(|run| (m.over)(models(run)?).pooled.valid.get(by));
-        row.push(over_seeds(score, share));
+        row.push(sample_cell(score, share));
     }
     let worst = group.sample(|run| models(run)?.personal.worst_decile.valid.get(by));
-    row.push(over_seeds(worst, share));
+    row.push(sample_cell(worst, share));
     let loss = group.sample(|run| Some(models(run)?.personal.pooled.train.loss));
-    row.push(over_seeds(loss, false));
+    row.push(sample_cell(loss, false));
     let mixing = group.sample(|run| Some(run.summary.as_ref()?.mixing?.mean));
-    row.push(over_seeds(mixing, false));
+    row.push(sample_cell(mixing, false));
     let rounds = group.runs.iter().flat_map(|run| &run.rounds);
-    row.push(words(duration(rounds.map(|r| r.seconds).sum())));
+    row.push(text_cell(duration(rounds.map(|r| r.seconds).sum())));
     row
 }
 
-/// A run's final numbers.
+/// Returns a run's final scores.
 fn models(run: &Run) -> Option<&ByModel<OverClients>> {
     run.summary.as_ref()?.models.as_ref()
 }
@@ -136,7 +136,7 @@ fn overlays(groups: &[Group]) -> Vec<Chart> {
                 y: measure_axis(what),
                 series: lines(&|group| {
                     let pick = |r: &RoundRecord| measure(&valid(&of(r.scores.as_ref()?)));
-                    (measured(group.first()) == what).then(|| group.curve(pick))
+                    (measure_name(group.first()) == what).then(|| group.curve(pick))
                 }),
             });
         }
@@ -159,12 +159,12 @@ fn overlays(groups: &[Group]) -> Vec<Chart> {
     shown
 }
 
-/// Grey is left to what is for comparison only.
+/// Returns the colour of a run; grey is reserved for comparison.
 fn colour(k: usize) -> usize {
     k % (style::COLOURS - 1)
 }
 
-/// The keys in which the specs differ, but for those that never change a result.
+/// Returns the keys in which the specs differ, except those that never change a result.
 fn differing(groups: &[Group]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     let runs: Vec<&Run> = groups.iter().map(Group::first).collect();
@@ -177,7 +177,7 @@ fn differing(groups: &[Group]) -> Vec<String> {
     }
     let differs = |key: &String| {
         let mut values: Vec<Option<String>> = runs.iter().map(|run| run.key(key)).collect();
-        // Another kind of data has other keys: the kind says it all.
+        // Another kind has other keys; then only the kind is listed.
         if key
             .match_indices('.')
             .any(|(dot, _)| of_many_kinds(&key[..dot]))
@@ -186,12 +186,12 @@ fn differing(groups: &[Group]) -> Vec<String> {
         }
         values.windows(2).any(|pair| pair[0] != pair[1])
     };
-    let silent = |key: &String| key.starts_with("engine.") || key.starts_with("checkpoint.");
-    keys.retain(|key| differs(key) && !silent(key));
+    let ignored = |key: &String| key.starts_with("engine.") || key.starts_with("checkpoint.");
+    keys.retain(|key| differs(key) && !ignored(key));
     keys
 }
 
-/// Every key that is not a table, in the order of the spec, each once.
+/// Collects every key that is not a table, in the order of the spec, each once.
 fn collect(path: &str, table: &Table, keys: &mut Vec<String>) {
     for (name, value) in table {
         let key = match path {

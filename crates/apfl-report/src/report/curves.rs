@@ -1,15 +1,15 @@
-//! What happened over the rounds.
+//! The sections on rounds: scores, α, time and traffic.
 
 use apfl::metrics::{Score, Scores, Spread};
 use apfl::training::RoundRecord;
 
 use super::html::{charts, heading, remark};
 use super::read::Run;
-use super::scores::{MODELS, Model, measure, measured};
+use super::scores::{MODELS, Model, measure, measure_name};
 use crate::chart::{Axis, Chart, GREY, Series};
-use crate::words::{bytes, counted, duration};
+use crate::format::{bytes, counted, duration};
 
-/// The three models, loss and measure, training and validation.
+/// Draws loss and measure of the three models on training and validation examples.
 pub fn curves(run: &Run) -> String {
     let evaluated = run.rounds.iter().filter(|r| r.scores.is_some()).count();
     let mut html = heading("Over the rounds");
@@ -19,9 +19,9 @@ pub fn curves(run: &Run) -> String {
     html.push_str(&remark(
         "Pooled over the examples of each round's cohort. Shared: the server's model after the \
          round. Localized: each client's copy of it after its local steps. Personal: the model \
-         the client serves.",
+         that serves the client.",
     ));
-    let what = measured(run);
+    let what = measure_name(run);
     let panel = |title: String, axis: Axis, pick: &dyn Fn(&Scores) -> Option<f64>| Chart {
         title,
         x: Axis::new("round"),
@@ -41,11 +41,11 @@ pub fn curves(run: &Run) -> String {
             measure(&split(s))
         }));
     }
-    same_heights(&mut four);
+    align_scales(&mut four);
     html + &charts(&four)
 }
 
-/// An axis for accuracy, or for the error of a regression.
+/// Creates an axis for accuracy, or for the error of a regression.
 pub fn measure_axis(what: &str) -> Axis {
     match what {
         "accuracy" => Axis::percent(what),
@@ -53,8 +53,8 @@ pub fn measure_axis(what: &str) -> Axis {
     }
 }
 
-/// One model's curve. Where personal is localized (FedAvg, SCAFFOLD), the one drawn last is
-/// dashed, so that both are seen.
+/// Draws one model's curve. If personal equals localized (FedAvg, SCAFFOLD), it is dashed, so that
+/// both are visible.
 fn line(run: &Run, model: &Model, pick: &dyn Fn(&Scores) -> Option<f64>) -> Series {
     let of = |model: &Model| points(&run.rounds, |r| pick(&(model.of)(r.scores.as_ref()?)));
     let own = of(model);
@@ -63,7 +63,7 @@ fn line(run: &Run, model: &Model, pick: &dyn Fn(&Scores) -> Option<f64>) -> Seri
     if hidden { series.dashed() } else { series }
 }
 
-/// (round, value) of the rounds that have one.
+/// Returns (round, value) of the rounds that have a value.
 pub fn points(
     rounds: &[RoundRecord],
     pick: impl Fn(&RoundRecord) -> Option<f64>,
@@ -73,7 +73,7 @@ pub fn points(
         .collect()
 }
 
-/// A curve that falls over two decades or more would lie on the floor of a linear axis.
+/// Makes the y axis logarithmic if the values span two decades or more.
 pub fn logarithmic_where_wide(mut chart: Chart) -> Chart {
     let heights = || chart.series.iter().flat_map(|s| &s.points).map(|p| p.1);
     let (low, high) = heights().fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
@@ -81,8 +81,8 @@ pub fn logarithmic_where_wide(mut chart: Chart) -> Chart {
     chart
 }
 
-/// Training and validation are compared by eye: they get one scale.
-fn same_heights(four: &mut [Chart]) {
+/// Gives training and validation the same scale, so that they can be compared.
+fn align_scales(four: &mut [Chart]) {
     for k in [0, 1] {
         let pair = [&four[k], &four[k + 2]];
         let heights = pair.iter().flat_map(|c| &c.series).flat_map(|s| &s.points);
@@ -109,7 +109,7 @@ fn same_heights(four: &mut [Chart]) {
     }
 }
 
-/// α over the rounds and over the clients at the end.
+/// Draws α over the rounds and over the clients at the end.
 pub fn mixing(run: &Run) -> String {
     let spread = |pick: fn(&Spread) -> f64| points(&run.rounds, |r| r.mixing.as_ref().map(pick));
     let median = spread(|m| m.q50);
@@ -135,8 +135,8 @@ pub fn mixing(run: &Run) -> String {
     }
     heading("Mixing α")
         + &remark(
-            "A client serves α of its own model and 1 − α of its copy of the shared one: \
-             0 is the localized model, 1 is training alone.",
+            "A client's personal model is α times its own model plus 1 − α times its copy of the \
+             shared one: 0 is the localized model, 1 is training alone.",
         )
         + &charts(&shown)
 }
@@ -167,7 +167,7 @@ fn histogram(alphas: &[f64]) -> Chart {
     }
 }
 
-/// Time and bytes of each round.
+/// Draws time and bytes of each round.
 pub fn costs(run: &Run) -> String {
     if run.rounds.is_empty() {
         return String::new();
@@ -191,23 +191,23 @@ pub fn costs(run: &Run) -> String {
     };
     let sent =
         |pick: fn(&RoundRecord) -> u64| points(&run.rounds, move |r| Some(pick(r) as f64 / size));
-    let told = |points: &[(f64, f64)], words: &dyn Fn(f64) -> String| {
-        points.iter().map(|p| words(p.1)).collect()
+    let tips = |points: &[(f64, f64)], format: &dyn Fn(f64) -> String| {
+        points.iter().map(|p| format(p.1)).collect()
     };
     let time: Vec<(f64, f64)> = seconds.iter().map(|p| (p.0, factor * p.1)).collect();
-    let tips = told(&seconds, &duration);
+    let time_tips = tips(&seconds, &duration);
     let (ups, downs) = (sent(|r| r.bytes_up), sent(|r| r.bytes_down));
-    let up_tips = told(&ups, &|b| format!("up {}", bytes(size * b)));
-    let down_tips = told(&downs, &|b| format!("down {}", bytes(size * b)));
+    let up_tips = tips(&ups, &|b| format!("up {}", bytes(size * b)));
+    let down_tips = tips(&downs, &|b| format!("down {}", bytes(size * b)));
     let shown = [
         Chart {
-            title: "time of a round".into(),
+            title: "time per round".into(),
             x: Axis::new("round"),
             y: from_zero(unit, longest * factor),
-            series: vec![Series::line("", 3, time).with_tips(tips)],
+            series: vec![Series::line("", 3, time).with_tips(time_tips)],
         },
         Chart {
-            title: "bytes of a round".into(),
+            title: "bytes per round".into(),
             x: Axis::new("round"),
             y: from_zero(name, most as f64 / size),
             series: vec![
@@ -231,22 +231,22 @@ pub fn costs(run: &Run) -> String {
         + &charts(&shown)
 }
 
-/// What a choice of α took before, which is not among these rounds.
+/// Describes the passes that chose α, whose rounds are not shown.
 fn passes(run: &Run) -> String {
     let mixing = run.spec.get("algorithm").and_then(|a| a.get("mixing"));
     let number = |key| mixing?.get(key)?.as_integer();
     let refit = mixing.and_then(|m| m.get("refit")?.as_bool());
     match number("folds") {
         Some(folds) if number("pass").is_none() && refit != Some(false) => format!(
-            " Before that, for the choice of α, {folds} {} of as many rounds with rows held out: \
-             runs of their own, in choice/.",
+            " To choose α, {folds} {} of as many rounds ran before, with rows held out; these runs \
+             are in choice/.",
             if folds == 1 { "pass" } else { "passes" }
         ),
         _ => String::new(),
     }
 }
 
-/// An axis from 0 to a little more than the most.
+/// Creates an axis from 0 to slightly above the maximum.
 fn from_zero(label: &str, most: f64) -> Axis {
     Axis::new(label).within(0.0, 1.08 * most)
 }

@@ -1,4 +1,4 @@
-//! Runs that differ in their seeds alone, as one.
+//! Groups of runs that differ only in their seeds.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,20 +7,20 @@ use apfl::error::Result;
 use apfl::training::RoundRecord;
 
 use super::curves::points;
-use super::html::{Cell, words};
+use super::html::{Cell, text_cell};
 use super::read::Run;
 use crate::statistics::Sample;
 
-/// Runs of one spec but for the seed; at least one.
+/// Represents one or more runs of a spec that differ only in the seed.
 pub struct Group {
-    /// What they have in common.
+    /// The name of the group.
     pub name: String,
     /// The runs.
     pub runs: Vec<Run>,
 }
 
 impl Group {
-    /// A run by itself.
+    /// Creates the group of a single run.
     pub fn of_one(run: Run) -> Self {
         Self {
             name: run.name.clone(),
@@ -37,18 +37,18 @@ impl Group {
         })
     }
 
-    /// The run that stands for them where one must.
+    /// Returns the run that is shown in detail.
     pub fn first(&self) -> &Run {
         &self.runs[0]
     }
 
-    /// A number of theirs over the seeds.
+    /// Computes the statistics of a number over the seeds.
     pub fn sample(&self, pick: impl Fn(&Run) -> Option<f64>) -> Option<Sample> {
         Sample::of(self.runs.iter().filter_map(pick))
     }
 
-    /// (round, mean over the seeds) where all have a value, and the range around it where
-    /// there are several.
+    /// Returns (round, mean over the seeds) for rounds in which all runs have a value, with the
+    /// range if there are several runs.
     pub fn curve(&self, pick: impl Fn(&RoundRecord) -> Option<f64>) -> Curve {
         let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for run in &self.runs {
@@ -69,17 +69,17 @@ impl Group {
     }
 }
 
-/// A curve of means, and the range around it.
+/// Represents a curve of means with its range.
 pub struct Curve {
     pub points: Vec<(f64, f64)>,
     pub band: Option<Vec<(f64, f64)>>,
 }
 
-/// A number over seeds in a table: shares in percent.
-pub fn cell(sample: Option<Sample>, share: bool) -> Cell {
+/// Creates a cell with statistics over seeds; shares in percent.
+pub fn sample_cell(sample: Option<Sample>, share: bool) -> Cell {
     match sample {
-        None => words("–"),
-        Some(sample) if share => words(sample.percent()),
-        Some(sample) => words(sample.number()),
+        None => text_cell("–"),
+        Some(sample) if share => text_cell(sample.percent()),
+        Some(sample) => text_cell(sample.number()),
     }
 }

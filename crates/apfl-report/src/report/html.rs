@@ -1,51 +1,51 @@
-//! Pieces of a page.
+//! HTML elements of the page.
 
 use crate::chart::{Chart, escaped};
 
-/// A cell of a table.
+/// Represents a cell of a table.
 pub struct Cell {
     html: String,
-    /// What is told when the pointer is on it.
+    /// The tooltip.
     tip: Option<String>,
 }
 
-/// A cell with words.
-pub fn words(text: impl AsRef<str>) -> Cell {
+/// Creates a cell with text.
+pub fn text_cell(text: impl AsRef<str>) -> Cell {
     Cell {
         html: escaped(text.as_ref()),
         tip: None,
     }
 }
 
-/// A cell with a share in percent; all its digits are told under the pointer.
-pub fn share(value: Option<f64>) -> Cell {
+/// Creates a cell with a share in percent, and all digits in the tooltip.
+pub fn percent_cell(value: Option<f64>) -> Cell {
     exact(value, |v| format!("{:.2}%", 100.0 * v))
 }
 
-/// A cell with a number; all its digits are told under the pointer.
-pub fn figure(value: Option<f64>) -> Cell {
+/// Creates a cell with a number, and all digits in the tooltip.
+pub fn number_cell(value: Option<f64>) -> Cell {
     exact(value, |v| format!("{v:.4}"))
 }
 
-fn exact(value: Option<f64>, form: impl Fn(f64) -> String) -> Cell {
+fn exact(value: Option<f64>, format: impl Fn(f64) -> String) -> Cell {
     match value {
-        None => words("–"),
+        None => text_cell("–"),
         Some(value) => Cell {
-            html: form(value),
+            html: format(value),
             tip: Some(value.to_string()),
         },
     }
 }
 
-/// A cell that leads to another part of the page.
-pub fn link(text: &str, to: &str) -> Cell {
+/// Creates a cell with a link to another part of the page.
+pub fn link_cell(text: &str, to: &str) -> Cell {
     Cell {
         html: format!("<a href=\"#{}\">{}</a>", escaped(to), escaped(text)),
         tip: None,
     }
 }
 
-/// A table that scrolls by itself where the page is narrow.
+/// Creates a table that scrolls on a narrow page.
 pub fn table(head: &[String], rows: Vec<Vec<Cell>>) -> String {
     let mut html = String::from("<div class=\"scroll\"><table><thead><tr>");
     for name in head {
@@ -68,28 +68,28 @@ pub fn table(head: &[String], rows: Vec<Vec<Cell>>) -> String {
     html
 }
 
-/// Charts side by side, or below each other where the page is narrow.
+/// Places charts side by side, or below each other on a narrow page.
 pub fn charts(charts: &[Chart]) -> String {
-    let sampled = charts.iter().map(Chart::svg);
-    let figures = sampled.map(|svg| format!("<figure>{svg}</figure>\n"));
-    // Three beside each other and one below would look forgotten.
+    let svgs = charts.iter().map(Chart::svg);
+    let figures = svgs.map(|svg| format!("<figure>{svg}</figure>\n"));
+    // Four charts are placed two by two instead of three and one.
     let four = if charts.len() == 4 { " four" } else { "" };
     let figures: String = figures.collect();
     format!("<div class=\"charts{four}\">{figures}</div>\n")
 }
 
-/// A heading.
+/// Creates a heading.
 pub fn heading(text: &str) -> String {
     format!("<h3>{}</h3>\n", escaped(text))
 }
 
-/// A remark.
+/// Creates a remark.
 pub fn remark(text: &str) -> String {
     format!("<p class=\"remark\">{}</p>\n", escaped(text))
 }
 
-/// Something long that opens on demand.
-pub fn folded(title: &str, text: &str) -> String {
+/// Creates a collapsed text.
+pub fn collapsed(title: &str, text: &str) -> String {
     format!(
         "<details><summary>{}</summary><pre>{}</pre></details>\n",
         escaped(title),
@@ -103,7 +103,11 @@ mod tests {
 
     #[test]
     fn cells_hold_every_digit_and_no_markup() {
-        let row = vec![words("<b>&"), share(Some(0.90123)), figure(None)];
+        let row = vec![
+            text_cell("<b>&"),
+            percent_cell(Some(0.90123)),
+            number_cell(None),
+        ];
         let html = table(&["a\"<".to_string()], vec![row]);
         assert!(html.contains("<th>a&quot;&lt;</th>"), "{html}");
         assert!(html.contains("<td>&lt;b&gt;&amp;</td>"), "{html}");

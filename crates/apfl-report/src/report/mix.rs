@@ -1,5 +1,4 @@
-//! Which classes the clients have: a column a client, a row a class, strong where there
-//! are many.
+//! The section on the clients' classes: one column per client, one row per class.
 
 use apfl::run::run_dir::ClientRecord;
 
@@ -7,16 +6,16 @@ use super::html::{heading, remark};
 use super::read::Run;
 use crate::chart::{escaped, shortened};
 
-/// Clients shown; of more, evenly spaced ones in the order of their commonest classes.
-const COLUMNS: usize = 150;
+/// The most clients; of more, evenly spaced ones in the order of their commonest classes.
+const MAX_COLUMNS: usize = 150;
 
-/// Classes shown; of more, the commonest.
-const ROWS: usize = 40;
+/// The most classes; of more, the commonest.
+const MAX_ROWS: usize = 40;
 
 const LEFT: f64 = 90.0;
 const WIDTH: f64 = 1080.0;
 
-/// The picture, or nothing where there are no classes.
+/// Draws the picture; empty if there are no classes.
 pub fn mix(run: &Run) -> String {
     let count = run.clients.iter().map(|c| c.classes.len()).max();
     let count = count.unwrap_or(0);
@@ -30,17 +29,17 @@ pub fn mix(run: &Run) -> String {
         })
         .collect();
     totals.sort_by_key(|(class, n)| (std::cmp::Reverse(*n), *class));
-    totals.truncate(ROWS);
+    totals.truncate(MAX_ROWS);
     let mut rows: Vec<usize> = totals.into_iter().map(|(class, _)| class).collect();
     rows.sort_unstable();
     let mut order: Vec<&ClientRecord> = run.clients.iter().collect();
     // Stable: clients with one commonest class keep their order.
     order.sort_by_key(|c| commonest(c));
-    let stride = order.len().div_ceil(COLUMNS).max(1);
+    let stride = order.len().div_ceil(MAX_COLUMNS).max(1);
     let shown: Vec<&ClientRecord> = order.into_iter().step_by(stride).collect();
     let mut text = String::from(
-        "A column is a client, a row a class: the stronger the colour, the larger the class's \
-         share of the client's training examples. Clients stand in the order of their commonest class.",
+        "One column per client, one row per class: the stronger the colour, the larger the class's \
+         share of the client's training examples. Clients are sorted by their commonest class.",
     );
     if stride > 1 {
         text.push_str(&format!(" Every {stride}th client is shown."));

@@ -1,4 +1,4 @@
-//! One self-contained HTML page about one or more runs.
+//! A self-contained HTML page about one or more runs.
 
 mod advice;
 mod clients;
@@ -21,12 +21,11 @@ pub use compare::ERRORS;
 use group::Group;
 use read::Run;
 
-/// Reads run directories and writes one page about them all. With a score `by` they are compared
-/// by it, the best first.
+/// Reads run directories and writes one page about them, ranked by the score `by` if given.
 ///
 /// # Errors
 ///
-/// A directory that is not a run's, and a file that cannot be written.
+/// Fails if a directory is not a run directory or the file cannot be written.
 pub fn write(directories: &[PathBuf], file: &Path, by: Option<&str>) -> Result<()> {
     let mut groups = read(directories)?;
     if let Some(by) = by {
@@ -40,16 +39,16 @@ fn read(directories: &[PathBuf]) -> Result<Vec<Group>> {
         .iter()
         .map(|directory| Run::open(directory))
         .collect::<Result<_>>()?;
-    read::tell_apart(&mut runs);
+    read::make_names_unique(&mut runs);
     Ok(runs.into_iter().map(Group::of_one).collect())
 }
 
-/// Writes one page about runs that differ in their seeds alone, group by group: it shows means
-/// and spreads of the score `by`.
+/// Writes one page about groups of runs that differ only in their seeds, with means and spreads of
+/// the score `by`.
 ///
 /// # Errors
 ///
-/// A directory that is not a run's, and a file that cannot be written.
+/// Fails if a directory is not a run directory or the file cannot be written.
 pub fn write_groups(
     groups: &[(String, Vec<PathBuf>)],
     file: &Path,

@@ -1,4 +1,4 @@
-// Tells what is under the pointer at once; without this script the browser does, later.
+// Shows tooltips without the browser's delay.
 const tip = document.getElementById("tip");
 document.addEventListener("pointermove", (event) => {
   const mark = event.target.closest("rect, circle");
@@ -15,7 +15,7 @@ document.addEventListener("pointermove", (event) => {
   tip.style.top = place(event.clientY, tip.offsetHeight, innerHeight) + "px";
 });
 document.addEventListener("pointerleave", () => { tip.hidden = true; });
-// A click on a head sorts the table by that column; another turns it around.
+// A click on a header sorts by its column; another click reverses the order.
 for (const head of document.querySelectorAll("table.sortable th")) {
   head.style.cursor = "pointer";
   head.addEventListener("click", () => {

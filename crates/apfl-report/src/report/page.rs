@@ -1,16 +1,16 @@
-//! The page: no script or picture from elsewhere, light or dark as the reader likes it.
+//! The page, without external scripts or pictures, in light or dark.
 
 use super::group::Group;
-use super::html::{folded, remark};
+use super::html::{collapsed, remark};
 use super::read::Run;
 use super::{advice, clients, compare, curves, mix, privacy, scores};
 use crate::chart::{escaped, style};
-use crate::words::counted;
+use crate::format::counted;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The whole page; runs are compared by the validation score `by`.
+/// Writes the page; runs are compared by the validation score `by`.
 pub fn page(groups: &[Group], by: Option<&str>) -> String {
     let several = groups.iter().any(|group| group.runs.len() > 1);
     let title = match groups {
@@ -31,7 +31,7 @@ pub fn page(groups: &[Group], by: Option<&str>) -> String {
     if groups.len() > 1 || several {
         html.push_str(&compare::compare(groups, by));
     }
-    // Of a group's runs the first is shown in detail.
+
     for (k, group) in groups.iter().enumerate() {
         html.push_str(&section(k, group.first()));
     }
@@ -43,7 +43,7 @@ pub fn page(groups: &[Group], by: Option<&str>) -> String {
     html
 }
 
-/// Where a run's section is.
+/// Returns the id of a run's section.
 pub fn anchor(k: usize) -> String {
     format!("run-{}", k + 1)
 }
@@ -59,7 +59,7 @@ fn section(k: usize, run: &Run) -> String {
         html.push_str(&remark(prepared));
     }
     match &run.summary {
-        Some(summary) => html.push_str(&scores::table(summary, scores::measured(run))),
+        Some(summary) => html.push_str(&scores::table(summary, scores::measure_name(run))),
         None => html.push_str(&format!(
             "<p class=\"unfinished\">{}</p>\n",
             escaped(&unfinished(run))
@@ -73,14 +73,14 @@ fn section(k: usize, run: &Run) -> String {
     html.push_str(&mix::mix(run));
     html.push_str(&curves::costs(run));
     html.push_str("<h3>Spec and environment</h3>\n");
-    html.push_str(&folded(
+    html.push_str(&collapsed(
         "spec.toml, every default spelled out",
         &run.spec_text,
     ));
     match &run.environment {
         Some(environment) => {
             let text = serde_json::to_string_pretty(environment).expect("plain JSON");
-            html.push_str(&folded("environment.json", &text));
+            html.push_str(&collapsed("environment.json", &text));
         }
         None => html.push_str(&remark("There is no environment.json.")),
     }
@@ -109,10 +109,7 @@ fn facts(run: &Run) -> String {
     }
     if let Some(summary) = &run.summary {
         facts.push(counted(summary.rounds as usize, "round"));
-        facts.push(format!(
-            "{} delivered to",
-            counted(summary.clients, "client")
-        ));
+        facts.push(format!("{} finalized", counted(summary.clients, "client")));
     }
     facts.join(" · ")
 }
@@ -123,6 +120,6 @@ fn unfinished(run: &Run) -> String {
     let of = of.map_or(String::new(), |n| format!(" of {n}"));
     format!(
         "This run is not finished: {done}{of} rounds are done, and there are no final scores. \
-         `apfl run --resume --out DIR` goes on with it."
+         Continue it with `apfl run --resume --out DIR`."
     )
 }

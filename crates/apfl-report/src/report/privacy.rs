@@ -1,12 +1,12 @@
-//! What privacy cost, round by round.
+//! The section on the cost of privacy.
 
 use super::curves::points;
 use super::html::{charts, heading, remark};
 use super::read::Run;
 use crate::chart::{Axis, Chart, Series};
-use crate::words::privacy_in_words;
+use crate::format::describe_privacy;
 
-/// ε over the rounds; nothing where there was no privacy.
+/// Draws ε over the rounds; empty for runs without privacy.
 pub fn privacy(run: &Run) -> String {
     let spent = run.summary.as_ref().and_then(|s| s.privacy.as_ref());
     let epsilon = points(&run.rounds, |r| r.epsilon);
@@ -15,7 +15,7 @@ pub fn privacy(run: &Run) -> String {
     }
     let mut html = heading("Privacy");
     if let Some(spent) = spent {
-        html += &remark(&privacy_in_words(spent));
+        html += &remark(&describe_privacy(spent));
     }
     if epsilon.is_empty() {
         return html;

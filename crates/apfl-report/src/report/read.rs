@@ -1,4 +1,4 @@
-//! A run directory, finished or not, as a report needs it.
+//! Reads run directories, finished or not.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -14,29 +14,29 @@ use toml::Table;
 
 use crate::chart::shortened;
 
-/// Letters of a name that are shown.
-const NAME: usize = 60;
+/// The most characters of a client's name.
+const MAX_NAME: usize = 60;
 
-/// What a run left behind so far.
+/// Represents a run directory.
 pub struct Run {
-    /// The directory's name, or its path where several have one name.
+    /// The directory's name, or its path if several runs have the same name.
     pub name: String,
     path: PathBuf,
-    /// The resolved spec as it was written.
+    /// The text of the resolved spec.
     pub spec_text: String,
-    /// The same, taken apart.
+    /// The resolved spec.
     pub spec: Table,
-    /// Where and by what it was made.
+    /// The environment in which it ran.
     pub environment: Option<Environment>,
-    /// The classes' names; none in regression, or where the run did not get so far.
+    /// The classes' names; empty for regression, or if the run has not come so far.
     pub classes: Vec<String>,
-    /// What became of a table's columns, in words.
+    /// The description of a table's preparation.
     pub prepared: Option<String>,
-    /// Its rounds so far, in order.
+    /// The records of its rounds, in order.
     pub rounds: Vec<RoundRecord>,
-    /// The clients that delivery reached.
+    /// The finalized clients.
     pub clients: Vec<ClientRecord>,
-    /// Its final numbers, where it is finished.
+    /// The summary, if the run is finished.
     pub summary: Option<Summary>,
 }
 
@@ -46,12 +46,12 @@ impl Run {
         let spec_file = path.join("spec.toml");
         let missing = |what: &str| {
             Error::data(format!(
-                "{}: {what}; give the directory of a run, as `apfl run` printed it",
+                "{}: {what}; give a run directory, such as `apfl run` prints",
                 path.display()
             ))
         };
         if !path.is_dir() {
-            return Err(missing("is not a directory that can be read"));
+            return Err(missing("is not a readable directory"));
         }
         let Some(spec_text) = text(&spec_file)? else {
             return Err(missing("there is no spec.toml in it"));
@@ -64,22 +64,24 @@ impl Run {
         let finished = summary.is_some();
         let mut clients: Vec<ClientRecord> =
             lines(&path.join("clients.jsonl"), finished, |_, _| Ok(()))?;
-        // Scores are those of the honest clients: who attacked is not shown among them.
+        // Scores are those of honest clients, so attackers are left out.
         clients.retain(|client| !client.attacker);
         for client in &mut clients {
-            client.client = shortened(&client.client, NAME);
+            client.client = shortened(&client.client, MAX_NAME);
         }
         let mut last = 0;
         let rounds = lines(
             &path.join("rounds.jsonl"),
             finished,
             |line, record: &RoundRecord| {
-                // Scores are optional, so what is wrong in them would pass for absent.
+                // Scores are optional, so invalid ones would pass for absent.
                 if line.get("shared").is_some() && record.scores.is_none() {
-                    return Err("the scores are not those of three models".into());
+                    return Err(
+                        "expected scores of the shared, localized and personal model".into(),
+                    );
                 }
                 if record.round <= last {
-                    return Err(format!("round {} stands after round {last}", record.round));
+                    return Err(format!("round {} comes after round {last}", record.round));
                 }
                 last = record.round;
                 Ok(())
@@ -105,7 +107,7 @@ impl Run {
         })
     }
 
-    /// A key of the spec in words, such as `algorithm.kind`.
+    /// Returns the value of a key of the spec, such as `algorithm.kind`, as text.
     pub fn key(&self, path: &str) -> Option<String> {
         let mut table = &self.spec;
         let (tables, key) = path.rsplit_once('.').unwrap_or(("", path));
@@ -117,8 +119,8 @@ impl Run {
     }
 }
 
-/// Runs of one name are called by their paths.
-pub fn tell_apart(runs: &mut [Run]) {
+/// Replaces names that several runs have by the runs' paths.
+pub fn make_names_unique(runs: &mut [Run]) {
     let names: Vec<String> = runs.iter().map(|r| r.name.clone()).collect();
     for run in runs {
         if names.iter().filter(|n| **n == run.name).count() > 1 {
@@ -157,8 +159,8 @@ fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     text(path)?.map(parse).transpose()
 }
 
-/// Records, one a line, each looked at by `check`. The file of a finished run must be
-/// there and whole; that of another may be missing, or end within a line.
+/// Reads records, one per line, and checks each. The file of a finished run must be complete;
+/// that of an unfinished run may be missing or end within a line.
 fn lines<T: DeserializeOwned>(
     path: &Path,
     finished: bool,
@@ -206,7 +208,7 @@ mod tests {
         )
     }
 
-    fn opened(rounds: &str, summary: bool) -> Result<Run> {
+    fn open(rounds: &str, summary: bool) -> Result<Run> {
         let directory = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
         put("spec.toml", "seed = 1\n[algorithm]\nkind = 'apfl'\n");
@@ -222,29 +224,29 @@ mod tests {
     #[test]
     fn a_torn_last_line_is_left_out_of_an_unfinished_run_only() {
         let torn = round(1) + "{\"round\":2,\"st";
-        assert_eq!(opened(&torn, false).unwrap().rounds.len(), 1);
-        let error = opened(&torn, true).err().unwrap().to_string();
+        assert_eq!(open(&torn, false).unwrap().rounds.len(), 1);
+        let error = open(&torn, true).err().unwrap().to_string();
         assert!(error.contains("rounds.jsonl: line 2"), "{error}");
-        // A whole line that is wrong is wrong in any run.
-        let error = opened(&format!("{torn}\n"), false).err().unwrap();
+        // A complete but invalid line is an error in any run.
+        let error = open(&format!("{torn}\n"), false).err().unwrap();
         assert!(error.to_string().contains("line 2"), "{error}");
     }
 
     #[test]
-    fn wrong_scores_and_wrong_order_are_told() {
+    fn wrong_scores_and_wrong_order_are_errors() {
         let scored = round(1).replace("\"step\"", "\"shared\":{\"train\":5},\"step\"");
-        let error = opened(&scored, false).err().unwrap().to_string();
+        let error = open(&scored, false).err().unwrap().to_string();
         assert!(
             error.contains("line 1") && error.contains("scores"),
             "{error}"
         );
-        let error = opened(&(round(2) + &round(1)), false).err().unwrap();
-        assert!(error.to_string().contains("round 1 stands after round 2"));
+        let error = open(&(round(2) + &round(1)), false).err().unwrap();
+        assert!(error.to_string().contains("round 1 comes after round 2"));
     }
 
     #[test]
     fn keys_are_found_by_path() {
-        let run = opened("", false).unwrap();
+        let run = open("", false).unwrap();
         assert_eq!(run.key("algorithm.kind").unwrap(), "apfl");
         assert_eq!(run.key("seed").unwrap(), "1");
         assert_eq!(run.key("data.kind"), None);

@@ -1,26 +1,26 @@
-//! The three models and their measures.
+//! The section on final scores; the three models and their measures.
 
 use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score, Scores};
 use apfl::run::run_dir::Summary;
 
-use super::html::{Cell, figure, share, words};
+use super::html::{Cell, number_cell, percent_cell, text_cell};
 use super::read::Run;
 
-/// One of the three models: its name, its colour, and how to take it out of three.
+/// Represents one of the three models: its name, its colour, and functions that select it.
 pub struct Model {
     /// Its name.
     pub name: &'static str,
     /// Its colour in every chart.
     pub colour: usize,
-    /// Takes its scores.
+    /// Selects its scores.
     pub of: fn(&ByModel<Scores>) -> Scores,
-    /// Takes its summary.
+    /// Selects its summary.
     pub over: fn(&ByModel<OverClients>) -> &OverClients,
-    /// Takes its final scores.
+    /// Selects its final scores.
     pub last: fn(&ByModel<FinalScores>) -> &FinalScores,
 }
 
-/// The three, in the order they are drawn.
+/// The three models in drawing order.
 pub const MODELS: [Model; 3] = [
     Model {
         name: "shared",
@@ -45,13 +45,13 @@ pub const MODELS: [Model; 3] = [
     },
 ];
 
-/// Accuracy, or the root mean squared error of a regression.
+/// Returns the accuracy, or the root mean squared error of a regression.
 pub fn measure(score: &Score) -> Option<f64> {
     score.accuracy.or(score.rmse)
 }
 
-/// What is measured: `accuracy`, or `rmse`.
-pub fn measured(run: &Run) -> &'static str {
+/// Returns the name of the measure: `accuracy` or `rmse`.
+pub fn measure_name(run: &Run) -> &'static str {
     let scored = run.rounds.iter().find_map(|r| r.scores);
     let round = scored.map(|s| s.shared.train);
     let first = round.or(run.clients.first().map(|c| c.scores.shared.train));
@@ -62,18 +62,18 @@ pub fn measured(run: &Run) -> &'static str {
     }
 }
 
-/// A measure in a table.
+/// Creates a cell with the measure.
 pub fn cell(score: &Score) -> Cell {
     match score.accuracy {
-        Some(accuracy) => share(Some(accuracy)),
-        None => figure(score.rmse.filter(|x| x.is_finite())),
+        Some(accuracy) => percent_cell(Some(accuracy)),
+        None => number_cell(score.rmse.filter(|x| x.is_finite())),
     }
 }
 
-/// The final numbers of the three models, and the baseline beside them.
-pub fn table(summary: &Summary, measured: &str) -> String {
+/// Tabulates the final scores of the models and baselines.
+pub fn table(summary: &Summary, measure_name: &str) -> String {
     let Some(models) = &summary.models else {
-        let none = "No client was delivered to (delivery.clients), so there are no final scores.";
+        let none = "No client was finalized (delivery.clients), so there are no final scores.";
         return super::html::remark(none);
     };
     let splits: [(&str, Split); 3] = [
@@ -90,7 +90,7 @@ pub fn table(summary: &Summary, measured: &str) -> String {
         let head = [
             name,
             "loss",
-            measured,
+            measure_name,
             "mean",
             "± std",
             "worst decile",
@@ -100,23 +100,27 @@ pub fn table(summary: &Summary, measured: &str) -> String {
         let three = MODELS.iter().map(|m| (m.name, (m.over)(models)));
         for (model, over) in three.chain(summary.alone.iter().map(|over| ("alone", over))) {
             let pooled = split(&over.pooled);
-            let mut row = vec![words(model), figure(Some(pooled.loss)), cell(&pooled)];
+            let mut row = vec![
+                text_cell(model),
+                number_cell(Some(pooled.loss)),
+                cell(&pooled),
+            ];
             row.extend([&over.mean, &over.std, &over.worst_decile].map(|s| cell(&split(s))));
             row.push(cell(&worst(over, split)));
             rows.push(row);
         }
         if let Some(majority) = summary.majority.filter(|_| name == "validation") {
             rows.push(vec![
-                words("majority class"),
-                words(""),
-                share(Some(majority)),
+                text_cell("majority class"),
+                text_cell(""),
+                percent_cell(Some(majority)),
             ]);
         }
         if let Some(baseline) = summary.baseline.filter(|_| name == "validation") {
             rows.push(vec![
-                words("client's mean"),
-                words(""),
-                figure(Some(baseline.rmse)),
+                text_cell("client's mean"),
+                text_cell(""),
+                number_cell(Some(baseline.rmse)),
             ]);
         }
         html.push_str(&super::html::table(&head.map(String::from), rows));
@@ -128,28 +132,28 @@ pub fn table(summary: &Summary, measured: &str) -> String {
     )
 }
 
-/// A part of some final scores, where there is one.
+/// Selects a split of final scores, if there is one.
 type Split = fn(&FinalScores) -> Option<Score>;
 
-/// The other final scores, pooled.
+/// Tabulates the other final scores, pooled.
 fn details(models: &ByModel<OverClients>, alone: Option<&OverClients>) -> String {
-    type Part = fn(&FinalScores) -> Option<&FinalScore>;
-    let parts: [(&str, Part); 2] = [
+    type DetailedSplit = fn(&FinalScores) -> Option<&FinalScore>;
+    let splits: [(&str, DetailedSplit); 2] = [
         ("validation", |s| Some(&s.valid)),
         ("test", |s| s.test.as_ref()),
     ];
     let mut html = String::new();
-    for (name, part) in parts {
-        let Some(detail) = part(&models.shared.pooled).and_then(|s| s.detail) else {
+    for (name, split) in splits {
+        let Some(detail) = split(&models.shared.pooled).and_then(|s| s.detail) else {
             continue;
         };
         let mut head = vec![format!("{name}, pooled")];
         head.extend(detail.named().iter().map(|(n, ..)| n.replace('_', " ")));
         let row = |(model, over): (&str, &OverClients)| {
-            let of = part(&over.pooled).and_then(|s| s.detail);
+            let of = split(&over.pooled).and_then(|s| s.detail);
             let values = of.map_or(Vec::new(), |d| d.named());
-            let mut row = vec![words(model)];
-            row.extend(values.iter().map(|(_, value, _)| figure(*value)));
+            let mut row = vec![text_cell(model)];
+            row.extend(values.iter().map(|(_, value, _)| number_cell(*value)));
             row
         };
         let three = MODELS.iter().map(|m| (m.name, (m.over)(models)));
@@ -159,7 +163,7 @@ fn details(models: &ByModel<OverClients>, alone: Option<&OverClients>) -> String
     html
 }
 
-/// The worst client: lowest accuracy, highest error.
+/// Returns the worst client's score: lowest accuracy or highest error.
 pub fn worst(over: &OverClients, split: impl Fn(&FinalScores) -> Score) -> Score {
     match split(&over.min).accuracy {
         Some(_) => split(&over.min),

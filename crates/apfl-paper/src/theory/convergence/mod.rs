@@ -1,4 +1,4 @@
-//! The convergence theorems, checked on problems whose optimum is known.
+//! Checks the convergence theorems on problems with a known optimum.
 //!
 //! Algorithm 1 is simulated literally, in f64, on quadratics with one Hessian for all (so
 //! that ζ is finite) and additive gradient noise; Theorems 5 and 6 on a small network.
@@ -13,16 +13,16 @@ mod table;
 
 use lemma::{Lemma, lemma_bound, printed_lemma_bound};
 use network::Nonconvex;
-use quadratic::{Course, Quadratics};
+use quadratic::{Quadratics, Simulation};
 
 pub use table::text;
 
-/// How much to simulate.
+/// Represents how much to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effort {
-    /// Everything random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// Repetitions whose mean stands for an expectation.
+    /// Repetitions to average for an expectation.
     pub seeds: u64,
     /// The largest T on quadratics.
     pub longest: u64,
@@ -41,7 +41,7 @@ impl Default for Effort {
     }
 }
 
-/// What was found.
+/// Represents the results of the simulations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Convergence {
     /// How much was simulated.
@@ -58,12 +58,12 @@ pub struct Convergence {
     pub nonconvex: Nonconvex,
 }
 
-/// The quadratics' constants.
+/// Represents the quadratics' constants.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Problem {
     /// n
     pub clients: usize,
-    /// Parameters.
+    /// The number of parameters.
     pub size: usize,
     /// μ
     pub mu: f64,
@@ -79,22 +79,22 @@ pub struct Problem {
     pub delta_mean: f64,
 }
 
-/// One choice of K and τ, for growing T.
+/// Represents the results of one choice of K and τ, for growing T.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// In words.
+    /// The description.
     pub name: String,
     /// K
     pub cohort: usize,
-    /// For growing T.
+    /// One row per T.
     pub rows: Vec<Row>,
     /// The slope of log(F(ŵ) − F*) over log T, of the last three rows; Theorem 2: −1.
     pub slope: f64,
-    /// The slopes for the personal models, one for every α.
+    /// (α, slope) for the personal models.
     pub personal_slopes: Vec<(f64, f64)>,
 }
 
-/// One T.
+/// Represents the results at one T.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// T
@@ -112,7 +112,7 @@ pub struct Row {
     pub personal_leading: Vec<(f64, f64)>,
 }
 
-/// How fᵢ(v̂ᵢ) − fᵢ* depends on α when there is no noise.
+/// Represents how fᵢ(v̂ᵢ) − fᵢ* depends on α without noise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Residual {
     /// T
@@ -131,7 +131,7 @@ pub struct Residual {
 
 const ALPHAS: [f64; 6] = [0.25, 0.5, 0.75, 0.9, 0.98, 1.0];
 
-/// Simulates all of it. `progress` hears what is being done.
+/// Simulates all theorems. Calls `progress` with the stage.
 pub fn check(
     effort: &Effort,
     progress: &mut (dyn FnMut(&str, u64, u64) + Send),
@@ -174,7 +174,7 @@ pub fn check(
     })
 }
 
-/// Five values of T, each about 3.16 times the one before.
+/// Returns five values of T, each about 3.16 times the one before.
 fn growing(longest: u64) -> Vec<u64> {
     let factor = 10f64.sqrt();
     let time = |k: i32| (longest as f64 / factor.powi(k)).round().max(1.0) as u64;
@@ -194,17 +194,17 @@ fn setting(
     let b = (k as f64 / n as f64).min(0.5);
     let row = |steps: u64| {
         let tau = tau.unwrap_or((steps as f64 / k as f64).sqrt().round().max(1.0) as u64);
-        let course = Course::of_theorem_2(problem, steps, tau, k);
+        let simulation = Simulation::of_theorem_2(problem, steps, tau, k);
         let runs: Vec<_> = (0..effort.seeds)
-            .map(|s| problem.run(&course, &ALPHAS, effort.seed + s))
+            .map(|s| problem.run(&simulation, &ALPHAS, effort.seed + s))
             .collect();
         let t = steps as f64;
-        let leading = 8.0 * t * (t + 1.0 + 2.0 * course.a) * sigma2;
+        let leading = 8.0 * t * (t + 1.0 + 2.0 * simulation.a) * sigma2;
         Row {
             steps,
             tau,
             gap: mean(runs.iter().map(|run| run.gap)),
-            leading: leading / (mu * k as f64 * course.weights()),
+            leading: leading / (mu * k as f64 * simulation.weights()),
             personal: pairs(|j| mean(runs.iter().map(|run| run.personal[j]))),
             personal_leading: pairs(|j| {
                 let alpha = ALPHAS[j];
@@ -225,18 +225,18 @@ fn setting(
     }
 }
 
-/// Without noise: what is left is the drift of the copies wᵢ between synchronizations.
+/// Simulates without noise, where only the drift of the copies wᵢ between synchronizations is left.
 fn residual(problem: &Quadratics, times: &[u64]) -> Residual {
     let alphas = [0.5, 0.75, 0.9, 0.95, 0.98];
-    let still = Quadratics {
+    let noiseless = Quadratics {
         sigma2: 0.0,
         ..problem.clone()
     };
-    let n = still.clients();
+    let n = noiseless.clients();
     let run = |steps: u64| {
         let tau = (steps as f64 / n as f64).sqrt().round().max(1.0) as u64;
-        let course = Course::of_theorem_2(&still, steps, tau, n);
-        (tau, still.run(&course, &alphas, 0))
+        let simulation = Simulation::of_theorem_2(&noiseless, steps, tau, n);
+        (tau, noiseless.run(&simulation, &alphas, 0))
     };
     let steps = *times.last().expect("five of them");
     let (tau, last) = run(steps);
@@ -244,8 +244,10 @@ fn residual(problem: &Quadratics, times: &[u64]) -> Residual {
         .iter()
         .map(|t| (*t as f64, run(*t).1.personal[2]))
         .collect();
-    let term =
-        |i| still.zeta_i(i) / still.mu() + still.l() / still.mu() * still.l() * still.delta(i);
+    let term = |i| {
+        noiseless.zeta_i(i) / noiseless.mu()
+            + noiseless.l() / noiseless.mu() * noiseless.l() * noiseless.delta(i)
+    };
     let term = mean((0..n).map(term));
     let gaps = alphas.iter().copied().zip(last.personal.iter().copied());
     Residual {
@@ -261,17 +263,17 @@ fn residual(problem: &Quadratics, times: &[u64]) -> Residual {
     }
 }
 
-/// E‖w⁽ᵀ⁺¹⁾ − w*‖² over seeds, with everyone taking part, against the lemma.
+/// Measures E‖w⁽ᵀ⁺¹⁾ − w*‖² over seeds, with full participation, against the lemma.
 pub fn check_lemma(problem: &Quadratics, steps: u64, tau: u64, effort: &Effort) -> Lemma {
     let n = problem.clients();
-    let course = Course::of_theorem_2(problem, steps, tau, n);
-    let runs = (0..effort.seeds).map(|s| problem.run(&course, &[], effort.seed + s).distance);
+    let simulation = Simulation::of_theorem_2(problem, steps, tau, n);
+    let runs = (0..effort.seeds).map(|s| problem.run(&simulation, &[], effort.seed + s).distance);
     Lemma {
         steps,
         tau,
         measured: mean(runs),
-        bound: lemma_bound(problem, &course),
-        printed: printed_lemma_bound(problem, &course),
+        bound: lemma_bound(problem, &simulation),
+        printed: printed_lemma_bound(problem, &simulation),
     }
 }
 
@@ -284,7 +286,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / f64::from(count)
 }
 
-/// The least-squares slope of log y over log x.
+/// Returns the least-squares slope of log y over log x.
 pub fn slope(points: impl Iterator<Item = (f64, f64)>) -> f64 {
     let logs: Vec<(f64, f64)> = points.map(|(x, y)| (x.ln(), y.ln())).collect();
     let (x, y) = (

@@ -1,4 +1,4 @@
-//! Theorems 5 and 6 on a small network: averaged gradient norms for growing T.
+//! Simulates Theorems 5 and 6 on a small network: averaged gradient norms for growing T.
 
 use apfl::data::Dataset;
 use apfl::data::synthetic::Synthetic;
@@ -13,23 +13,23 @@ use serde::Serialize;
 
 use super::{Effort, mean, slope};
 use crate::theory::federation::Federation;
-use crate::theory::objective::{distance_squared, norm_squared, widened};
+use crate::theory::objective::{distance_squared, norm_squared, to_f64};
 use crate::theory::smoothness::hessian_norm;
 
-/// What was found.
+/// Represents the results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Nonconvex {
     /// n
     pub clients: usize,
-    /// The network, in words.
+    /// The description of the network.
     pub network: String,
     /// L, estimated at the start and at the longest run's end.
     pub l: f64,
-    /// For growing T.
+    /// One row per T.
     pub rows: Vec<NetworkRow>,
     /// The slope of the averaged ‖∇F‖² over log T; Theorem 5: −½.
     pub slope: f64,
-    /// The slopes for the personal models, one for every α.
+    /// (α, slope) for the personal models.
     pub personal_slopes: Vec<(f64, f64)>,
     /// Mean of ζᵢ over clients, over visited points.
     pub zeta_mean: f64,
@@ -39,7 +39,7 @@ pub struct Nonconvex {
     pub residual: Vec<(f64, f64)>,
 }
 
-/// One T.
+/// Represents the results at one T.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NetworkRow {
     /// T
@@ -59,8 +59,8 @@ pub struct NetworkRow {
 const ALPHAS: [f32; 4] = [0.25, 0.5, 0.75, 1.0];
 const CLIENTS: usize = 8;
 const BATCH: usize = 10;
-/// Steps at which full gradients are taken.
-const LOOKS: u64 = 50;
+/// The number of steps at which full gradients are measured.
+const MEASUREMENTS: u64 = 50;
 
 struct Path {
     row: NetworkRow,
@@ -101,9 +101,9 @@ pub fn check(
         });
         each.fold(0.0, f64::max)
     };
-    // L is wanted before training and known after it: a first run with L of the start
-    // finds the end, the larger of both is used.
-    let first = curvature(&widened(&start));
+    // L is needed before training but known after it: a pilot run with L at the start finds an
+    // end, and the larger L of both points is used.
+    let first = curvature(&to_f64(&start));
     progress("Theorems 5 and 6", 0, 6);
     let pilot = run(
         &federation,
@@ -119,7 +119,13 @@ pub fn check(
         .enumerate()
     {
         progress("Theorems 5 and 6", done as u64 + 1, 6);
-        paths.push(run(&federation, &start, steps.max(LOOKS), l, effort)?);
+        paths.push(run(
+            &federation,
+            &start,
+            steps.max(MEASUREMENTS),
+            l,
+            effort,
+        )?);
     }
     let last = paths.last().expect("five of them");
     let gamma = last
@@ -154,7 +160,7 @@ pub fn check(
     })
 }
 
-/// Algorithm 1 with K = n, looking at w⁽ᵗ⁾ = mean wᵢ and v̂ᵢ = αvᵢ + (1−α)w⁽ᵗ⁾.
+/// Runs Algorithm 1 with K = n, measuring w⁽ᵗ⁾ = mean wᵢ and v̂ᵢ = αvᵢ + (1−α)w⁽ᵗ⁾.
 fn run(
     federation: &Federation<'_>,
     start: &[f32],
@@ -166,7 +172,7 @@ fn run(
     let n = federation.clients();
     let rate = 1.0 / (2.0 * 5f64.sqrt() * l * (steps as f64).sqrt());
     let tau = ((steps as f64 / n as f64).powf(0.25).round() as u64).max(1);
-    let every = (steps / LOOKS).max(1);
+    let every = (steps / MEASUREMENTS).max(1);
     let eta = rate as f32;
     let mut copies = vec![start.to_vec(); n];
     let mut v = vec![vec![start.to_vec(); ALPHAS.len()]; n];
@@ -183,7 +189,7 @@ fn run(
             tau,
             rate,
             gradient: 0.0,
-            leading: 2.0 * federation.evaluate(&widened(start), &mut first)?.0
+            leading: 2.0 * federation.evaluate(&to_f64(start), &mut first)?.0
                 / (rate * steps as f64),
             personal: ALPHAS.iter().map(|a| (f64::from(*a), 0.0)).collect(),
         },
@@ -196,11 +202,11 @@ fn run(
         copies.iter().for_each(|w| mean.add(1.0, w));
         mean.value().expect("there is a client")
     };
-    let mut looks = 0;
+    let mut count = 0;
     for t in 0..steps {
         if t % every == 0 {
-            look(federation, &average(&copies), &v, &mut path)?;
-            looks += 1;
+            measure(federation, &average(&copies), &v, &mut path)?;
+            count += 1;
         }
         for i in 0..n {
             let train = &federation.shard(i).train;
@@ -218,18 +224,23 @@ fn run(
             copies.iter_mut().for_each(|copy| copy.copy_from_slice(&w));
         }
     }
-    path.end = widened(&average(&copies));
+    path.end = to_f64(&average(&copies));
     let row = &mut path.row;
-    row.gradient /= f64::from(looks);
+    row.gradient /= f64::from(count);
     row.personal
         .iter_mut()
-        .for_each(|(_, sum)| *sum /= f64::from(looks));
+        .for_each(|(_, sum)| *sum /= f64::from(count));
     Ok(path)
 }
 
-fn look(federation: &Federation<'_>, w: &[f32], v: &[Vec<Params>], path: &mut Path) -> Result<()> {
+fn measure(
+    federation: &Federation<'_>,
+    w: &[f32],
+    v: &[Vec<Params>],
+    path: &mut Path,
+) -> Result<()> {
     let size = w.len();
-    let at = widened(w);
+    let at = to_f64(w);
     let mut mean = vec![0.0; size];
     federation.evaluate(&at, &mut mean)?;
     path.row.gradient += norm_squared(&mean);
@@ -246,7 +257,7 @@ fn look(federation: &Federation<'_>, w: &[f32], v: &[Vec<Params>], path: &mut Pa
                 .map(|(alpha, v)| {
                     let mut v_hat = vec![0.0; size];
                     mix(&mut v_hat, *alpha, v, w);
-                    f.evaluate(&widened(&v_hat), &mut g);
+                    f.evaluate(&to_f64(&v_hat), &mut g);
                     norm_squared(&g)
                 })
                 .collect();

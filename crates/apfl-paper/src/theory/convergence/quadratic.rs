@@ -1,4 +1,4 @@
-//! Algorithm 1, step by step, on quadratics with one Hessian for all clients.
+//! Simulates Algorithm 1 on quadratics with one Hessian for all clients.
 
 use apfl::rng::{Purpose, Stream, stream};
 use rand::RngExt;
@@ -20,9 +20,9 @@ pub struct Quadratics {
     pub sigma2: f64,
 }
 
-/// How Algorithm 1 runs.
+/// Represents the settings of a simulation of Algorithm 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Course {
+pub struct Simulation {
     /// T
     pub steps: u64,
     /// τ
@@ -33,8 +33,8 @@ pub struct Course {
     pub a: f64,
 }
 
-impl Course {
-    /// a = max(128κ, τ)
+impl Simulation {
+    /// Creates Theorem 2's settings: a = max(128κ, τ).
     pub fn of_theorem_2(problem: &Quadratics, steps: u64, tau: u64, cohort: usize) -> Self {
         let kappa = problem.l() / problem.mu();
         Self {
@@ -45,7 +45,7 @@ impl Course {
         }
     }
 
-    /// S_T = Σ p_t
+    /// Returns S_T = Σ p_t.
     pub fn weights(&self) -> f64 {
         (1..=self.steps).map(|t| self.weight(t)).sum()
     }
@@ -55,7 +55,7 @@ impl Course {
     }
 }
 
-/// How a simulation ended.
+/// Represents the result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// ‖w − w*‖² after T steps, w the mean of the cohort's copies.
@@ -67,7 +67,7 @@ pub struct Outcome {
 }
 
 impl Quadratics {
-    /// n random centers in ℝᵈ of deviation `spread`; h evenly spaced from μ to L; σ² = 1.
+    /// Creates n random centers in ℝᵈ of deviation `spread`; h evenly spaced from μ to L; σ² = 1.
     pub fn spread(n: usize, size: usize, mu: f64, l: f64, spread: f64, seed: u64) -> Self {
         let mut rng = stream(seed, Purpose::Theory, 0, u64::MAX);
         let h = |j: usize| mu + (l - mu) * j as f64 / (size.max(2) - 1) as f64;
@@ -84,7 +84,7 @@ impl Quadratics {
         self.centers.len()
     }
 
-    /// Parameters.
+    /// Returns the number of parameters.
     pub fn size(&self) -> usize {
         self.hessian.len()
     }
@@ -124,28 +124,28 @@ impl Quadratics {
         distance_squared(&self.centers[i], &self.optimum())
     }
 
-    /// ‖w⁽¹⁾ − w*‖²: every run starts at 0.
+    /// Returns ‖w⁽¹⁾ − w*‖², where every run starts at 0.
     pub fn start_distance(&self) -> f64 {
         norm_squared(&self.optimum())
     }
 
-    /// fᵢ(x) − fᵢ* where `center` = cᵢ; with w* it is F(x) − F*.
+    /// Returns fᵢ(x) − fᵢ* for `center` = cᵢ, and F(x) − F* for `center` = w*.
     fn gap(&self, center: &[f64], x: &[f64]) -> f64 {
         let parts = self.hessian.iter().zip(x).zip(center);
         parts.map(|((h, x), c)| 0.5 * h * (x - c).powi(2)).sum()
     }
 
-    /// Algorithm 1 with the same path w for every α:
+    /// Runs Algorithm 1 with the same path w for every α:
     ///
     /// ```text
-    /// every τ steps:  w ← mean of wⱼ over U, draw U of K clients, wᵢ ← w
+    /// every τ steps:  w ← mean of wⱼ over U, sample U of K clients, wᵢ ← w
     /// wᵢ ← wᵢ − η_t(∇fᵢ(wᵢ) + ξ)      vᵢ ← vᵢ − η_t α(∇fᵢ(αvᵢ + (1−α)wᵢ) + ξ)
     /// ŵ = (1/S_T) Σ_t p_t·w̄⁽ᵗ⁾        v̂ᵢ = (1/S_T) Σ_t p_t(αvᵢ⁽ᵗ⁾ + (1−α)w̄⁽ᵗ⁾)
     /// ```
     ///
     /// with w̄⁽ᵗ⁾ = (1/K) Σ_{j∈U} wⱼ⁽ᵗ⁾; clients outside U keep vᵢ.
-    pub fn run(&self, course: &Course, alphas: &[f64], seed: u64) -> Outcome {
-        let (n, size, k) = (self.clients(), self.size(), course.cohort);
+    pub fn run(&self, simulation: &Simulation, alphas: &[f64], seed: u64) -> Outcome {
+        let (n, size, k) = (self.clients(), self.size(), simulation.cohort);
         let deviation = (self.sigma2 / size as f64).sqrt();
         let mu = self.mu();
         let mut w = vec![0.0; size];
@@ -156,15 +156,15 @@ impl Quadratics {
         let mut xi = vec![0.0; size];
         let mut cohort: Vec<usize> = (0..n).collect();
         let mut rng = stream(seed, Purpose::Theory, 1, 0);
-        for t in 1..=course.steps {
-            if (t - 1) % course.tau == 0 {
+        for t in 1..=simulation.steps {
+            if (t - 1) % simulation.tau == 0 {
                 if k < n {
                     cohort = sample(&mut rng, n, k).into_vec();
                     cohort.sort_unstable();
                 }
                 cohort.iter().for_each(|i| copies[*i].copy_from_slice(&w));
             }
-            let eta = 16.0 / (mu * (t as f64 + course.a));
+            let eta = 16.0 / (mu * (t as f64 + simulation.a));
             for &i in &cohort {
                 let center = &self.centers[i];
                 if deviation > 0.0 {
@@ -187,13 +187,13 @@ impl Quadratics {
             cohort
                 .iter()
                 .for_each(|i| axpy(&mut w, 1.0 / k as f64, &copies[*i]));
-            let weight = course.weight(t);
+            let weight = simulation.weight(t);
             axpy(&mut w_sum, weight, &w);
             for (v, sum) in v.iter().flatten().zip(v_sum.iter_mut().flatten()) {
                 axpy(sum, weight, v);
             }
         }
-        let total = course.weights();
+        let total = simulation.weights();
         let w_star = self.optimum();
         let w_hat: Vec<f64> = w_sum.iter().map(|s| s / total).collect();
         let personal = alphas.iter().zip(&v_sum).map(|(alpha, sums)| {
@@ -237,9 +237,9 @@ mod tests {
         assert_eq!((q.mu(), q.l()), (1.0, 2.0));
         assert_eq!((q.zeta_i(0), q.zeta()), (17.0, 34.0)); // 1² + (2·2)²
         assert_eq!((q.delta(0), q.start_distance()), (5.0, 4.0));
-        let course = Course::of_theorem_2(&q, 2, 300, 2);
-        assert_eq!(course.a, 300.0);
-        assert_eq!(course.weights(), 301.0 * 301.0 + 302.0 * 302.0);
+        let simulation = Simulation::of_theorem_2(&q, 2, 300, 2);
+        assert_eq!(simulation.a, 300.0);
+        assert_eq!(simulation.weights(), 301.0 * 301.0 + 302.0 * 302.0);
     }
 
     /// Two steps of τ = 2 by hand, a = 14 so that η₁ = 16/15 and η₂ = 1, in one dimension
@@ -254,13 +254,13 @@ mod tests {
             centers: vec![vec![1.0], vec![-1.0]],
             sigma2: 0.0,
         };
-        let course = Course {
+        let simulation = Simulation {
             steps: 2,
             tau: 2,
             cohort: 2,
             a: 14.0,
         };
-        let outcome = q.run(&course, &[0.5, 0.0], 1);
+        let outcome = q.run(&simulation, &[0.5, 0.0], 1);
         let v_hat: f64 = 0.5 * (225.0 * 8.0 / 15.0 + 256.0 * 19.0 / 30.0) / 481.0;
         assert!((outcome.personal[0] - 0.5 * (v_hat - 1.0).powi(2)).abs() < 1e-12);
         assert_eq!((outcome.gap, outcome.distance), (0.0, 0.0));
@@ -272,8 +272,8 @@ mod tests {
     #[test]
     fn noise_averages_out_over_clients() {
         let q = Quadratics::spread(10, 4, 1.0, 2.0, 0.0, 5);
-        let course = Course::of_theorem_2(&q, 4000, 1, 10);
-        let outcome = q.run(&course, &[1.0], 5);
+        let simulation = Simulation::of_theorem_2(&q, 4000, 1, 10);
+        let outcome = q.run(&simulation, &[1.0], 5);
         assert!(outcome.gap < 0.5 * outcome.personal[0], "{outcome:?}");
     }
 }

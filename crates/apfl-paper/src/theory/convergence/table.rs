@@ -1,11 +1,11 @@
-//! The simulated theorems as text.
+//! Formats the simulated theorems as text.
 
 use apfl_report::table::columns;
 
 use super::Convergence;
 use crate::theory::table::number;
 
-/// Every theorem's table.
+/// Formats every theorem's table.
 pub fn text(c: &Convergence) -> String {
     let p = &c.problem;
     let mut text = format!(
@@ -61,7 +61,7 @@ pub fn text(c: &Convergence) -> String {
         text.push_str(&columns(&rows));
     }
     text.push_str(
-        "with K < n the slope also depends on τ: a cohort stays for τ steps, so that its mean gradient, \
+        "with K < n the slope also depends on τ: a cohort is kept for τ steps, so that its mean gradient, \
          given w, is not ∇F on average; this term, of order τζ/(KμT), is missing in Theorem 2\n",
     );
     text.push_str(&residual(c));
@@ -82,8 +82,8 @@ fn residual(c: &Convergence) -> String {
     }
     format!(
         "\nThe residual · T = {}, τ = {}, no noise\n\n{}\
-         it goes with (1−α)^{:.2} (the theorem's law: 2), and falls with T^{:.2} (at α = 0.9): the \
-         theorem's residual does not fall, and is not reached\n",
+         it scales with (1−α)^{:.2} (the theorem's law: 2) and with T^{:.2} (at α = 0.9); the theorem's \
+         residual is a constant that is not reached\n",
         r.steps,
         r.tau,
         columns(&rows),

@@ -1,8 +1,8 @@
-//! Counts, sizes, times and the cost of privacy as a person reads them.
+//! Formats counts, sizes, times and the cost of privacy.
 
 use apfl::privacy::Spent;
 
-/// A count with its noun: `1 client`, `3 clients`.
+/// Formats a count with its noun: `1 client`, `3 clients`.
 pub fn counted(n: usize, noun: &str) -> String {
     match n {
         1 => format!("1 {noun}"),
@@ -10,7 +10,7 @@ pub fn counted(n: usize, noun: &str) -> String {
     }
 }
 
-/// Bytes for people.
+/// Formats bytes: `31.4 kB`.
 pub fn bytes(n: f64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut n = n;
@@ -25,7 +25,7 @@ pub fn bytes(n: f64) -> String {
     }
 }
 
-/// A duration for people.
+/// Formats a duration: `12 ms`, `10 min`.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 1.0 => format!("{:.0} ms", 1000.0 * s),
@@ -35,20 +35,20 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// What privacy cost, in a line.
-pub fn privacy_in_words(spent: &Spent) -> String {
+/// Describes the cost of privacy in one line.
+pub fn describe_privacy(spent: &Spent) -> String {
     let epsilon = spent.epsilon.map_or("∞".into(), |e| format!("{e:.4}"));
-    let whence = if spent.simulation {
-        "; the noise follows from the seed: a simulation"
+    let source = if spent.simulation {
+        "; the noise follows from the seed, so this is a simulation"
     } else {
-        "; the noise is the operating system's: the fingerprint is another in every run"
+        "; the noise is the operating system's, so the fingerprint differs in every run"
     };
     let lost = match spent.lost as usize {
         0 => String::new(),
-        n => format!("; {} begun, lost and paid for", counted(n, "round")),
+        n => format!("; includes {} lost and repeated", counted(n, "round")),
     };
     format!(
-        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){whence}{lost}",
+        "privacy by {}: ε = {epsilon} at δ = {:e} (noise {:.4} × clip {}, {} steps){source}{lost}",
         spent.level, spent.delta, spent.noise, spent.clip, spent.steps
     )
 }

