@@ -22,7 +22,7 @@ pub type Reader = fn(&[u8]) -> Result<(), String>;
 pub fn idx(bytes: &[u8]) -> Result<(), String> {
     let array = IdxArray::parse(bytes)?;
     let _ = array.integers();
-    let _ = Images::of(array);
+    let _ = Images::from_array(array);
     Ok(())
 }
 
@@ -57,7 +57,7 @@ pub fn csv(bytes: &[u8]) -> Result<(), String> {
     let Ok(Source::Table(table)) = plan.map(|plan| plan.data) else {
         panic!("the spec is right")
     };
-    let taken = table.take(&Stream {
+    let taken = table.load_from(&Stream {
         name: "x.csv".into(),
         bytes: csv.to_vec(),
         header: None,

@@ -116,7 +116,7 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
     let data = run.plan.resolved.get("data");
     let text = |key: &str| data.and_then(|d| d.get(key)?.as_str()).map(str::to_owned);
     let validation = data.and_then(|d| d.get("validation")?.as_float());
-    let columns = new_client::Columns {
+    let columns = new_client::TableOptions {
         label: text("label").unwrap_or_else(|| "label".into()),
         split: text("split").unwrap_or_else(|| "split".into()),
         validation: validation.unwrap_or(0.2),
@@ -199,7 +199,7 @@ fn write(
         tensors::write_one(&out.join(name), layout, params)?;
     }
     if matches!(run.plan.data, Source::Synthetic(_)) {
-        let table = new_client::as_table(shard, &run.schema);
+        let table = new_client::to_csv(shard, &run.schema);
         write_atomically(&out.join("data.csv"), table)?;
     }
     let mut json = serde_json::to_string_pretty(document).expect("plain JSON");

@@ -18,7 +18,7 @@ use crate::output::{counted, note_batches, tell};
 /// Tells what training did not show, and who was served by the shared model.
 pub fn said(run: &FinishedRun, asked: &InferenceRows, served: &Served) {
     note_batches(&run.plan);
-    asked.strange.notes().iter().for_each(tell);
+    asked.unseen.notes().iter().for_each(tell);
     if served.unknown > 0 {
         tell(format!(
             "{} of clients that the run does not know, served by the shared model",
@@ -54,7 +54,7 @@ pub fn read(
     ids: &[String],
 ) -> Result<InferenceRows> {
     let table = table_of(run);
-    let question = InferenceReader {
+    let reader = InferenceReader {
         schema: &run.schema,
         table,
         client,
@@ -78,7 +78,7 @@ pub fn read(
             header: None,
         };
         stream.header = header_for(table, &stream)?;
-        return asked(&question, &stream);
+        return asked(&reader, &stream);
     }
     let paths: [PathBuf; 1] = [input.to_path_buf()];
     let mut files = Files {
@@ -87,11 +87,11 @@ pub fn read(
     };
     let header = header_for(table, &files)?;
     files.header = header.as_deref();
-    asked(&question, &files)
+    asked(&reader, &files)
 }
 
-fn asked(question: &InferenceReader<'_>, source: &dyn TableSource) -> Result<InferenceRows> {
-    question.ask(source)
+fn asked(reader: &InferenceReader<'_>, source: &dyn TableSource) -> Result<InferenceRows> {
+    reader.read(source)
 }
 
 /// Which model serves which rows.
@@ -133,7 +133,7 @@ impl Served {
             return Ok(served);
         }
         let Some((names, of)) = &asked.clients else {
-            // A run of one client, as a join leaves it, leaves no question.
+            // A run of one client, as a join leaves it, leaves no reader.
             if let ([only], true) = (&run.clients()?[..], which != Which::Shared) {
                 served.groups.push((run.model(which.into(), only)?, all()));
                 served.names.push((Some(only.clone()), false));

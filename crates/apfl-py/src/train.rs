@@ -111,7 +111,7 @@ fn of_rows(given: &mut Given) {
 
 fn prepared(plan: &Plan, rows: Option<Columns>, directory: &Path) -> apfl::Result<Run> {
     let dataset: Arc<dyn Dataset> = match (&plan.data, rows) {
-        (Source::Table(table), Some(rows)) => Arc::new(table.take(&rows)?),
+        (Source::Table(table), Some(rows)) => Arc::new(table.load_from(&rows)?),
         _ => plan.data.load()?,
     };
     let on = Resources {

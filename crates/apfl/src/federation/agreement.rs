@@ -203,7 +203,7 @@ fn in_order(site: &str, columns: &[String], told: &Told) -> Result<Survey> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::table::{ColumnSurvey, Words};
+    use crate::data::table::{ColumnSurvey, NonNumeric};
     use serde_json::Value;
 
     /// Every key of a document, by its path.
@@ -226,7 +226,7 @@ mod tests {
     fn a_survey_tells_what_the_document_lists() {
         let mut survey = Survey::new(1);
         survey.columns[0] = ColumnSurvey {
-            words: Some(Box::new(Words::default())),
+            non_numeric: Some(Box::new(NonNumeric::default())),
             ..ColumnSurvey::default()
         };
         let told = Told {

@@ -265,7 +265,7 @@ impl Node {
     /// The setup of this site's client.
     fn setup(&self, plan: &Plan, place: usize, agreement: &Agreement) -> Result<Setup> {
         let (table, surveyed) = self.surveyed(plan, place)?;
-        let surveyed = surveyed.in_order(&agreement.columns)?;
+        let surveyed = surveyed.reorder(&agreement.columns)?;
         let own = agreement.roster.get(place);
         let same = own.is_some_and(|m| m.name == self.site.client && m.rows == surveyed.rows(0));
         if !same {
@@ -276,10 +276,10 @@ impl Node {
             )));
         }
         let agreed = agreement.agreed()?;
-        if let Some(misfit) = surveyed.misfit(&agreed.preparation) {
+        if let Some(misfit) = surveyed.incompatibility(&agreed.preparation) {
             return Err(Error::data(misfit));
         }
-        let data = table.fill(&table.files(), surveyed, agreed)?;
+        let data = table.encode(&table.files(), surveyed, agreed)?;
         let shard = data.shards[0].clone();
         let (schema, classes) = (data.schema, agreement.classes.clone());
         let dataset = roster(&agreement.roster, schema, classes, Some((place, shard)));

@@ -15,7 +15,7 @@ use super::{Each, Engine};
 use crate::algorithm::Algorithm;
 use crate::clients::wire::{Body, PackedResponse, split};
 use crate::clients::{Clients, Request, Response, RunContext, StateHome};
-use crate::data::roster::keep_own;
+use crate::data::roster::keep_local;
 use crate::error::Result;
 
 mod agreement;
@@ -38,7 +38,7 @@ impl RunContext {
     /// Lets go of the data of clients that live on other ranks.
     pub fn on(mut self, cluster: Cluster) -> Result<Self> {
         let placement = Placement::new(&*self.dataset, &self.local_training, cluster.ranks);
-        self.dataset = keep_own(self.dataset, |k| placement.rank(k) == cluster.rank)?;
+        self.dataset = keep_local(self.dataset, |k| placement.rank(k) == cluster.rank)?;
         Ok(self)
     }
 }
