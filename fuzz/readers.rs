@@ -10,7 +10,7 @@ use apfl::data::images::Images;
 use apfl::data::table::Stream;
 use apfl::data::{Source, cifar10, leaf as leaf_files};
 use apfl::digest::sha256_of;
-use apfl::pack::{Field, ModelOnly, NumberType, Pack, arrays_of};
+use apfl::pack::{Field, ModelOnly, NumberType, Pack, arrays_from_bytes};
 use apfl::run::Checkpoints;
 use apfl::spec::Spec;
 use apfl::training::Training;
@@ -198,7 +198,7 @@ pub fn pack(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn same<T: Pack>(fields: &[Field], numbers: &[u8]) -> Result<(), String> {
-    let mut arrays = arrays_of(fields, numbers).map_err(|e| e.to_string())?;
+    let mut arrays = arrays_from_bytes(fields, numbers).map_err(|e| e.to_string())?;
     let value = T::unpack(&mut arrays).map_err(|e| e.to_string())?;
     let mut bytes = Vec::new();
     for wanted in value.fields() {

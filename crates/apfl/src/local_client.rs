@@ -183,7 +183,7 @@ impl<'a> LocalClient<'a> {
 
     /// Whether η_t depends on t.
     pub fn rate_falls(&self) -> bool {
-        self.local_training.schedule.falls()
+        self.local_training.schedule.varies()
     }
 
     /// The local steps before this round of a client that took part in all of them.

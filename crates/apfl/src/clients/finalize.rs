@@ -6,7 +6,7 @@ use super::{Clients, locked};
 use crate::algorithm::{AfterRound, Algorithm};
 use crate::data::{Examples, Shard};
 use crate::error::{Error, Result};
-use crate::files::slots::{Slots, SlotsPlace};
+use crate::files::slots::{Slots, SlotsLocation};
 use crate::local_client::{Predictor, Scratch};
 use crate::metrics::{ByModel, Finals, Gain, Tallies};
 use crate::params::{Params, bytes_of};
@@ -76,13 +76,13 @@ pub enum Keep {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelPlaces {
     /// The models they serve.
-    pub personal: SlotsPlace,
+    pub personal: SlotsLocation,
     /// Their copies of the shared model.
-    pub localized: SlotsPlace,
+    pub localized: SlotsLocation,
     /// Their own.
-    pub local: SlotsPlace,
+    pub local: SlotsLocation,
     /// What they trained alone, where they did.
-    pub alone: Option<SlotsPlace>,
+    pub alone: Option<SlotsLocation>,
 }
 
 /// The same files, open.

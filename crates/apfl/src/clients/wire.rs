@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Request, Response};
 use crate::algorithm::Algorithm;
 use crate::error::{Error, Result};
-use crate::pack::{Field, ModelOnly, NumberType, Pack, arrays_of};
+use crate::pack::{Field, ModelOnly, NumberType, Pack, arrays_from_bytes};
 use crate::params::{Params, bytes_of};
 
 /// Where the arrays of a value lie in the body of a message.
@@ -104,7 +104,7 @@ impl Packed {
         let end = self.start.checked_add(length);
         let own = end.and_then(|end| body.get(self.start..end));
         let own = own.ok_or_else(|| garbled("it is shorter than it says"))?;
-        arrays_of(&self.fields, own)
+        arrays_from_bytes(&self.fields, own)
             .and_then(|mut arrays| P::unpack(&mut arrays))
             .map_err(|e| garbled(&e.to_string()))
     }

@@ -11,7 +11,7 @@ use crate::clients::Request;
 use crate::clients::wire::{decode, encode, joined, split};
 use crate::data::roster::roster;
 use crate::data::table::{Surveyed, Table};
-use crate::digest::{digest_of_pieces, hex};
+use crate::digest::{digest_of_chunks, hex};
 use crate::engine::remote::{ClientRequest, Handled, Outcome, Place, SiteRequest, SiteResponse};
 use crate::error::{Error, Result, SiteCode};
 use crate::files::archive::ArchiveDirectory;
@@ -426,6 +426,6 @@ fn response(
     body: Vec<u8>,
     result: std::result::Result<Outcome, SiteCode>,
 ) -> Vec<u8> {
-    let to = digest_of_pieces([request]);
+    let to = digest_of_chunks([request]);
     joined(body, &SiteResponse { to, result })
 }

@@ -196,8 +196,8 @@ impl Server {
                 _ => "when they were asked to agree,",
             }
             .into(),
-            answered,
-            wanted,
+            responded: answered,
+            required: wanted,
             absent,
             codes,
         })

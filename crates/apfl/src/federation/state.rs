@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use super::agreement::{Agreement, Terms};
 use super::node::Accept;
-use crate::digest::{digest_of_pieces, hex};
+use crate::digest::{digest_of_chunks, hex};
 use crate::error::{Error, Result, SiteCode, at};
 use crate::files::atomic::write_privately;
 use crate::files::private::{create_directory, create_file};
@@ -304,7 +304,7 @@ impl State {
 
 /// What the answer to a letter is called.
 fn name_of(message: &[u8]) -> String {
-    hex(&digest_of_pieces([message]))
+    hex(&digest_of_chunks([message]))
 }
 
 /// A file's text; `None` where there is none.

@@ -9,7 +9,7 @@ use toml::Table;
 
 use crate::digest::{hex, sha256_of_file};
 use crate::error::{Error, Result, at};
-use crate::files::archive::Written;
+use crate::files::archive::ArchivePart;
 use crate::files::atomic::write_privately;
 use crate::spec::{differences, prolonged};
 use crate::training::Recorded;
@@ -101,9 +101,9 @@ pub struct Manifest {
     /// What it belongs to.
     pub identity: Identity,
     /// What the server remembers.
-    pub server: Written,
+    pub server: ArchivePart,
     /// The clients' memories, oldest first.
-    pub memories: Vec<Written>,
+    pub memories: Vec<ArchivePart>,
     /// What of the run's course does not follow from its seed.
     #[serde(default, skip_serializing_if = "Recorded::is_empty")]
     pub recorded: Recorded,
@@ -141,7 +141,7 @@ pub fn round_of(name: &str) -> Option<u64> {
 
 impl Manifest {
     /// All files it needs.
-    pub fn files(&self) -> impl Iterator<Item = &Written> {
+    pub fn files(&self) -> impl Iterator<Item = &ArchivePart> {
         std::iter::once(&self.server).chain(&self.memories)
     }
 

@@ -21,7 +21,7 @@ fn mnist_needs_its_files_its_shape_and_its_labels() {
     error(
         at,
         spec,
-        "there is neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz",
+        "contains neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz",
     );
     error(at, spec, "neither train-images-idx3-ubyte nor");
     fs::write(
