@@ -10,7 +10,7 @@ use apfl::data::images::Images;
 use apfl::data::table::Stream;
 use apfl::data::{Source, cifar10, leaf as leaf_files};
 use apfl::digest::sha256_of;
-use apfl::pack::{Field, ModelOnly, NumberType, Pack, arrays_of};
+use apfl::pack::{Field, ModelOnly, NumberType, Pack, arrays_from_bytes};
 use apfl::run::Checkpoints;
 use apfl::spec::Spec;
 use apfl::training::Training;
@@ -22,7 +22,7 @@ pub type Reader = fn(&[u8]) -> Result<(), String>;
 pub fn idx(bytes: &[u8]) -> Result<(), String> {
     let array = IdxArray::parse(bytes)?;
     let _ = array.integers();
-    let _ = Images::of(array);
+    let _ = Images::from_array(array);
     Ok(())
 }
 
@@ -57,7 +57,7 @@ pub fn csv(bytes: &[u8]) -> Result<(), String> {
     let Ok(Source::Table(table)) = plan.map(|plan| plan.data) else {
         panic!("the spec is right")
     };
-    let taken = table.take(&Stream {
+    let taken = table.load_from(&Stream {
         name: "x.csv".into(),
         bytes: csv.to_vec(),
         header: None,
@@ -198,7 +198,7 @@ pub fn pack(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn same<T: Pack>(fields: &[Field], numbers: &[u8]) -> Result<(), String> {
-    let mut arrays = arrays_of(fields, numbers).map_err(|e| e.to_string())?;
+    let mut arrays = arrays_from_bytes(fields, numbers).map_err(|e| e.to_string())?;
     let value = T::unpack(&mut arrays).map_err(|e| e.to_string())?;
     let mut bytes = Vec::new();
     for wanted in value.fields() {

@@ -27,7 +27,7 @@ pub fn export(args: &args::Export) -> Result<()> {
         write_npz(&args.out, &layout, params, &schema(&run))?
     } else {
         let schema = ("schema", schema(&run));
-        tensors::write_described(&args.out, &layout, params, &[schema])?;
+        tensors::write_one_with_metadata(&args.out, &layout, params, &[schema])?;
     }
     print(&format!(
         "{}: {} tensors, {} parameters\n",

@@ -117,7 +117,7 @@ fn data(run: &FinishedRun, from: &str) -> Result<Shard> {
         Source::Table(table) => Some(table),
         _ => None,
     };
-    let columns = new_client::Columns {
+    let columns = new_client::TableOptions {
         label: table.map_or("label".into(), |table| table.label.clone()),
         split: table.map_or("split".into(), |table| table.split.clone()),
         validation: run.plan.data.validation(),
@@ -196,7 +196,7 @@ fn write(
         tensors::write_one(&out.join(name), layout, params)?;
     }
     if matches!(run.plan.data, Source::Synthetic(_)) {
-        let table = new_client::as_table(shard, &run.schema);
+        let table = new_client::to_csv(shard, &run.schema);
         write_atomically(&out.join("data.csv"), table)?;
     }
     let mut json = serde_json::to_string_pretty(document).expect("plain JSON");

@@ -16,7 +16,7 @@ use crate::output::{counted, note_batches, tell};
 /// Prints notes on values unseen in training and on rows that the shared model served.
 pub fn print_notes(run: &FinishedRun, input: &InferenceRows, served: &Served) {
     note_batches(&run.plan);
-    input.strange.notes().iter().for_each(tell);
+    input.unseen.notes().iter().for_each(tell);
     if served.unknown > 0 {
         tell(format!(
             "{} of clients that the run does not know: the shared model was used",
@@ -76,7 +76,7 @@ pub fn read(
             header: None,
         };
         stream.header = header_for(table, &stream)?;
-        return reader.ask(&stream);
+        return reader.read(&stream);
     }
     let paths: [PathBuf; 1] = [input.to_path_buf()];
     let mut files = Files {
@@ -85,7 +85,7 @@ pub fn read(
     };
     let header = header_for(table, &files)?;
     files.header = header.as_deref();
-    reader.ask(&files)
+    reader.read(&files)
 }
 
 /// Assigns rows to models.

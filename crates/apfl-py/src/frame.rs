@@ -265,11 +265,11 @@ fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Column> {
     let kind: String = dtype.getattr("kind")?.extract()?;
     let size: usize = dtype.getattr("itemsize")?.extract()?;
     Ok(match (kind.as_str(), size) {
-        ("f", 2 | 4) => Column::Singles(native(array, "float32")?),
+        ("f", 2 | 4) => Column::Floats(native(array, "float32")?),
         ("f", _) => Column::Numbers(native(array, "float64")?),
         ("b", _) => {
             let truths: Vec<u8> = native(array, "uint8")?;
-            Column::Truths(truths.into_iter().map(|x| Some(x != 0)).collect())
+            Column::Booleans(truths.into_iter().map(|x| Some(x != 0)).collect())
         }
         // Integers of 2⁶³ and above are kept as digits.
         ("u", 8)
@@ -280,7 +280,7 @@ fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Column> {
         }
         ("i" | "u", _) => {
             let wholes: Vec<i64> = native(array, "int64")?;
-            Column::Wholes(wholes.into_iter().map(Some).collect())
+            Column::Integers(wholes.into_iter().map(Some).collect())
         }
         ("U" | "T", _) => return from_values(&array.call_method0("tolist")?),
         ("O", _) => return from_values(array),
@@ -317,19 +317,19 @@ fn from_values(values: &Bound<'_, PyAny>) -> PyResult<Column> {
             Value::Truth(x) => Some(*x),
             _ => None,
         };
-        Column::Truths(values.iter().map(truth).collect())
+        Column::Booleans(values.iter().map(truth).collect())
     } else if all(|v| matches!(v, Value::Whole(_))) {
         let whole = |value: &Value| match value {
             Value::Whole(x) => Some(*x),
             _ => None,
         };
-        Column::Wholes(values.iter().map(whole).collect())
+        Column::Integers(values.iter().map(whole).collect())
     } else if all(|v| matches!(v, Value::Single(_))) {
         let single = |value: &Value| match value {
             Value::Single(x) => *x,
             _ => f32::NAN,
         };
-        Column::Singles(values.iter().map(single).collect())
+        Column::Floats(values.iter().map(single).collect())
     } else if all(|v| matches!(v, Value::Real(_) | Value::Whole(_))) {
         Column::Numbers(values.iter().map(number).collect())
     } else {

@@ -98,7 +98,7 @@ impl TrainedModel {
     fn predict<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Predictions<'py>> {
         let py = data.py();
         let rows = frame::columns(data)?;
-        let question = InferenceReader {
+        let reader = InferenceReader {
             schema: self.model.schema(),
             table: self.table.as_ref(),
             client: Some(self.client.as_str()).filter(|client| !client.is_empty()),
@@ -107,8 +107,8 @@ impl TrainedModel {
             ids: &[],
         };
         let answers = py.detach(|| {
-            let asked = question.ask(&rows)?;
-            Ok((self.model.predict(&asked.x)?, asked.strange.notes()))
+            let asked = reader.read(&rows)?;
+            Ok((self.model.predict(&asked.x)?, asked.unseen.notes()))
         });
         let (answers, notes) = answers.map_err(|e: apfl::Error| e.into_py_err())?;
         let classes = self.model.schema().task.classes();

@@ -110,7 +110,7 @@ fn use_rows(given: &mut SpecInput) {
 
 fn prepared(plan: &Plan, rows: Option<Columns>, directory: &Path) -> apfl::Result<Run> {
     let dataset: Arc<dyn Dataset> = match (&plan.data, rows) {
-        (Source::Table(table), Some(rows)) => Arc::new(table.take(&rows)?),
+        (Source::Table(table), Some(rows)) => Arc::new(table.load_from(&rows)?),
         _ => plan.data.load()?,
     };
     let on = Resources {

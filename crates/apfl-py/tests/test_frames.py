@@ -166,7 +166,7 @@ def test_what_is_no_number_is_refused(column, words):
         (lambda f: {"x": [1, 2], "y": [1]}, apfl.RunError, "column 'y' has 1 rows"),
         (lambda f: f.drop(columns="label"), apfl.RunError, "no column 'label'"),
         (lambda f: f.drop(columns="client"), apfl.RunError, "no column 'client'"),
-        (lambda f: f.iloc[:0], apfl.RunError, "not one row"),
+        (lambda f: f.iloc[:0], apfl.RunError, "a header but no rows"),
         (lambda f: {}, apfl.RunError, "empty|column"),
         (lambda f: pd.concat([f, f[["age"]]], axis=1), apfl.RunError, "both named 'age'"),
         (lambda f: f.assign(label=None), apfl.RunError, "label"),

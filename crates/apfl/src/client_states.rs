@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::files::slots::Slots;
-use crate::pack::{Field, Pack, arrays_of};
+use crate::pack::{Field, Pack, arrays_from_bytes};
 
 /// The states of this process's clients.
 pub enum ClientStates<L> {
@@ -126,7 +126,7 @@ impl<L: Pack + Clone> DiskStates<L> {
             let next = state.slots.len() as u64;
             evicted.push((*state.slots.entry(oldest).or_insert(next), client_state));
         }
-        // Written before the lock is released: no slot may be read before its bytes are there.
+        // ArchivePart before the lock is released: no slot may be read before its bytes are there.
         for (slot, client_state) in evicted {
             self.write(slot, &client_state)?;
         }
@@ -145,7 +145,7 @@ impl<L: Pack + Clone> DiskStates<L> {
     }
 
     fn read(&self, slot: u64) -> Result<L> {
-        arrays_of(&self.fields, &self.file.read(slot)?)
+        arrays_from_bytes(&self.fields, &self.file.read(slot)?)
             .and_then(|mut arrays| L::unpack(&mut arrays))
             .map_err(|e| Error::in_file(self.file.path(), format!("slot {slot}: {e}")))
     }

@@ -23,7 +23,7 @@ use crate::client_states::{ClientStates, DiskStates};
 use crate::data::{Examples, Shard};
 use crate::digest::digest_of;
 use crate::error::{Error, Result};
-use crate::files::archive::{ArchiveDirectory, Written};
+use crate::files::archive::{ArchiveDirectory, ArchivePart};
 use crate::local_client::{LocalClient, Scratch};
 use crate::pack::{Arrays, Field, Pack};
 use crate::privacy::NoiseSeed;
@@ -199,7 +199,12 @@ impl<A: Algorithm> Clients<A> {
     }
 
     /// Writes the states of some clients to an archive.
-    fn save(&self, archive: &ArchiveDirectory, name: &str, clients: &[usize]) -> Result<Written> {
+    fn save(
+        &self,
+        archive: &ArchiveDirectory,
+        name: &str,
+        clients: &[usize],
+    ) -> Result<ArchivePart> {
         archive.write(name, &self.fields(), clients, &mut |client| {
             let state = self.states.inspect(client, Pack::to_bytes)?;
             Ok(state.unwrap_or_else(|| self.algorithm.join(&self.context.w0).to_bytes()))

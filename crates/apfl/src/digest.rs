@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::error::{Result, at};
 use crate::pack::{Pack, View};
 
-/// The digest of a whole file, in hexadecimal.
+/// Returns the SHA-256 of a file, in hexadecimal.
 pub fn sha256_of_file(path: &Path) -> Result<String> {
     let mut file = std::fs::File::open(path).map_err(at(path, "read"))?;
     let mut hasher = Sha256::new();
@@ -21,12 +21,12 @@ pub fn sha256_of_file(path: &Path) -> Result<String> {
     }
 }
 
-/// The digest of bytes, in hexadecimal.
+/// Returns the SHA-256 of bytes, in hexadecimal.
 pub fn sha256_of(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The digest of a value: of every array's name, type, length and bytes.
+/// Returns the SHA-256 of a value: of every array's name, type, length and bytes.
 pub fn digest_of(value: &impl Pack) -> [u8; 32] {
     let mut hasher = Sha256::new();
     value.visit(&mut |name, view| {
@@ -36,22 +36,22 @@ pub fn digest_of(value: &impl Pack) -> [u8; 32] {
             View::U64(_) => "u64",
         };
         hasher.update(format!("{name}:{kind}:{};", view.bytes()));
-        view.for_each_piece(|piece| hasher.update(piece));
+        view.for_each_chunk(|chunk| hasher.update(chunk));
     });
     hasher.finalize().into()
 }
 
-/// The digest of several pieces, each preceded by its length.
-pub fn digest_of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
+/// Returns the SHA-256 of several chunks, each preceded by its length.
+pub fn digest_of_chunks<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
     let mut hasher = Sha256::new();
-    for piece in pieces {
-        hasher.update((piece.len() as u64).to_le_bytes());
-        hasher.update(piece);
+    for chunk in chunks {
+        hasher.update((chunk.len() as u64).to_le_bytes());
+        hasher.update(chunk);
     }
     hasher.finalize().into()
 }
 
-/// Bytes in hexadecimal.
+/// Formats bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, in words a user can act on.
+//! The library's errors, with messages that a user can act on.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,156 +7,157 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::Problems;
 
-/// The library's error: a variant for each kind of failure.
+/// Represents a failure of the library, by kind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The request itself is wrong: nothing was done.
+    /// The spec is invalid; nothing was done.
     #[error("{0}")]
     Spec(Problems),
-    /// A request that cannot be carried out as given, in one sentence.
+    /// A request that cannot be carried out; nothing was done.
     #[error("{0}")]
     Request(String),
-    /// The content of a file, or of what is in memory, is wrong.
+    /// The content of a file or of data in memory is invalid.
     #[error("{0}")]
     Data(DataError),
-    /// A published data set is not where it was looked for.
-    #[error("{}: there is neither {file} nor {file}.gz in it; data.dir names another folder",
+    /// The files of a published data set are missing.
+    #[error("{}: contains neither {file} nor {file}.gz; set data.dir to the folder that does",
         folder.display())]
     NoData {
         /// The kind of data.
         kind: String,
-        /// Where it was looked for.
+        /// The folder.
         folder: PathBuf,
-        /// The file that was.
+        /// The missing file.
         file: String,
     },
-    /// A client's loss is not a finite number any more.
+    /// A client's loss is not finite.
     #[error(
-        "the loss of client '{client}' became {loss} {place}; a smaller training.learning_rate \
-         or standardized features usually help"
+        "the loss of client '{client}' became {loss} {place}; a smaller training.learning_rate or \
+         standardized features usually help"
     )]
     NonFinite {
         /// The client's name.
         client: String,
         /// When: "in round 3, local step 7", …
         place: String,
-        /// The loss itself: inf or NaN.
+        /// The loss: inf or NaN.
         loss: f64,
     },
-    /// The work of one client panicked: a defect of a model or an algorithm.
+    /// The computation of a client panicked: a defect of a model or an algorithm.
     #[error("the work of client '{client}' panicked: {message}")]
     Panic {
         /// The client's name.
         client: String,
-        /// What the panic said.
+        /// The panic's message.
         message: String,
     },
-    /// A run directory or its checkpoints do not allow what was asked of them.
+    /// A run directory or its checkpoints do not allow the operation.
     #[error("{0}")]
     Checkpoint(String),
-    /// A directory that another process works in.
+    /// Another process uses the directory.
     #[error("{}: in use by {holder}; nothing was touched", path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
-        /// Who has it, and since when: "process 4711 since …".
+        /// The process and its start: "process 4711 since …".
         holder: String,
     },
-    /// A run directory of another release.
+    /// The run directory is of another release.
     #[error(
-        "{}: is of format {found}, this program writes {known}: a run of an earlier release can \
-         be read, reported, asked and exported, but not continued; begin it again in another \
-         directory", path.display()
+        "{}: is of format {found}, this program writes {known}; runs of earlier releases can be \
+         read, reported, exported and used for prediction, but not continued; start the run again \
+         in another directory", path.display()
     )]
     Format {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The file's format.
         found: u32,
-        /// This program's.
+        /// This program's format.
         known: u32,
     },
-    /// A run that another program began: the result may differ in the last bits.
+    /// Another version started the run, so the result may differ in the last bits.
     #[error(
-        "the run was begun by version {then}, this is {now}: the result may differ in the last \
-         bits"
+        "the run was begun by version {then}, this is version {now}; the result may differ in the \
+         last bits"
     )]
     OtherProgram {
-        /// The program that began it.
+        /// The version that started it.
         then: String,
-        /// This one.
+        /// This version.
         now: String,
     },
-    /// Too few sites answered.
+    /// Too few sites responded.
     #[error(
-        "{when} {answered} of at least {wanted} sites answered in time (federation.min_sites, \
-         federation.deadline); without an answer: {}{}; resume when they are back",
-        absent.join(", "), told(codes)
+        "{when} only {responded} sites responded in time, but at least {required} must \
+         (federation.min_sites, federation.deadline); no response from {}{}; resume when they are \
+         available",
+        absent.join(", "), list_codes(codes)
     )]
     Absent {
         /// "in round 3", …
         when: String,
-        /// How many answered.
-        answered: usize,
-        /// How many must.
-        wanted: usize,
-        /// Those that did not.
+        /// The number of sites that responded.
+        responded: usize,
+        /// The number of sites that must respond.
+        required: usize,
+        /// The sites that did not respond.
         absent: Vec<String>,
-        /// What some of them said instead.
+        /// The error codes that some of them sent.
         codes: Vec<(String, SiteCode)>,
     },
-    /// A site said no; why, is in its own log.
+    /// A site refused a request; its own log has the reason.
     #[error("site '{site}': {code}; its own log has the reason")]
     Site {
         /// The site.
         site: String,
-        /// What it told.
+        /// The error code that it sent.
         code: SiteCode,
     },
-    /// An engine failed: threads, another rank, a message that cannot be read.
+    /// An engine failed: a thread, another rank, or an unreadable message.
     #[error("{0}")]
     Engine(String),
-    /// The caller asked to stop.
+    /// The caller stopped the run.
     #[error("{0}")]
     Interrupted(String),
-    /// The operating system said no.
+    /// An operation of the file system failed.
     #[error("{}: cannot {action}: {source}", path.display())]
     File {
         /// The file or directory.
         path: PathBuf,
-        /// What was tried: "read", "write", …
+        /// The operation: "read", "write", …
         action: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// All that a site tells of an error: what it says in full stays there.
+/// Represents an error at a site for the server; the message stays at the site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SiteCode {
-    /// The operator has not accepted these terms yet.
+    /// The operator has not accepted these terms.
     NotAccepted,
-    /// It has not agreed to anything, or to something else.
+    /// The site agreed to other terms, or to none.
     OtherAgreement,
-    /// It runs another version of the program.
+    /// The site runs another version of the program.
     OtherProgram,
-    /// Its table cannot be used.
+    /// The site's table cannot be used.
     Data,
-    /// A text column has a value of so few rows that it would point at them.
+    /// A text column has a value of so few rows that it could identify them.
     Rare,
-    /// Its loss is not finite any more.
+    /// The loss is not finite.
     NonFinite,
-    /// What it remembers cannot be read or written.
+    /// The client state cannot be read or written.
     State,
-    /// It is busy with another order.
+    /// The site is processing another request.
     Busy,
-    /// The order was wrong.
+    /// The request is invalid.
     Order,
-    /// Something else.
+    /// Another failure.
     Failed,
-    /// Its answer makes no sense; said by the server.
+    /// The site's response is invalid; reported by the server.
     Garbled,
 }
 
@@ -168,29 +169,29 @@ impl fmt::Display for SiteCode {
             SiteCode::OtherProgram => "other-program (it runs another version)",
             SiteCode::Data => "data (its table cannot be used)",
             SiteCode::Rare => "rare (a text column has values of fewer than 5 rows)",
-            SiteCode::NonFinite => "non-finite (its loss is not a number any more)",
-            SiteCode::State => "state (what it remembers cannot be read or written)",
-            SiteCode::Busy => "busy (another order is being carried out)",
-            SiteCode::Order => "order (it cannot do what was asked)",
+            SiteCode::NonFinite => "non-finite (its loss is not finite)",
+            SiteCode::State => "state (its client state cannot be read or written)",
+            SiteCode::Busy => "busy (it is processing another request)",
+            SiteCode::Order => "order (it cannot carry out the request)",
             SiteCode::Failed => "failed",
-            SiteCode::Garbled => "garbled (its answer makes no sense)",
+            SiteCode::Garbled => "garbled (its response is invalid)",
         })
     }
 }
 
-fn told(codes: &[(String, SiteCode)]) -> String {
+fn list_codes(codes: &[(String, SiteCode)]) -> String {
     let each = codes.iter().map(|(site, code)| format!("; {site}: {code}"));
     each.collect()
 }
 
-/// What is wrong with some data, and where.
+/// Represents a problem of data and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataError {
-    /// The file, where it is in one.
+    /// The file, if any.
     pub path: Option<PathBuf>,
-    /// Client, line, column or row, where that is known.
+    /// The client, line, column or row, if known.
     pub place: Option<String>,
-    /// What is wrong, and the way out.
+    /// The problem and what to do.
     pub problem: String,
 }
 
@@ -210,7 +211,7 @@ impl fmt::Display for DataError {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Data that is wrong, in one sentence.
+    /// Creates an error about data.
     pub fn data(problem: impl Into<String>) -> Self {
         Error::Data(DataError {
             path: None,
@@ -219,7 +220,7 @@ impl Error {
         })
     }
 
-    /// A file whose content is wrong.
+    /// Creates an error about the content of a file.
     pub fn in_file(path: &Path, problem: impl fmt::Display) -> Self {
         Error::Data(DataError {
             path: Some(path.into()),
@@ -228,7 +229,7 @@ impl Error {
         })
     }
 
-    /// Data of a client, or in another place that can be named, that is wrong.
+    /// Creates an error about data at a place, such as a client.
     pub fn at_place(place: impl fmt::Display, problem: impl fmt::Display) -> Self {
         Error::Data(DataError {
             path: None,
@@ -237,13 +238,13 @@ impl Error {
         })
     }
 
-    /// Whether the request was wrong, so that nothing was done.
+    /// Returns whether the request was invalid, so that nothing was done.
     pub fn is_request(&self) -> bool {
         matches!(self, Error::Spec(_) | Error::Request(_))
     }
 }
 
-/// Adds path and action to a system error.
+/// Adds path and action to an error of the file system.
 pub(crate) fn at<'a>(
     path: &'a Path,
     action: &'static str,

@@ -182,7 +182,7 @@ impl<'a> LocalClient<'a> {
 
     /// Returns whether η_t depends on t.
     pub fn rate_varies(&self) -> bool {
-        self.local_training.schedule.falls()
+        self.local_training.schedule.varies()
     }
 
     /// Returns the number of local steps of all previous rounds, as if the client took part in all.

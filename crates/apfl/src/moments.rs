@@ -1,20 +1,20 @@
-//! Count, mean and spread of numbers that are never together.
+//! Mergeable summary statistics: count, mean and spread.
 
 use serde::{Deserialize, Serialize};
 
-/// Count, mean and sum of squared deviations of some numbers.
+/// Represents count, mean and sum of squared deviations of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
-    /// How many.
+    /// The count.
     pub n: u64,
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
     /// Σ(x − mean)²
     pub m2: f64,
 }
 
 impl Moments {
-    /// Takes in one more number:
+    /// Adds a number:
     ///
     /// ```text
     /// δ = x − mean     mean ← mean + δ/n     M₂ ← M₂ + δ·(x − mean)
@@ -26,7 +26,7 @@ impl Moments {
         self.m2 += delta * (x - self.mean);
     }
 
-    /// Takes in the numbers of another, n = nₐ + n_b:
+    /// Adds the numbers of `other`, n = nₐ + n_b:
     ///
     /// ```text
     /// δ = mean_b − meanₐ     mean = meanₐ + δ·n_b/n     M₂ = M₂ₐ + M₂_b + δ²·nₐ·n_b/n
@@ -46,7 +46,7 @@ impl Moments {
         self.n += other.n;
     }
 
-    /// The standard deviation (population); 1 where the numbers vary by rounding only.
+    /// Returns the population standard deviation, or 1 if the numbers vary by rounding only.
     pub fn deviation(&self) -> f64 {
         let deviation = match self.n {
             0 => 0.0,

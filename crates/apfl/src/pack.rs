@@ -1,7 +1,7 @@
 //! A value as named arrays: one codec for checkpoints, messages and Python.
 //!
-//! What an algorithm remembers or sends implements [`Pack`]. Its arrays can then be
-//! hashed, counted, written and sent without anyone knowing the type.
+//! The states and messages of an algorithm implement [`Pack`], so that their arrays can be hashed,
+//! counted, written and sent without knowledge of the type.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::params::Params;
 
-/// A borrowed array of a packed value.
+/// Represents a borrowed array of a packed value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum View<'a> {
-    /// Parameters and the like.
+    /// Parameters and similar vectors.
     F32(&'a [f32]),
     /// Long sums.
     F64(&'a [f64]),
@@ -21,7 +21,7 @@ pub enum View<'a> {
 }
 
 impl View<'_> {
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             View::F32(a) => 4 * a.len(),
@@ -30,12 +30,12 @@ impl View<'_> {
         }
     }
 
-    /// Its little-endian bytes, in pieces of bounded size.
-    pub fn for_each_piece(&self, mut piece: impl FnMut(&[u8])) {
-        fn pieces<T: Copy, const N: usize>(
+    /// Visits the little-endian bytes in chunks of bounded size.
+    pub fn for_each_chunk(&self, mut visit_chunk: impl FnMut(&[u8])) {
+        fn visit_chunks<T: Copy, const N: usize>(
             a: &[T],
             to_bytes: impl Fn(T) -> [u8; N],
-            piece: &mut impl FnMut(&[u8]),
+            visit_chunk: &mut impl FnMut(&[u8]),
         ) {
             let mut buffer = vec![0; N * 4096.min(a.len())];
             for chunk in a.chunks(4096) {
@@ -43,21 +43,21 @@ impl View<'_> {
                 for (bytes, x) in bytes.as_chunks_mut().0.iter_mut().zip(chunk) {
                     *bytes = to_bytes(*x);
                 }
-                piece(bytes);
+                visit_chunk(bytes);
             }
         }
         match self {
-            View::F32(a) => pieces(a, f32::to_le_bytes, &mut piece),
-            View::F64(a) => pieces(a, f64::to_le_bytes, &mut piece),
-            View::U64(a) => pieces(a, u64::to_le_bytes, &mut piece),
+            View::F32(a) => visit_chunks(a, f32::to_le_bytes, &mut visit_chunk),
+            View::F64(a) => visit_chunks(a, f64::to_le_bytes, &mut visit_chunk),
+            View::U64(a) => visit_chunks(a, u64::to_le_bytes, &mut visit_chunk),
         }
     }
 }
 
-/// An owned array of a packed value.
+/// Represents an owned array of a packed value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Array {
-    /// Parameters and the like.
+    /// Parameters and similar vectors.
     F32(Vec<f32>),
     /// Long sums.
     F64(Vec<f64>),
@@ -65,11 +65,11 @@ pub enum Array {
     U64(Vec<u64>),
 }
 
-/// The arrays of one value, to be taken out by name.
+/// Represents the arrays of one value by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arrays(pub BTreeMap<String, Array>);
 
-/// The type of an array's numbers.
+/// Represents the type of an array's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NumberType {
     /// 32-bit floats.
@@ -81,7 +81,7 @@ pub enum NumberType {
 }
 
 impl NumberType {
-    /// Bytes of one number.
+    /// Returns the number of bytes of one number.
     pub fn size(self) -> usize {
         match self {
             NumberType::F32 => 4,
@@ -89,7 +89,7 @@ impl NumberType {
         }
     }
 
-    /// Its name in a `.safetensors` file.
+    /// Returns its name in a `.safetensors` file.
     pub fn name(self) -> &'static str {
         match self {
             NumberType::F32 => "F32",
@@ -99,7 +99,7 @@ impl NumberType {
     }
 }
 
-/// Name, type and length of one array.
+/// Represents name, type and length of an array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Field {
     /// Its name.
@@ -111,22 +111,24 @@ pub struct Field {
 }
 
 impl Field {
-    /// Its size in bytes, or as many as can be counted.
+    /// Returns the size in bytes, saturating.
     pub fn bytes(&self) -> usize {
         self.kind.size().saturating_mul(self.len)
     }
 }
 
-/// The arrays that those bytes hold, one after the other, as [`Pack::to_bytes`] wrote
-/// them. `bytes` must be exactly as long as the fields say.
-pub fn arrays_of(fields: &[Field], bytes: &[u8]) -> Result<Arrays, PackError> {
-    let wanted = fields
+/// Reads arrays from the bytes that [`Pack::to_bytes`] wrote.
+///
+/// # Errors
+/// `bytes` has another length than the fields need.
+pub fn arrays_from_bytes(fields: &[Field], bytes: &[u8]) -> Result<Arrays, PackError> {
+    let expected = fields
         .iter()
         .map(Field::bytes)
         .fold(0, usize::saturating_add);
-    if bytes.len() != wanted {
-        let problem = format!("{} bytes where {wanted} are expected", bytes.len());
-        return Err(wrong("", problem));
+    if bytes.len() != expected {
+        let problem = format!("expected {expected} bytes, found {}", bytes.len());
+        return Err(pack_error("", problem));
     }
     let mut arrays = Arrays::default();
     let mut rest = bytes;
@@ -150,13 +152,13 @@ fn numbers<T, const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> T) -> Ve
         .collect()
 }
 
-/// Why arrays do not make the value that was asked for.
+/// Represents arrays that do not form the expected value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("array '{name}': {problem}")]
 pub struct PackError {
-    /// The array in question.
+    /// The array.
     pub name: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -164,14 +166,14 @@ impl Arrays {
     fn take(&mut self, name: &str) -> Result<Array, PackError> {
         self.0
             .remove(name)
-            .ok_or_else(|| wrong(name, "is missing".into()))
+            .ok_or_else(|| pack_error(name, "is missing".into()))
     }
 
     /// Takes an `f32` array.
     pub fn f32(&mut self, name: &str) -> Result<Params, PackError> {
         match self.take(name)? {
             Array::F32(a) => Ok(a),
-            _ => Err(wrong(name, "is not of type f32".into())),
+            _ => Err(pack_error(name, "is not of type f32".into())),
         }
     }
 
@@ -184,7 +186,7 @@ impl Arrays {
     pub fn f64(&mut self, name: &str) -> Result<Vec<f64>, PackError> {
         match self.take(name)? {
             Array::F64(a) => Ok(a),
-            _ => Err(wrong(name, "is not of type f64".into())),
+            _ => Err(pack_error(name, "is not of type f64".into())),
         }
     }
 
@@ -192,7 +194,7 @@ impl Arrays {
     pub fn u64(&mut self, name: &str) -> Result<Vec<u64>, PackError> {
         match self.take(name)? {
             Array::U64(a) => Ok(a),
-            _ => Err(wrong(name, "is not of type u64".into())),
+            _ => Err(pack_error(name, "is not of type u64".into())),
         }
     }
 
@@ -202,29 +204,29 @@ impl Arrays {
     }
 }
 
-fn wrong(name: &str, problem: String) -> PackError {
+fn pack_error(name: &str, problem: String) -> PackError {
     PackError {
         name: name.into(),
         problem,
     }
 }
 
-/// A value that is nothing but named arrays.
+/// Represents a value that consists of named arrays.
 pub trait Pack: Sized {
-    /// Shows every array, always in the same order and under the same names.
-    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>));
+    /// Visits every array, always in the same order and with the same names.
+    fn visit(&self, visitor: &mut dyn FnMut(&str, View<'_>));
 
-    /// The value of those arrays.
+    /// Builds the value from its arrays.
     fn unpack(arrays: &mut Arrays) -> Result<Self, PackError>;
 
-    /// Size of all arrays, in bytes: what it would cost to send.
+    /// Returns the size of all arrays in bytes.
     fn bytes(&self) -> usize {
         let mut sum = 0;
         self.visit(&mut |_, view| sum += view.bytes());
         sum
     }
 
-    /// Names, types and lengths of the arrays.
+    /// Returns names, types and lengths of the arrays.
     fn fields(&self) -> Vec<Field> {
         let mut fields = Vec::new();
         self.visit(&mut |name, view| {
@@ -242,15 +244,15 @@ pub trait Pack: Sized {
         fields
     }
 
-    /// The little-endian bytes of all arrays, one after the other.
+    /// Returns the little-endian bytes of all arrays, in order.
     fn to_bytes(&self) -> Vec<u8> {
-        // Room for what a message has behind them, or all would be copied again.
+        // Spare capacity for the tail of a message avoids a copy.
         let mut bytes = Vec::with_capacity(self.bytes() + 256);
-        self.visit(&mut |_, view| view.for_each_piece(|piece| bytes.extend_from_slice(piece)));
+        self.visit(&mut |_, view| view.for_each_chunk(|chunk| bytes.extend_from_slice(chunk)));
         bytes
     }
 
-    /// A copy of the arrays.
+    /// Copies the arrays.
     fn pack(&self) -> Arrays {
         let mut arrays = Arrays::default();
         self.visit(&mut |name, view| {
@@ -265,7 +267,7 @@ pub trait Pack: Sized {
     }
 }
 
-/// Nothing to remember, nothing to send.
+/// The value without arrays.
 impl Pack for () {
     fn visit(&self, _: &mut dyn FnMut(&str, View<'_>)) {}
     fn unpack(_: &mut Arrays) -> Result<Self, PackError> {
@@ -273,31 +275,31 @@ impl Pack for () {
     }
 }
 
-/// A field of a packed struct: one array under the field's name, or the arrays of a packed
-/// value under their own names.
+/// Represents a field of a packed struct: one array with the field's name, or the arrays of a
+/// packed value with their own names.
 pub trait PackField: Sized {
-    /// Shows its arrays.
-    fn visit_as(&self, name: &str, see: &mut dyn FnMut(&str, View<'_>));
+    /// Visits the arrays of the field.
+    fn visit_as(&self, name: &str, visitor: &mut dyn FnMut(&str, View<'_>));
 
-    /// The field of those arrays.
+    /// Builds the field from its arrays.
     fn unpack_as(name: &str, arrays: &mut Arrays) -> Result<Self, PackError>;
 }
 
 impl<T: Pack> PackField for T {
-    fn visit_as(&self, _: &str, see: &mut dyn FnMut(&str, View<'_>)) {
-        self.visit(see);
+    fn visit_as(&self, _: &str, visitor: &mut dyn FnMut(&str, View<'_>)) {
+        self.visit(visitor);
     }
     fn unpack_as(_: &str, arrays: &mut Arrays) -> Result<Self, PackError> {
         Self::unpack(arrays)
     }
 }
 
-/// Arrays of numbers, and single numbers as arrays of one.
+/// Implements [`PackField`] for arrays of numbers and for single numbers as arrays of length 1.
 macro_rules! pack_fields {
     ($($number:ident: $view:ident, $take:ident;)+) => {$(
         impl PackField for Vec<$number> {
-            fn visit_as(&self, name: &str, see: &mut dyn FnMut(&str, View<'_>)) {
-                see(name, View::$view(self));
+            fn visit_as(&self, name: &str, visitor: &mut dyn FnMut(&str, View<'_>)) {
+                visitor(name, View::$view(self));
             }
             fn unpack_as(name: &str, arrays: &mut Arrays) -> Result<Self, PackError> {
                 arrays.$take(name)
@@ -305,8 +307,8 @@ macro_rules! pack_fields {
         }
 
         impl PackField for $number {
-            fn visit_as(&self, name: &str, see: &mut dyn FnMut(&str, View<'_>)) {
-                see(name, View::$view(std::slice::from_ref(self)));
+            fn visit_as(&self, name: &str, visitor: &mut dyn FnMut(&str, View<'_>)) {
+                visitor(name, View::$view(std::slice::from_ref(self)));
             }
             fn unpack_as(name: &str, arrays: &mut Arrays) -> Result<Self, PackError> {
                 let all = arrays.$take(name)?;
@@ -323,18 +325,18 @@ pack_fields! {
     u64: U64, u64;
 }
 
-/// An error where an array has another length than it must have.
+/// Checks the length of an array.
 pub fn same_length(name: &str, found: usize, expected: usize) -> Result<(), PackError> {
     if found == expected {
         return Ok(());
     }
-    let problem = format!("has {found} values, {expected} expected");
-    Err(wrong(name, problem))
+    let problem = format!("has {found} values; expected {expected}");
+    Err(pack_error(name, problem))
 }
 
-/// Implements [`Pack`](crate::pack::Pack) for a struct whose fields are numbers, vectors of
-/// numbers or packed values. The list names every field once, in the order in which they are
-/// shown; `like` asks for the length of another field.
+/// Implements [`Pack`](crate::pack::Pack) for a struct whose fields are numbers, vectors of numbers
+/// or packed values. The list names every field once, in the order of the arrays; `like` requires
+/// the length of another field.
 ///
 /// ```
 /// use apfl::pack::Pack;
@@ -355,8 +357,8 @@ pub fn same_length(name: &str, found: usize, expected: usize) -> Result<(), Pack
 macro_rules! pack {
     ($type:ident { $($field:ident $(like $($other:ident).+)?),+ $(,)? }) => {
         impl $crate::pack::Pack for $type {
-            fn visit(&self, see: &mut dyn FnMut(&str, $crate::pack::View<'_>)) {
-                $($crate::pack::PackField::visit_as(&self.$field, stringify!($field), see);)+
+            fn visit(&self, visitor: &mut dyn FnMut(&str, $crate::pack::View<'_>)) {
+                $($crate::pack::PackField::visit_as(&self.$field, stringify!($field), visitor);)+
             }
             fn unpack(
                 arrays: &mut $crate::pack::Arrays,
@@ -373,7 +375,7 @@ macro_rules! pack {
     };
 }
 
-/// One model, under the name `model`: the array that aggregation rules act on.
+/// Represents one model as the array `model`, which aggregators act on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelOnly {
     /// The parameters.
@@ -382,8 +384,7 @@ pub struct ModelOnly {
 
 pack!(ModelOnly { model });
 
-/// One model of a client's own, under the name `v`: the state of a client that keeps nothing
-/// else.
+/// Represents a client's own model as the array `v`: the state of a client that keeps nothing else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnModel {
     /// vᵢ
@@ -398,14 +399,14 @@ mod tests {
 
     #[test]
     fn a_value_comes_back_from_its_arrays() {
-        let there = ModelOnly {
+        let value = ModelOnly {
             model: vec![1.0, -2.5],
         };
-        assert_eq!(there.bytes(), 8);
-        assert_eq!(ModelOnly::unpack(&mut there.pack()).unwrap(), there);
-        let mut arrays = arrays_of(&there.fields(), &there.to_bytes()).unwrap();
-        assert_eq!(ModelOnly::unpack(&mut arrays).unwrap(), there);
-        assert!(arrays_of(&there.fields(), &[0; 7]).is_err());
+        assert_eq!(value.bytes(), 8);
+        assert_eq!(ModelOnly::unpack(&mut value.pack()).unwrap(), value);
+        let mut arrays = arrays_from_bytes(&value.fields(), &value.to_bytes()).unwrap();
+        assert_eq!(ModelOnly::unpack(&mut arrays).unwrap(), value);
+        assert!(arrays_from_bytes(&value.fields(), &[0; 7]).is_err());
         let error = ModelOnly::unpack(&mut Arrays::default()).unwrap_err();
         assert_eq!(error.to_string(), "array 'model': is missing");
     }

@@ -1,16 +1,16 @@
-//! Flat parameter vectors and their verbs.
+//! Flat parameter vectors and their operations.
 //!
-//! w, v, v̄, SCAFFOLD's c and every gradient are all [`Params`], so an algorithm
-//! is a few lines of vector arithmetic. Long sums are taken in `f64` and in a
-//! fixed order: the same numbers give the same bits, whoever computes them. The loops
-//! are compiled for the vectors of several kinds of CPU, and the one at hand chooses.
+//! w, v, v̄, SCAFFOLD's c and every gradient are [`Params`], so an algorithm is a few lines of
+//! vector arithmetic. Long sums are taken in `f64` in a fixed order, so that the same numbers give
+//! the same bits. The loops are compiled for the vectors of several CPU families and selected at
+//! run time.
 
 use pulp::{Arch, Simd, WithSimd};
 
 /// A model's parameters, or anything of their shape, as one flat vector.
 pub type Params = Vec<f32>;
 
-/// y ← y + a·x
+/// Computes y ← y + a·x.
 pub fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
     assert_eq!(y.len(), x.len());
     Arch::new().dispatch(|| {
@@ -20,7 +20,7 @@ pub fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
     });
 }
 
-/// out ← α·v + (1 − α)·w
+/// Computes out ← α·v + (1 − α)·w.
 pub fn mix(out: &mut [f32], alpha: f32, v: &[f32], w: &[f32]) {
     assert!(out.len() == v.len() && v.len() == w.len());
     let rest = 1.0 - alpha;
@@ -33,8 +33,8 @@ pub fn mix(out: &mut [f32], alpha: f32, v: &[f32], w: &[f32]) {
 
 const LANES: usize = 16;
 
-/// Σ f over the numbers that stand at the same place in N vectors, in f64: sixteen
-/// interleaved partial sums, then those in order. The order depends on the length alone.
+/// Sums a term over the elements of N vectors in f64: sixteen interleaved partial sums, then these
+/// in order. The order depends only on the length.
 struct SumInLanes<'a, F, const N: usize> {
     of: [&'a [f32]; N],
     term: F,
@@ -66,27 +66,27 @@ fn sum_in_lanes<const N: usize>(of: [&[f32]; N], term: impl Fn([f64; N]) -> f64)
     Arch::new().dispatch(SumInLanes { of, term })
 }
 
-/// ⟨a, b⟩
+/// Returns ⟨a, b⟩.
 pub fn dot(a: &[f32], b: &[f32]) -> f64 {
     sum_in_lanes([a, b], |[a, b]| a * b)
 }
 
-/// ⟨v − w, g⟩: the slope of f(αv + (1−α)w) along α, where g = ∇f there.
+/// Returns ⟨v − w, g⟩, the slope of f(αv + (1−α)w) along α, where g = ∇f there.
 pub fn dot_difference(v: &[f32], w: &[f32], g: &[f32]) -> f64 {
     sum_in_lanes([v, w, g], |[v, w, g]| (v - w) * g)
 }
 
-/// ‖a‖²
+/// Returns ‖a‖².
 pub fn norm_squared(a: &[f32]) -> f64 {
     dot(a, a)
 }
 
-/// ‖a − b‖²
+/// Returns ‖a − b‖².
 pub fn distance_squared(a: &[f32], b: &[f32]) -> f64 {
     sum_in_lanes([a, b], |[a, b]| (a - b) * (a - b))
 }
 
-/// x ← the nearest point to x with ‖x‖ ≤ radius
+/// Projects x onto the ball ‖x‖ ≤ radius.
 pub fn project(x: &mut [f32], radius: f64) {
     let norm = norm_squared(x).sqrt();
     if norm > radius {
@@ -95,8 +95,8 @@ pub fn project(x: &mut [f32], radius: f64) {
     }
 }
 
-/// q ← the nearest point to q with qᵢ ≥ 0 and Σqᵢ = 1: max(qᵢ − θ, 0), where θ is such
-/// that the entries above it exceed it by 1 in total.
+/// Projects q onto the simplex qᵢ ≥ 0, Σqᵢ = 1: max(qᵢ − θ, 0), where the entries above θ exceed it
+/// by 1 in total.
 pub fn project_onto_simplex(q: &mut [f64]) {
     let mut sorted = q.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
@@ -112,7 +112,7 @@ pub fn project_onto_simplex(q: &mut [f64]) {
     q.iter_mut().for_each(|x| *x = (*x - theta).max(0.0));
 }
 
-/// A weighted mean of vectors that arrive one by one, summed in `f64`.
+/// Accumulates a weighted mean of vectors in `f64`.
 ///
 /// ```
 /// use apfl::params::Mean;
@@ -143,13 +143,13 @@ impl Mean {
         self.weight += weight;
     }
 
-    /// Σ weight·x / Σ weight, or `None` while nothing of positive weight came in.
+    /// Returns Σ weight·x / Σ weight, or `None` if the weights sum to 0.
     pub fn value(&self) -> Option<Params> {
         (self.weight > 0.0).then(|| self.sum.iter().map(|s| (s / self.weight) as f32).collect())
     }
 }
 
-/// A sum of vectors that arrive one by one, taken in `f64`.
+/// Accumulates a sum of vectors in `f64`.
 #[derive(Clone, Debug, Default)]
 pub struct Sum(Vec<f64>);
 
@@ -165,13 +165,13 @@ impl Sum {
         }
     }
 
-    /// The sum; empty while nothing came in.
+    /// Returns the sum, which is empty before the first vector.
     pub fn value(&self) -> &[f64] {
         &self.0
     }
 }
 
-/// The little-endian bytes of parameters.
+/// Returns the little-endian bytes of parameters.
 pub fn bytes_of(x: &[f32]) -> Vec<u8> {
     let mut bytes = vec![0; 4 * x.len()];
     for (bytes, x) in bytes.as_chunks_mut().0.iter_mut().zip(x) {
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_verbs_do_what_their_equations_say() {
+    fn the_operations_follow_their_equations() {
         let mut y = vec![1.0, 2.0];
         axpy(&mut y, -0.5, &[2.0, 4.0]);
         assert_eq!(y, [0.0, 0.0]);

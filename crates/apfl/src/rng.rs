@@ -1,17 +1,16 @@
-//! Randomness by address.
+//! Random streams by name.
 //!
-//! There is no generator that is passed along and consumed. A stream is named by
-//! (seed, purpose, round, client) and starts afresh wherever that name is spoken:
-//! in any thread, any process, before or after a resume.
+//! No generator is passed along and consumed. A stream is named by (seed, purpose, round, client)
+//! and starts anew wherever that name is used: in any thread or process, before or after a resume.
 
 use rand::SeedableRng;
 use rand::rngs::SysRng;
 use rand_chacha::ChaCha8Rng;
 
-/// A stream of random numbers.
+/// Represents a stream of random numbers.
 pub type Stream = ChaCha8Rng;
 
-/// What randomness is for. Two purposes never share a stream.
+/// Represents the purpose of a stream. Two purposes never share a stream.
 ///
 /// The numbers are part of the reproducibility promise: never reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub enum Purpose {
     Cohort = 2,
     /// The order of a client's examples in a round.
     Batches = 3,
-    /// The order of a client's examples in delivery's last local round.
+    /// The order of a client's examples in the last local round of finalization.
     Finalization = 4,
     /// Synthetic data: the clients' sizes.
     Sizes = 5,
@@ -31,9 +30,9 @@ pub enum Purpose {
     Synthesis = 6,
     /// Which examples a client holds out for validation.
     Split = 7,
-    /// How a data set falls on clients.
+    /// The assignment of a data set to clients.
     Partition = 8,
-    /// Training on a client that joins a finished run.
+    /// Training of a new client that joins a finished run.
     Join = 9,
     /// Flips and crops of training images.
     Augmentation = 10,
@@ -41,11 +40,11 @@ pub enum Purpose {
     Attack = 11,
     /// Points, directions and noise of the theory's measurements.
     Theory = 12,
-    /// Which training rows are held out for a choice.
+    /// The training rows that are held out for a choice.
     HeldOut = 13,
     /// Which outputs of hidden layers a step drops.
     Dropout = 14,
-    /// The order, flips and crops of rows that are scored.
+    /// The order, flips and crops of rows in evaluation.
     Evaluation = 15,
     /// The noise of differential privacy.
     Noise = 20,
@@ -55,7 +54,7 @@ pub enum Purpose {
     Clusters = 22,
 }
 
-/// The stream of that name.
+/// Returns the stream of that name.
 pub fn stream(seed: u64, purpose: Purpose, round: u64, client: u64) -> Stream {
     let mut key = [0u8; 32];
     for (slot, word) in key
@@ -67,8 +66,8 @@ pub fn stream(seed: u64, purpose: Purpose, round: u64, client: u64) -> Stream {
     Stream::from_seed(key)
 }
 
-/// A stream that has no name: its key is taken from the operating system, and nobody can make it
-/// again. For noise that must not be known.
+/// Returns a stream with a key of the operating system, which cannot be reproduced: for noise that
+/// must stay secret.
 pub fn system_stream() -> Stream {
     Stream::try_from_rng(&mut SysRng).expect("the operating system has random numbers")
 }

@@ -1,18 +1,18 @@
-//! The learning rate η_t.
+//! Schedules of the learning rate η_t.
 
-/// Where in a run a local step stands, from the client's point of view.
+/// Represents the position of a local step in a run, from the client's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// The round, from 1.
     pub round: u64,
-    /// Local steps before this one if the client took part in every round, from 0.
+    /// The number of local steps before this one if the client took part in every round.
     pub step: u64,
-    /// Local steps that make one pass over the client's examples.
+    /// The number of local steps in one pass over the client's examples.
     pub steps_per_epoch: u64,
 }
 
 impl Clock {
-    /// A run's first step.
+    /// The first step of a run.
     pub const FIRST: Self = Self {
         round: 1,
         step: 0,
@@ -20,7 +20,7 @@ impl Clock {
     };
 }
 
-/// What the count of a geometric schedule is.
+/// Says what a geometric schedule counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
     /// Communication rounds (the paper's).
@@ -31,7 +31,7 @@ pub enum Per {
     Step,
 }
 
-/// How the learning rate changes over a run.
+/// Represents a schedule of the learning rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Schedule {
@@ -39,7 +39,7 @@ pub enum Schedule {
     Constant,
     /// η_t = η·factor^k, with k the rounds, epochs or steps before this step.
     Geometric {
-        /// The ratio of one rate to the one before.
+        /// The ratio of consecutive rates.
         factor: f64,
         /// What is counted.
         per: Per,
@@ -61,7 +61,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// η_t, where `initial` is `training.learning_rate`.
+    /// Returns η_t, where `initial` is `training.learning_rate`.
     pub fn rate(&self, initial: f64, at: Clock) -> f64 {
         match *self {
             Schedule::Constant => initial,
@@ -78,8 +78,8 @@ impl Schedule {
         }
     }
 
-    /// Whether η_t depends on t.
-    pub fn falls(&self) -> bool {
+    /// Returns whether η_t depends on t.
+    pub fn varies(&self) -> bool {
         match *self {
             Schedule::Constant | Schedule::Flat { .. } => false,
             Schedule::Geometric { factor, .. } => factor != 1.0,
@@ -87,7 +87,7 @@ impl Schedule {
         }
     }
 
-    /// a, where the schedule has one.
+    /// Returns a, if the schedule has it.
     pub fn shift(&self) -> Option<f64> {
         match *self {
             Schedule::Inverse { a, .. } => Some(a),
@@ -96,20 +96,20 @@ impl Schedule {
     }
 }
 
-/// A theorem's schedule before its constants are known.
+/// Represents a theorem's schedule before its constants are known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Theory {
     /// 2 to 6.
     pub theorem: u8,
-    /// μ, where it was given.
+    /// μ, if it is given.
     pub mu: Option<f64>,
-    /// L, where it was given.
+    /// L, if it is given.
     pub smoothness: Option<f64>,
-    /// a, where it was given.
+    /// a, if it is given.
     pub a: Option<f64>,
 }
 
-/// What a theorem's step sizes are made of.
+/// Represents the constants of a theorem's step sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constants {
     /// μ, the strong convexity.
@@ -125,12 +125,12 @@ pub struct Constants {
 }
 
 impl Theory {
-    /// Whether the theorem is one of those for strongly convex objectives: 2, 3 and 4.
+    /// Returns whether the theorem is for strongly convex objectives: 2, 3 and 4.
     pub fn convex(&self) -> bool {
         self.theorem <= 4
     }
 
-    /// The step sizes, with κ = L/μ:
+    /// Returns the step sizes, with κ = L/μ:
     ///
     /// ```text
     /// Theorems 2 and 3:  η_t = 16/(μ(t+a))     a = max(128κ, τ)
@@ -153,14 +153,14 @@ impl Theory {
         }
     }
 
-    /// One sentence with the numbers; `whence` says where L comes from.
-    pub fn say(&self, c: &Constants, schedule: &Schedule, whence: &str) -> String {
+    /// Describes the schedule and its constants; `source` says where L comes from.
+    pub fn describe(&self, c: &Constants, schedule: &Schedule, source: &str) -> String {
         let Constants { mu, smoothness, .. } = c;
         let theorem = self.theorem;
         match schedule {
             Schedule::Inverse { a, .. } => format!(
                 "Theorem {theorem}'s step sizes: mu = {mu:?}, smoothness = {smoothness:?} \
-                 ({whence}), a = {a:?}"
+                 ({source}), a = {a:?}"
             ),
             _ => {
                 let rate = schedule.rate(0.0, Clock::FIRST);
@@ -168,7 +168,7 @@ impl Theory {
                 let tau = (c.steps as f64 / c.clients as f64).powf(0.25);
                 format!(
                     "Theorem {theorem}'s step size: {rate:?} with smoothness = {smoothness:?} \
-                     ({whence}) and T = {}; its corollary takes {tau:.1} local steps a round, \
+                     ({source}) and T = {}; its corollary takes {tau:.1} local steps per round, \
                      this run {}",
                     c.steps, c.tau
                 )
@@ -233,7 +233,10 @@ mod tests {
         let flat = Constants { mu: 100.0, ..c };
         let a = theory(2, None).schedule(&flat).shift();
         assert_eq!(a, Some(10.0));
-        let said = theory(5, None).say(&c, &theory(5, None).schedule(&c), "given");
-        assert!(said.contains("takes 2.0 local steps"), "{said}"); // (400/25)^¼
+        let description = theory(5, None).describe(&c, &theory(5, None).schedule(&c), "given");
+        assert!(
+            description.contains("takes 2.0 local steps"),
+            "{description}"
+        ); // (400/25)^¼
     }
 }

@@ -1,9 +1,8 @@
-//! Settings of a spec: how each is declared, and how a table of them is read.
+//! Settings of a spec: their declarations, and reading and writing of tables by them.
 //!
-//! A [`Setting`] says once what a key is: its name, type, default, range and meaning. A
-//! [`Section`] reads a table by such declarations, or, in the other direction, checks typed
-//! values by them and writes the table that a spec would have for them. The template of
-//! `apfl init`, its help and the reference page show the same declarations.
+//! A [`Setting`] declares a key once: name, type, default, range and meaning. A [`Section`] reads a
+//! table by such declarations or, in the other direction, checks typed values and writes their
+//! table. The template of `apfl init`, its help and the reference page show the same declarations.
 
 use std::fmt;
 
@@ -26,21 +25,21 @@ pub use values::{
     Custom, Flag, Inner, Number, Numbers, Text, Texts, Values, Whole, Words, as_number,
 };
 
-/// One thing wrong with a spec.
+/// Represents a problem of a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
-    /// The key's whole path, such as `training.rounds`.
+    /// The full path of the key, such as `training.rounds`.
     pub key: String,
-    /// What is wrong: the value found and what is allowed.
+    /// The value found and what is allowed.
     pub message: String,
 }
 
-/// Everything wrong with a spec.
+/// Represents all problems of a spec.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// Adds one.
+    /// Adds a problem.
     pub fn note(&mut self, key: impl Into<String>, message: impl Into<String>) {
         self.0.push(Problem {
             key: key.into(),
@@ -69,7 +68,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// Returns the candidate that a mistyped word most likely meant.
+/// Returns the candidate most similar to a mistyped word, if one is similar.
 pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))

@@ -155,7 +155,7 @@ impl Spec {
     pub fn plan(&self) -> Result<Plan> {
         let mut problems = Problems::default();
         let (table, taken) = authors::expanded(&self.with_a_path(), &self.set, &mut problems);
-        let mut root = Section::new("", table, &mut problems).dropping(self.dropping());
+        let mut root = Section::new("", table, &mut problems).ignoring_unknown(self.dropping());
         root.knows(&["preset"]);
         let mut plan = Plan::blank();
         plan.settings(&mut root);

@@ -98,7 +98,7 @@ fn empty_file() {
 
 #[test]
 fn header_without_rows() {
-    refused("client,x,label,split\n", "", &["a header but not one row"]);
+    refused("client,x,label,split\n", "", &["a header but no rows"]);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn numbers_to_predict_are_not_taken_for_classes() {
 
 #[test]
 fn more_clients_than_rows() {
-    let words = ["4 examples cannot be dealt to 5 clients", "data.clients"];
+    let words = ["4 examples are too few for 5 clients", "data.clients"];
     let table = "x,label\n1,yes\n2,no\n3,yes\n4,no\n";
     refused(table, "client = ''\nclients = 5", &words);
 }

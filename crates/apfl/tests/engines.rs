@@ -12,7 +12,7 @@ use apfl::engine::{Engine, Threads};
 use apfl::files::archive::ArchiveDirectory;
 use apfl::local_client::Scratch;
 use apfl::metrics::Tallies;
-use apfl::pack::arrays_of;
+use apfl::pack::arrays_from_bytes;
 use apfl::spec::Spec;
 use apfl::training::{RoundRecord, Training};
 
@@ -279,7 +279,7 @@ fn client_states_pass_from_engine_to_engine_through_an_archive() {
         let (fields, server) = whole.server_bytes();
 
         let mut other = training();
-        let server = arrays_of(&fields, &server).unwrap();
+        let server = arrays_from_bytes(&fields, &server).unwrap();
         other.restore_server(2, whole.step(), server).unwrap();
         for (part, clients) in parts {
             other

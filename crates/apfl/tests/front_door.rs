@@ -94,7 +94,10 @@ fn data_that_cannot_be_trained_on_is_refused_with_client_and_row() {
 #[test]
 fn rows_that_are_no_rows_are_refused() {
     let error = Examples::classes(2, vec![1.0; 5], vec![0, 1]).unwrap_err();
-    assert_eq!(error.to_string(), "5 numbers are no 2 rows of 2 features");
+    assert_eq!(
+        error.to_string(),
+        "expected 2 rows × 2 features = 4 values, found 5"
+    );
     let error = sites().add("west", Examples::values(1, vec![], vec![]).unwrap(), 1.5);
     assert!(matches!(
         error,

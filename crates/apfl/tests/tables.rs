@@ -27,12 +27,15 @@ fn stream(text: &str) -> Stream {
 
 pub fn taken(text: &str, more: &str) -> InMemory {
     table(more)
-        .take(&stream(text))
+        .load_from(&stream(text))
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn refused(text: &str, more: &str) -> String {
-    let error = table(more).take(&stream(text)).map(|_| ()).unwrap_err();
+    let error = table(more)
+        .load_from(&stream(text))
+        .map(|_| ())
+        .unwrap_err();
     assert!(!error.is_request());
     error.to_string()
 }
@@ -142,22 +145,25 @@ fn a_table_in_memory_is_the_same_table() {
             )?
             .with(
                 "age",
-                Column::Singles(vec![40.0, f32::NAN, f32::NAN, 60.0, 50.0]),
+                Column::Floats(vec![40.0, f32::NAN, f32::NAN, 60.0, 50.0]),
             )?
             .with(
                 "cp",
-                Column::Wholes(vec![Some(1), Some(4), Some(9), Some(4), None]),
+                Column::Integers(vec![Some(1), Some(4), Some(9), Some(4), None]),
             )?
             .with(
                 "smokes",
-                Column::Truths(vec![Some(true), Some(false), Some(true), None, Some(true)]),
+                Column::Booleans(vec![Some(true), Some(false), Some(true), None, Some(true)]),
             )?
             .with("when", Column::Other("timestamp".into(), 5))
     };
     let columns = columns().unwrap();
     for standardize in ["false", "true", "'client'"] {
         let more = format!("categorical = ['cp']\nignore = ['when']\nstandardize = {standardize}");
-        let (file, state) = (taken(MIXED, &more), table(&more).take(&columns).unwrap());
+        let (file, state) = (
+            taken(MIXED, &more),
+            table(&more).load_from(&columns).unwrap(),
+        );
         assert_eq!(file.schema, state.schema);
         for (a, b) in file.shards.iter().zip(&state.shards) {
             assert_eq!(a.name, b.name);
@@ -165,7 +171,7 @@ fn a_table_in_memory_is_the_same_table() {
         }
     }
     let message = table("")
-        .take(&columns)
+        .load_from(&columns)
         .map(|_| ())
         .unwrap_err()
         .to_string();
@@ -214,7 +220,7 @@ fn what_is_wrong_is_told_together_with_the_way_out() {
         "line 7, column 'label': found '?'",
         "line 3, column 'x': found 'two'",
         "column 'd'",
-        "holds dates or times",
+        "contains dates or times",
         "column 'c': found 'k'",
         "data.missing",
         "data.categorical",

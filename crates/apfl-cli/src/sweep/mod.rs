@@ -33,7 +33,7 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
     let plan = spec.plan()?;
     let other_data = args.over.iter().any(|over| over.starts_with("data"));
     if let Some(by) = args.by.as_deref().filter(|_| !other_data) {
-        let numbers = plan.data.predicts_numbers();
+        let numbers = plan.data.is_regression();
         let of_numbers = ["rmse", "mae", "r2"].contains(&by);
         if by != "loss" && numbers != of_numbers {
             let (what, other) = if numbers {

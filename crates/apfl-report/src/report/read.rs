@@ -94,7 +94,7 @@ impl Run {
             spec,
             environment: json(&path.join("environment.json"))?,
             prepared: schema.as_ref().and_then(|s| match &s.normalization {
-                Normalization::Prepared(preparation) => Some(preparation.words()),
+                Normalization::Prepared(preparation) => Some(preparation.describe()),
                 _ => None,
             }),
             classes: match schema.map(|s| s.task) {

@@ -64,7 +64,7 @@ macro_rules! algorithms {
         impl $crate::settings::Settings for AlgorithmSpec {
             /// Binds `[algorithm]`.
             fn settings(&mut self, s: &mut $crate::settings::Section<'_>) {
-                if s.reads() {
+                if s.is_reading() {
                     *self = AlgorithmSpec::read(s);
                     return;
                 }

@@ -6,7 +6,7 @@ use super::{Clients, locked};
 use crate::algorithm::{AfterRound, Algorithm};
 use crate::data::{Examples, Shard};
 use crate::error::{Error, Result};
-use crate::files::slots::{Slots, SlotsPlace};
+use crate::files::slots::{Slots, SlotsLocation};
 use crate::local_client::{Predictor, Scratch};
 use crate::metrics::{ByModel, Finals, Gain, Tallies};
 use crate::params::{Params, bytes_of};
@@ -76,13 +76,13 @@ pub enum Keep {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelPlaces {
     /// Personal models.
-    pub personal: SlotsPlace,
+    pub personal: SlotsLocation,
     /// Localized models.
-    pub localized: SlotsPlace,
+    pub localized: SlotsLocation,
     /// Local models.
-    pub local: SlotsPlace,
+    pub local: SlotsLocation,
     /// Models of training alone, if there are any.
-    pub alone: Option<SlotsPlace>,
+    pub alone: Option<SlotsLocation>,
 }
 
 /// The open model files.

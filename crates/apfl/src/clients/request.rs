@@ -8,7 +8,7 @@ use super::{Clients, Finalized, Keep, ModelFiles, Reply, locked};
 use crate::algorithm::Algorithm;
 use crate::choice::{Candidate, HeldOut};
 use crate::error::Result;
-use crate::files::archive::{ArchiveDirectory, Written};
+use crate::files::archive::{ArchiveDirectory, ArchivePart};
 use crate::local_client::Scratch;
 use crate::metrics::Tallies;
 use crate::params::Params;
@@ -90,7 +90,7 @@ pub enum Response<U> {
     /// Of `Digest`.
     Digest([u8; 32]),
     /// Of `Save`: the part that a process wrote, and the clients in it.
-    Saved(Written, Vec<usize>),
+    Saved(ArchivePart, Vec<usize>),
     /// Of `Choose` and `Restore`.
     Done,
 }

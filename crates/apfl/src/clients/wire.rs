@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Request, Response};
 use crate::algorithm::Algorithm;
 use crate::error::{Error, Result};
-use crate::pack::{Field, ModelOnly, NumberType, Pack, arrays_of};
+use crate::pack::{Field, ModelOnly, NumberType, Pack, arrays_from_bytes};
 use crate::params::{Params, bytes_of};
 
 /// The position of a value's arrays in the body of a message.
@@ -104,7 +104,7 @@ impl Packed {
         let end = self.start.checked_add(length);
         let bytes = end.and_then(|end| body.get(self.start..end));
         let bytes = bytes.ok_or_else(|| garbled("its body is too short"))?;
-        arrays_of(&self.fields, bytes)
+        arrays_from_bytes(&self.fields, bytes)
             .and_then(|mut arrays| P::unpack(&mut arrays))
             .map_err(|e| garbled(&e.to_string()))
     }

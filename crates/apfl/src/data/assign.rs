@@ -1,4 +1,4 @@
-//! Clients and what each of them trains on and holds out.
+//! Assigns rows to clients and splits them into training, validation and test rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,53 +7,53 @@ use super::partition::{Assignment, Partition, digest_of_labels, hold_out_parts};
 use super::{Common, Examples, InMemory, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 
-/// Writers with fewer validation examples are left out: one example tells nothing.
-const FEWEST_VALIDATION: usize = 2;
+/// Clients with fewer validation examples are left out.
+const MIN_VALIDATION: usize = 2;
 
-/// The rows of one client.
+/// Represents the rows of one client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientRows {
     /// The client's name.
     pub name: String,
-    /// What it trains on.
+    /// Rows for training.
     pub train: Vec<u32>,
-    /// What it holds out.
+    /// Rows for validation.
     pub valid: Vec<u32>,
-    /// What it holds out for a test.
+    /// Rows for a test.
     pub test: Vec<u32>,
 }
 
-/// All clients' rows.
+/// Represents the rows of all clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssignedRows {
     /// The clients that take part.
-    pub parts: Vec<ClientRows>,
-    /// What a user should be told, such as clients left out.
+    pub clients: Vec<ClientRows>,
+    /// Messages for the user, such as clients left out.
     pub notes: Vec<String>,
-    /// The partition, where there was one, before small clients were left out.
+    /// The partition's assignment, if any, including clients that are left out.
     pub assignment: Option<Assignment>,
 }
 
 impl AssignedRows {
-    /// The data set, gathered client by client from all examples.
+    /// Builds the data set from all examples.
     pub(super) fn gather(
         self,
         all: &Examples,
         schema: Schema,
         mut files: Vec<SourceFile>,
     ) -> InMemory {
-        let shard = |part: ClientRows| {
+        let shard = |client_rows: ClientRows| {
             Arc::new(Shard {
-                train: all.gathered(&part.train),
-                valid: all.gathered(&part.valid),
-                test: all.gathered(&part.test),
-                name: part.name,
+                train: all.gathered(&client_rows.train),
+                valid: all.gathered(&client_rows.valid),
+                test: all.gathered(&client_rows.test),
+                name: client_rows.name,
             })
         };
         files.extend(self.assignment.as_ref().and_then(|d| d.file.clone()));
         InMemory {
             schema,
-            shards: self.parts.into_iter().map(shard).collect(),
+            shards: self.clients.into_iter().map(shard).collect(),
             files,
             notes: self.notes,
             assignment: self.assignment,
@@ -61,8 +61,11 @@ impl AssignedRows {
     }
 }
 
-/// Rows by owner, in the order of the owners' numbers.
-pub(super) fn grouped(owners: &[i64], name: impl Fn(i64) -> String) -> Vec<(String, Vec<u32>)> {
+/// Groups rows by owner, in the order of the owners' numbers.
+pub(super) fn group_by_owner(
+    owners: &[i64],
+    name: impl Fn(i64) -> String,
+) -> Vec<(String, Vec<u32>)> {
     let mut rows: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
     for (row, owner) in owners.iter().enumerate() {
         rows.entry(*owner).or_default().push(row as u32);
@@ -72,60 +75,60 @@ pub(super) fn grouped(owners: &[i64], name: impl Fn(i64) -> String) -> Vec<(Stri
         .collect()
 }
 
-/// The data's own clients. Those with fewer than `data.min_examples` examples, fewer
-/// than 2 for validation or none for training are left out. `held` is the data's own
-/// split, where it has one.
+/// Splits the rows of the data's own clients. Clients with fewer than `data.min_examples` examples,
+/// fewer than 2 for validation or none for training are left out. `is_validation` is the data's own
+/// split, if it has one.
 pub(super) fn by_owner(
     owners: Vec<(String, Vec<u32>)>,
-    held: Option<&[bool]>,
+    is_validation: Option<&[bool]>,
     common: &Common,
 ) -> Result<AssignedRows> {
     let count = owners.len();
-    let (mut parts, mut small, mut unscorable) = (Vec::new(), 0, 0);
+    let (mut clients, mut small, mut unscorable) = (Vec::new(), 0, 0);
     for (client, (name, rows)) in owners.into_iter().enumerate() {
         if rows.len() < common.min_examples {
             small += 1;
             continue;
         }
-        let [train, valid, test] = match held {
-            Some(held) => {
-                let (train, valid) = rows.iter().partition(|row| !held[**row as usize]);
+        let [train, valid, test] = match is_validation {
+            Some(is_validation) => {
+                let (train, valid) = rows.iter().partition(|row| !is_validation[**row as usize]);
                 [train, valid, Vec::new()]
             }
             None => split(&rows, common, client),
         };
-        if valid.len() < FEWEST_VALIDATION || train.is_empty() {
+        if valid.len() < MIN_VALIDATION || train.is_empty() {
             unscorable += 1;
             continue;
         }
-        parts.push(ClientRows {
+        clients.push(ClientRows {
             name,
             train,
             valid,
             test,
         });
     }
-    let mut notes = too_small(small, count, common);
+    let mut notes = small_clients_note(small, count, common);
     if unscorable > 0 {
         notes.push(format!(
-            "{unscorable} of {count} clients have fewer than {FEWEST_VALIDATION} validation \
+            "{unscorable} of {count} clients have fewer than {MIN_VALIDATION} validation \
              examples or none for training and are left out"
         ));
     }
-    if parts.is_empty() {
+    if clients.is_empty() {
         return Err(Error::data(format!(
-            "data: not one of {count} clients is left: {}",
+            "data: none of the {count} clients can take part: {}",
             notes.join("; ")
         )));
     }
     Ok(AssignedRows {
-        parts,
+        clients,
         notes,
         assignment: None,
     })
 }
 
-/// Clients made by a partition. Everyone must be able to train and to validate.
+/// Assigns rows by a partition. Every client must have training and validation rows.
 pub(super) fn by_partition(
     partition: &Partition,
     labels: &[u32],
@@ -133,7 +136,7 @@ pub(super) fn by_partition(
     common: &Common,
 ) -> Result<AssignedRows> {
     let assignment = partition.assign(labels, classes, digest_of_labels(labels), common.seed)?;
-    let (mut parts, mut small) = (Vec::new(), 0);
+    let (mut clients, mut small) = (Vec::new(), 0);
     for (client, (name, rows)) in assignment.clients.iter().enumerate() {
         if rows.len() < common.min_examples {
             small += 1;
@@ -142,16 +145,16 @@ pub(super) fn by_partition(
         let [train, valid, test] = split(rows, common, client);
         if train.is_empty() || valid.is_empty() {
             return Err(Error::data(format!(
-                "client '{name}' gets {} of {} examples, {} to train on and {} to hold out; \
-                 fewer data.clients, another data.validation, or data.min_examples to leave such \
-                 clients out",
+                "client '{name}' has {} of {} examples, {} for training and {} for validation; \
+                 lower data.clients, change data.validation, or raise data.min_examples to leave \
+                 such clients out",
                 rows.len(),
                 labels.len(),
                 train.len(),
                 valid.len()
             )));
         }
-        parts.push(ClientRows {
+        clients.push(ClientRows {
             name: name.clone(),
             train,
             valid,
@@ -159,38 +162,40 @@ pub(super) fn by_partition(
         });
     }
     let mut notes = assignment.notes.clone();
-    notes.extend(too_small(small, assignment.clients.len(), common));
-    if parts.is_empty() {
+    notes.extend(small_clients_note(small, assignment.clients.len(), common));
+    if clients.is_empty() {
         return Err(Error::data(format!(
             "data.min_examples: no client has {} examples or more",
             common.min_examples
         )));
     }
     Ok(AssignedRows {
-        parts,
+        clients,
         notes,
         assignment: Some(assignment),
     })
 }
 
-/// Clients made by a partition of the images that are not `held`, which come first. Of the
-/// held images of a class everybody gets the share that it has of those to train on, in the
-/// order of the clients.
-pub(super) fn by_partition_and_held(
+/// Assigns the training images, which come first, by a partition. The validation images of a class
+/// are assigned in client order, in proportion to the clients' training images of that class.
+pub(super) fn by_partition_with_validation(
     partition: &Partition,
     labels: &[u32],
     classes: usize,
-    held: &[bool],
+    is_validation: &[bool],
     common: &Common,
 ) -> Result<AssignedRows> {
-    let trained = held.iter().take_while(|held| !**held).count();
+    let trained = is_validation
+        .iter()
+        .take_while(|validation| !**validation)
+        .count();
     let (first, last) = labels.split_at(trained);
     let assignment = partition.assign(first, classes, digest_of_labels(first), common.seed)?;
     let mut owners = assignment.clients.clone();
     for class in 0..classes as u32 {
         let counts: Vec<usize> = (owners.iter())
             .map(|(_, rows)| rows.iter().filter(|row| labels[**row as usize] == class))
-            .map(|rows| rows.filter(|row| !held[**row as usize]).count())
+            .map(|rows| rows.filter(|row| !is_validation[**row as usize]).count())
             .collect();
         let total: usize = counts.iter().sum();
         let rows: Vec<u32> = (trained as u32..)
@@ -206,10 +211,10 @@ pub(super) fn by_partition_and_held(
             given = until;
         }
         if total == 0 && !rows.is_empty() {
-            owners[0].1.extend(&rows); // a class that nobody trains on: refused later, by name
+            owners[0].1.extend(&rows); // a class without training images, which is refused later
         }
     }
-    let mut assigned = by_owner(owners, Some(held), common)?;
+    let mut assigned = by_owner(owners, Some(is_validation), common)?;
     assigned
         .notes
         .splice(0..0, assignment.notes.iter().cloned());
@@ -219,11 +224,11 @@ pub(super) fn by_partition_and_held(
 
 fn split(rows: &[u32], common: &Common, client: usize) -> [Vec<u32>; 3] {
     let shares = [common.validation, common.test];
-    let parts = hold_out_parts(rows.len(), shares, common.seed, client as u64);
-    parts.map(|part| part.iter().map(|k| rows[*k as usize]).collect())
+    let clients = hold_out_parts(rows.len(), shares, common.seed, client as u64);
+    clients.map(|client_rows| client_rows.iter().map(|k| rows[*k as usize]).collect())
 }
 
-fn too_small(small: usize, count: usize, common: &Common) -> Vec<String> {
+fn small_clients_note(small: usize, count: usize, common: &Common) -> Vec<String> {
     if small == 0 {
         return Vec::new();
     }
@@ -247,16 +252,21 @@ mod tests {
         };
         // 'a' has 2 rows, 'b' 4 rows of which one is held out, 'c' 5 with two.
         let owners = [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2];
-        let held: Vec<bool> = (0..11).map(|row| [5, 9, 10].contains(&row)).collect();
+        let is_validation: Vec<bool> = (0..11).map(|row| [5, 9, 10].contains(&row)).collect();
         let names = |id: i64| ["a", "b", "c"][id as usize].to_string();
-        let assigned = by_owner(grouped(&owners, names), Some(&held), &common).unwrap();
-        let part = ClientRows {
+        let assigned = by_owner(
+            group_by_owner(&owners, names),
+            Some(&is_validation),
+            &common,
+        )
+        .unwrap();
+        let client_rows = ClientRows {
             name: "c".into(),
             train: vec![6, 7, 8],
             valid: vec![9, 10],
             test: vec![],
         };
-        assert_eq!(assigned.parts, [part]);
+        assert_eq!(assigned.clients, [client_rows]);
         assert_eq!(assigned.notes.len(), 2);
         assert!(assigned.notes[0].starts_with("1 of 3 clients have fewer than 3"));
         assert!(assigned.notes[1].starts_with("1 of 3 clients have fewer than 2 validation"));

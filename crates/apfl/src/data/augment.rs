@@ -1,12 +1,12 @@
-//! Flips and crops of training images.
+//! Random flips and crops of training images.
 
 use rand::RngExt;
 
 use super::{Examples, Features};
 use crate::rng::Stream;
 
-/// Changes images at random: mirrored left to right half of the time, and moved by up to
-/// an eighth of their height and width (4 pixels of 32), what moves in being zero.
+/// Augments images at random: mirrors them left to right with probability ½ and shifts them by up
+/// to an eighth of their height and width (4 pixels of 32), filling with zeros.
 #[derive(Clone, Debug)]
 pub struct Augmentation {
     shape: [usize; 3],
@@ -15,8 +15,8 @@ pub struct Augmentation {
     bytes: Vec<u8>,
 }
 
-/// What happens to one image: pixel (y, x) is taken from (y + down, x + right) of the
-/// mirrored or unmirrored one.
+/// The change of one image: pixel (y, x) is taken from (y + down, x + right) of the image, which
+/// may be mirrored first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Change {
     mirrored: bool,
@@ -25,7 +25,7 @@ struct Change {
 }
 
 impl Augmentation {
-    /// For images of the shape [channels, height, width].
+    /// Creates the augmentation of images of shape [channels, height, width].
     pub fn new(shape: [usize; 3], rng: Stream) -> Self {
         Self {
             shape,
@@ -35,7 +35,7 @@ impl Augmentation {
         }
     }
 
-    /// Changes every example, each in its own way.
+    /// Changes every example independently.
     pub fn apply(&mut self, examples: &mut Examples) {
         let width = examples.width();
         assert_eq!(
@@ -44,20 +44,20 @@ impl Augmentation {
             "the examples' shape"
         );
         for row in 0..examples.len() {
-            let change = self.draw();
+            let change = self.sample();
             let cells = row * width..(row + 1) * width;
             match &mut examples.features {
                 Features::Floats(x) => {
-                    moved(&mut x[cells], self.shape, change, &mut self.floats);
+                    transform(&mut x[cells], self.shape, change, &mut self.floats);
                 }
                 Features::Bytes(x, _) => {
-                    moved(&mut x[cells], self.shape, change, &mut self.bytes);
+                    transform(&mut x[cells], self.shape, change, &mut self.bytes);
                 }
             }
         }
     }
 
-    fn draw(&mut self) -> Change {
+    fn sample(&mut self) -> Change {
         let [_, height, width] = self.shape.map(|side| side as i32 / 8);
         Change {
             mirrored: self.rng.random(),
@@ -67,7 +67,7 @@ impl Augmentation {
     }
 }
 
-fn moved<T: Copy + Default>(
+fn transform<T: Copy + Default>(
     image: &mut [T],
     [_, height, width]: [usize; 3],
     change: Change,
@@ -108,7 +108,7 @@ mod tests {
                 down,
                 right,
             };
-            moved(&mut image, [2, 2, 3], change, &mut Vec::new());
+            transform(&mut image, [2, 2, 3], change, &mut Vec::new());
             image
         };
         assert_eq!(change(false, 0, 0), old);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_drawn_and_none_beyond_an_eighth() {
+    fn every_change_is_sampled_and_none_beyond_an_eighth() {
         // A single bright pixel in the middle of 16×16: where it ends up tells the change.
         let mut image = vec![0.0f32; 256];
         image[8 * 16 + 6] = 1.0;

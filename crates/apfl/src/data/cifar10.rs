@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::images::{Images, assemble};
 use super::partition::{CLIENTS, PARTITION, Partition};
 use super::{Common, InMemory, Scaling, Source, SourceKind, assign, folder};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::settings::{Kind, Section};
 
 /// Mean and deviation of red, green and blue.
@@ -29,17 +29,17 @@ const CLASSES: [&str; 10] = [
 
 const PIXELS: usize = 3 * 32 * 32;
 
-/// Records of an official batch; more are not unpacked.
-const MOST_RECORDS: u64 = 10_000;
+/// The number of records of an official batch.
+const MAX_RECORDS: u64 = 10_000;
 
-/// Where CIFAR-10 lies and how it is dealt.
+/// Represents CIFAR-10 and its partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cifar10 {
     /// The folder.
     pub dir: PathBuf,
-    /// How the images are dealt to clients.
+    /// The assignment of images to clients.
     pub partition: Partition,
-    /// Seed, held-out share and least number of examples.
+    /// Seed, held-out shares and minimum number of examples.
     pub common: Common,
 }
 
@@ -61,13 +61,13 @@ impl Cifar10 {
         }
     }
 
-    /// Reads and deals the 50,000 training images.
+    /// Loads the 50,000 training images and assigns them to clients.
     pub fn load(&self) -> Result<InMemory> {
         let (mut bytes, mut labels, mut files) = (Vec::new(), Vec::new(), Vec::new());
         for batch in 1..=5 {
             let path = folder::find(&self.dir, &format!("data_batch_{batch}.bin"), "cifar10")?;
             let (content, file) = folder::read(&path)?;
-            parse(&content, &mut bytes, &mut labels).map_err(|e| folder::wrong(&path, e))?;
+            parse(&content, &mut bytes, &mut labels).map_err(|e| Error::in_file(&path, e))?;
             files.push(file);
         }
         let images = Images {
@@ -89,7 +89,7 @@ pub fn parse(
 ) -> std::result::Result<(), String> {
     let unpacked;
     let content = if folder::is_gzip(content) {
-        unpacked = folder::inflate(content, MOST_RECORDS * (PIXELS as u64 + 1) + 1)?;
+        unpacked = folder::inflate(content, MAX_RECORDS * (PIXELS as u64 + 1) + 1)?;
         &unpacked[..]
     } else {
         content
@@ -97,7 +97,7 @@ pub fn parse(
     let record = PIXELS + 1;
     if content.is_empty() || content.len() % record != 0 {
         return Err(format!(
-            "has {} bytes, a batch of CIFAR-10 has a multiple of {record}",
+            "has {} bytes; a batch of CIFAR-10 has a multiple of {record}",
             content.len()
         ));
     }

@@ -1,4 +1,4 @@
-//! Examples and batches of them: features and targets, row by row.
+//! Examples and batches: features and targets, row by row.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 use crate::digest::hex;
 use crate::error::{Error, Result};
 
-/// How bytes become numbers: x·scale + shift, one pair per channel. A row holds its
-/// channels one after the other.
+/// Converts bytes to numbers: x·scale + shift, one pair per channel. A row holds its channels one
+/// after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
     /// (scale, shift) of every channel.
@@ -18,7 +18,7 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// (x/255 − mean)/deviation for every channel.
+    /// Creates the scaling (x/255 − mean)/deviation from every channel's (mean, deviation).
     pub fn normalized(channels: &[(f64, f64)]) -> Self {
         let pair = |&(mean, deviation): &(f64, f64)| {
             (
@@ -31,7 +31,7 @@ impl Scaling {
         }
     }
 
-    /// Writes the numbers of `rows` bytes rows of `width` into `out`.
+    /// Converts rows of `width` bytes into `out`.
     #[inline(always)]
     pub fn apply(&self, bytes: &[u8], width: usize, out: &mut [f32]) {
         assert_eq!(bytes.len(), out.len());
@@ -47,16 +47,16 @@ impl Scaling {
     }
 }
 
-/// Rows of features, all of one width.
+/// Represents rows of features, all of one width.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Features {
     /// Numbers.
     Floats(Vec<f32>),
-    /// Bytes and how to read them.
+    /// Bytes and their scaling.
     Bytes(Vec<u8>, Arc<Scaling>),
 }
 
-/// What is to be predicted, one entry per row.
+/// Represents the targets, one per row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Targets {
     /// Class indices.
@@ -66,7 +66,7 @@ pub enum Targets {
 }
 
 impl Targets {
-    /// How many.
+    /// Returns the number of targets.
     pub fn len(&self) -> usize {
         match self {
             Targets::Classes(c) => c.len(),
@@ -74,13 +74,13 @@ impl Targets {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Some examples: features and targets.
+/// Represents examples: features and targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Examples {
     width: usize,
@@ -89,10 +89,10 @@ pub struct Examples {
 }
 
 impl Examples {
-    /// Examples of `width` features each.
+    /// Creates examples of `width` features each.
     ///
     /// # Panics
-    /// Where the lengths do not fit each other.
+    /// The numbers of features and targets do not match.
     pub fn new(width: usize, features: Features, targets: Targets) -> Self {
         let cells = match &features {
             Features::Floats(x) => x.len(),
@@ -106,12 +106,18 @@ impl Examples {
         }
     }
 
-    /// Rows of `width` numbers, one after the other, and the class of each.
+    /// Creates examples from rows of `width` numbers and the class of each.
+    ///
+    /// # Errors
+    /// The numbers of features and classes do not match.
     pub fn classes(width: usize, rows: Vec<f32>, classes: Vec<u32>) -> Result<Self> {
         Self::checked(width, rows, Targets::Classes(classes))
     }
 
-    /// Rows of `width` numbers, one after the other, and the number to be predicted of each.
+    /// Creates examples from rows of `width` numbers and the value to predict of each.
+    ///
+    /// # Errors
+    /// The numbers of features and values do not match.
     pub fn values(width: usize, rows: Vec<f32>, values: Vec<f32>) -> Result<Self> {
         Self::checked(width, rows, Targets::Values(values))
     }
@@ -121,39 +127,40 @@ impl Examples {
             Ok(Self::new(width, Features::Floats(rows), targets))
         } else {
             Err(Error::data(format!(
-                "{} numbers are no {} rows of {width} features",
-                rows.len(),
-                targets.len()
+                "expected {} rows × {width} features = {} values, found {}",
+                targets.len(),
+                width * targets.len(),
+                rows.len()
             )))
         }
     }
 
-    /// How many.
+    /// Returns the number of examples.
     pub fn len(&self) -> usize {
         self.targets.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }
 
-    /// Features per example.
+    /// Returns the number of features per example.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// The targets.
+    /// Returns the targets.
     pub fn targets(&self) -> &Targets {
         &self.targets
     }
 
-    /// The features.
+    /// Returns the features.
     pub fn features(&self) -> &Features {
         &self.features
     }
 
-    /// The SHA-256 of all numbers and targets.
+    /// Returns the SHA-256 of all features and targets.
     pub fn digest(&self) -> String {
         let mut hasher = Sha256::new();
         hasher.update((self.width as u64).to_le_bytes());
@@ -168,7 +175,7 @@ impl Examples {
         hex(&hasher.finalize())
     }
 
-    /// How often each class occurs (empty for regression).
+    /// Counts the examples of each class (empty for regression).
     pub fn class_counts(&self, classes: usize) -> Vec<u64> {
         let Targets::Classes(labels) = &self.targets else {
             return Vec::new();
@@ -178,14 +185,14 @@ impl Examples {
         counts
     }
 
-    /// y ↦ C − 1 − y, where C is the number of classes.
+    /// Replaces every class y by C − 1 − y, where C is the number of classes.
     pub fn flip_classes(&mut self, classes: usize) {
         if let Targets::Classes(labels) = &mut self.targets {
             labels.iter_mut().for_each(|y| *y = classes as u32 - 1 - *y);
         }
     }
 
-    /// The examples from `start`, at most `len` of them, as one batch.
+    /// Returns at most `len` examples from `start` as one batch.
     pub fn batch(&self, start: usize, len: usize) -> Batch<'_> {
         let end = (start + len).min(self.len());
         let cells = start * self.width..end * self.width;
@@ -204,12 +211,12 @@ impl Examples {
         }
     }
 
-    /// All examples as one batch.
+    /// Returns all examples as one batch.
     pub fn all(&self) -> Batch<'_> {
         self.batch(0, self.len())
     }
 
-    /// An empty set of the same kind, to be filled by [`Examples::gather_into`].
+    /// Returns no examples, with the same width and types.
     pub fn empty_like(&self) -> Self {
         Self {
             width: self.width,
@@ -224,17 +231,16 @@ impl Examples {
         }
     }
 
-    /// Replaces `out` by the rows of those indices. Reuses `out`'s memory where it is
-    /// of the same kind.
+    /// Copies the rows of these indices to `out`, reusing its memory if the types match.
     pub fn gather_into(&self, rows: &[u32], out: &mut Examples) {
-        let same_kind = matches!(
+        let same_types = matches!(
             (&self.features, &out.features),
             (Features::Floats(_), Features::Floats(_)) | (Features::Bytes(..), Features::Bytes(..))
         ) && matches!(
             (&self.targets, &out.targets),
             (Targets::Classes(_), Targets::Classes(_)) | (Targets::Values(_), Targets::Values(_))
         );
-        if !same_kind {
+        if !same_types {
             *out = self.empty_like();
         }
         out.width = self.width;
@@ -248,16 +254,16 @@ impl Examples {
                     *old = scaling.clone();
                 }
             }
-            _ => unreachable!("made of one kind above"),
+            _ => unreachable!("the types match"),
         }
         match (&self.targets, &mut out.targets) {
             (Targets::Classes(from), Targets::Classes(to)) => gather(from, 1, rows, to),
             (Targets::Values(from), Targets::Values(to)) => gather(from, 1, rows, to),
-            _ => unreachable!("made of one kind above"),
+            _ => unreachable!("the types match"),
         }
     }
 
-    /// The rows of those indices.
+    /// Returns the rows of these indices.
     pub fn gathered(&self, rows: &[u32]) -> Self {
         let mut out = self.empty_like();
         self.gather_into(rows, &mut out);
@@ -273,16 +279,16 @@ fn gather<T: Copy>(from: &[T], width: usize, rows: &[u32], to: &mut Vec<T>) {
     }
 }
 
-/// The features of a batch.
+/// Represents the features of a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum FeatureView<'a> {
     /// Numbers.
     Floats(&'a [f32]),
-    /// Bytes and how to read them.
+    /// Bytes and their scaling.
     Bytes(&'a [u8], &'a Scaling),
 }
 
-/// The targets of a batch.
+/// Represents the targets of a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Labels<'a> {
     /// Class indices.
@@ -291,13 +297,13 @@ pub enum Labels<'a> {
     Values(&'a [f32]),
 }
 
-/// A contiguous view of some examples: what a model sees.
+/// Represents a contiguous view of examples: what a model sees.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
-    /// What names it among the batches that a workspace sees, so that it is taken in once
-    /// however many gradients are wanted; 0: it has no name.
+    /// Identifies the batch, so that a workspace prepares it once for several gradients; 0 if it
+    /// has no identity.
     pub number: u64,
-    /// What dropout's masks are made of; 0: nothing is dropped, as in evaluation.
+    /// The seed of dropout masks; 0 drops nothing, as in evaluation.
     pub mask: u64,
     /// Features per example.
     pub width: usize,
@@ -308,17 +314,16 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The same batch; without dropout's masks, as in evaluation, unless it is to be dropped.
+    /// Returns the batch with dropout switched off unless `dropped`.
     #[must_use]
-    pub fn dropped_if(self, dropped: bool) -> Self {
+    pub fn with_dropout_if(self, dropped: bool) -> Self {
         let mask = if dropped { self.mask } else { 0 };
         Self { mask, ..self }
     }
 
-    /// The same batch with another of dropout's masks, which follows from its own: a network in
-    /// training that is asked a second time drops anew.
+    /// Returns the batch with the next dropout mask, for a second pass over it in training.
     #[must_use]
-    pub fn asked_again(self) -> Self {
+    pub fn with_next_mask(self) -> Self {
         let mask = match self.mask {
             0 => 0,
             mask => mask.rotate_left(32) | 1,
@@ -326,7 +331,7 @@ impl<'a> Batch<'a> {
         Self { mask, ..self }
     }
 
-    /// The features as numbers: the batch's own where they are, else made in `buffer`.
+    /// Returns the features as numbers, converting bytes in `buffer`.
     pub fn numbers(&self, buffer: &'a mut Vec<f32>) -> &'a [f32] {
         match self.rows {
             FeatureView::Floats(x) => x,
@@ -338,7 +343,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// ‖x‖² of a row.
+    /// Returns ‖x‖² of a row.
     pub fn row_norm_squared(&self, row: usize) -> f64 {
         let range = row * self.width..(row + 1) * self.width;
         let square = |x: f32| f64::from(x) * f64::from(x);
@@ -356,7 +361,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// How many examples.
+    /// Returns the number of examples.
     pub fn len(&self) -> usize {
         match self.targets {
             Labels::Classes(c) => c.len(),
@@ -364,7 +369,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

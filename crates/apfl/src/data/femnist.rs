@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use super::images::{Images, assemble, read_column, read_labels};
 use super::mnist::{CLASSES, MOMENTS, digits};
 use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, assign, folder};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::settings::{Kind, Section};
 
-/// Where FEMNIST's digits lie.
+/// Represents the digits of FEMNIST.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Femnist {
     /// The folder.
     pub dir: PathBuf,
-    /// Least number of examples; seed and held-out share are not used.
+    /// Minimum number of examples; seed and held-out shares are not used.
     pub common: Common,
 }
 
@@ -39,7 +39,7 @@ impl Femnist {
         }
     }
 
-    /// Reads the digits and gives each to its writer.
+    /// Loads the digits and assigns each to its writer.
     pub fn load(&self) -> Result<InMemory> {
         let find =
             |name: &str| folder::find(&self.dir, &format!("femnist-digits-{name}"), "femnist");
@@ -63,17 +63,17 @@ impl Femnist {
         files.push(file);
         let unnamed = |id: &&i64| usize::try_from(**id).map_or(true, |id| id >= names.len());
         if let Some(id) = writers.iter().find(unnamed) {
-            return Err(folder::wrong(
+            return Err(Error::in_file(
                 &path,
                 format!(
-                    "has the writer {id}; writers.tsv names {}, from 0",
-                    names.len()
+                    "has the writer {id}; writers.tsv has writers 0 to {}",
+                    names.len().saturating_sub(1)
                 ),
             ));
         }
-        let held: Vec<bool> = split.iter().map(|part| *part == 1).collect();
-        let owners = assign::grouped(&writers, |id| names[id as usize].clone());
-        let mut assigned = assign::by_owner(owners, Some(&held), &self.common)?;
+        let is_validation: Vec<bool> = split.iter().map(|part| *part == 1).collect();
+        let owners = assign::group_by_owner(&writers, |id| names[id as usize].clone());
+        let mut assigned = assign::by_owner(owners, Some(&is_validation), &self.common)?;
         assigned
             .notes
             .push("pixels are read as 255 − v: ink is bright, as in MNIST".into());
@@ -82,10 +82,10 @@ impl Femnist {
     }
 }
 
-/// The writers' names: the second column of a table with a header.
+/// Reads the writers' names: the second column of a table with a header.
 fn read_names(path: &Path) -> Result<(Vec<String>, SourceFile)> {
     let (bytes, file) = folder::read(path)?;
-    let text = std::str::from_utf8(&bytes).map_err(|e| folder::wrong(path, e))?;
+    let text = std::str::from_utf8(&bytes).map_err(|e| Error::in_file(path, e))?;
     let mut names = Vec::new();
     for (k, line) in text.lines().skip(1).enumerate() {
         let mut fields = line.split('\t');
@@ -93,7 +93,7 @@ fn read_names(path: &Path) -> Result<(Vec<String>, SourceFile)> {
         match (index, fields.next()) {
             (Some(index), Some(name)) if index == k && !name.is_empty() => names.push(name.into()),
             _ => {
-                return Err(folder::wrong(
+                return Err(Error::in_file(
                     path,
                     format!(
                         "line {}: expected '{k}', a tab and the writer's name",

@@ -1,4 +1,4 @@
-//! Where data sets lie, and how one of their files is opened.
+//! The folders of data sets, and reading of their files.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use crate::digest::sha256_of;
 use crate::error::{Error, Result, at};
 use crate::settings::{Section, Setting, Text};
 
-/// The data directory: `$APFL_DATA`, or `apfl` in the user's data folder. It has one
-/// folder per data set.
+/// Returns the data directory: `$APFL_DATA`, or `apfl` in the user's data folder. It has one folder
+/// per data set.
 pub fn data_directory() -> PathBuf {
     let named = |variable: &str| {
         std::env::var_os(variable)
@@ -32,7 +32,7 @@ pub fn data_directory() -> PathBuf {
     std::path::absolute(&directory).unwrap_or(directory)
 }
 
-/// The folder of a data set.
+/// The setting `data.dir`.
 pub(super) const DIR: Setting<Text> = Setting::text("dir", || None)
     .help("its folder")
     .usually("the folder of the kind's name in the data directory")
@@ -56,7 +56,7 @@ fn read_path_or(s: &mut Section<'_>, setting: &Setting<Text>, default: String) -
     path
 }
 
-/// The file of that name in the folder, plain or gzipped.
+/// Finds a file in a folder, plain or gzipped.
 pub(super) fn find(dir: &Path, name: &str, kind: &str) -> Result<PathBuf> {
     let gzipped = format!("{name}.gz");
     [name, &gzipped]
@@ -70,9 +70,9 @@ pub(super) fn find(dir: &Path, name: &str, kind: &str) -> Result<PathBuf> {
         })
 }
 
-/// An error where a path is a pipe, a device or the like: it could be read only once, might
-/// never end, and has no checksum. A path that is not there is told by whoever opens it.
-pub(super) fn require_regular(path: &Path) -> Result<()> {
+/// Refuses pipes and devices, which can be read only once, may never end, and have no checksum. A
+/// missing file is reported when it is opened.
+pub(super) fn require_regular_file(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => {
             let what = if found.is_dir() {
@@ -80,15 +80,15 @@ pub(super) fn require_regular(path: &Path) -> Result<()> {
             } else {
                 "is not a regular file (a pipe or a device?); save it to a file first"
             };
-            Err(wrong(path, what))
+            Err(Error::in_file(path, what))
         }
         _ => Ok(()),
     }
 }
 
-/// A file's bytes as they lie on disk, and its checksum.
+/// Reads a file's bytes and checksum.
 pub(super) fn read(path: &Path) -> Result<(Vec<u8>, SourceFile)> {
-    require_regular(path)?;
+    require_regular_file(path)?;
     let bytes = std::fs::read(path).map_err(at(path, "read"))?;
     let file = SourceFile {
         path: path.display().to_string(),
@@ -97,20 +97,15 @@ pub(super) fn read(path: &Path) -> Result<(Vec<u8>, SourceFile)> {
     Ok((bytes, file))
 }
 
-/// An error about a file's content.
-pub(super) fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
-    Error::in_file(path, message)
-}
-
-/// Whether the bytes are gzipped.
+/// Returns whether the bytes are gzipped.
 pub(super) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// Deflate never makes more than this of one byte, so a header that promises more lies.
-pub(super) const MOST_PER_BYTE: u64 = 1032;
+/// The largest expansion of a byte by deflate: a header that needs more is wrong.
+pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
-/// Unpacks the first `most` bytes. Reaching the end, it also checks the checksum there.
+/// Decompresses at most `most` bytes, and checks the checksum if the end is reached.
 pub(super) fn inflate(bytes: &[u8], most: u64) -> std::result::Result<Vec<u8>, String> {
     let mut out = Vec::new();
     MultiGzDecoder::new(bytes)
@@ -118,9 +113,9 @@ pub(super) fn inflate(bytes: &[u8], most: u64) -> std::result::Result<Vec<u8>, S
         .read_to_end(&mut out)
         .map_err(|e| match e.kind() {
             std::io::ErrorKind::UnexpectedEof => {
-                "its gzip stream ends too early: the file was cut off".to_string()
+                "its gzip stream ends too early; the file is truncated".to_string()
             }
-            _ => format!("is not a whole gzip file: {e}"),
+            _ => format!("is not a complete gzip file: {e}"),
         })?;
     Ok(out)
 }

@@ -1,5 +1,5 @@
-//! Data with a part of every client's training rows held out, for choices that are to be made
-//! on rows that nothing was trained on.
+//! Holds out a part of every client's training rows, for choices among models that were not trained
+//! on them.
 
 use std::sync::Arc;
 
@@ -11,24 +11,24 @@ use super::{Dataset, Examples, Schema, Shard, SourceFile};
 use crate::error::Result;
 use crate::rng::{Purpose, stream};
 
-/// Which rows.
+/// Selects the rows that are held out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldOutRows {
-    /// The seed of training.
+    /// The run's seed.
     pub seed: u64,
-    /// Into how many parts a client's rows are dealt.
+    /// The number of parts that a client's rows are divided into.
     pub folds: u64,
-    /// Which of them is held out, from 1.
+    /// The part that is held out, from 1.
     pub part: u64,
-    /// With one part: the share of the rows that it has.
+    /// The share of the rows that is held out if there is one part.
     pub share: f64,
 }
 
 impl HeldOutRows {
-    /// How many of a client's `m` rows are held out. A single row is always trained on.
+    /// Returns how many of a client's `m` rows are held out. A single row is always for training.
     ///
-    /// Rows are dealt in turn, beginning with a part of the client's own, so that parts differ
-    /// by one row at most and small clients do not all hold out in the first passes.
+    /// Rows go to the parts in turn, beginning with a random part, so that parts differ by at most
+    /// one row and small clients do not all hold out rows in the first passes.
     pub fn count(&self, client: usize, m: usize) -> usize {
         match self.folds {
             _ if m < 2 => 0,
@@ -46,87 +46,87 @@ impl HeldOutRows {
         stream(self.seed, Purpose::HeldOut, 0, client as u64).random_range(0..self.folds)
     }
 
-    /// The rows of a client that are trained on and those held out, both ascending.
+    /// Returns the training rows and the held-out rows of a client, both ascending.
     pub fn split(&self, client: usize, m: usize) -> (Vec<u32>, Vec<u32>) {
         let mut rng = stream(self.seed, Purpose::HeldOut, 0, client as u64);
         let first: u64 = rng.random_range(0..self.folds);
         let mut order: Vec<u32> = (0..m as u32).collect();
         order.shuffle(&mut rng);
         let count = self.count(client, m);
-        let held = |j: usize| match self.folds {
+        let is_held_out = |j: usize| match self.folds {
             _ if m < 2 => false,
             1 => j < count,
             folds => (j as u64 + first) % folds == self.part - 1,
         };
-        let (mut rest, mut out) = (Vec::with_capacity(m - count), Vec::with_capacity(count));
+        let (mut train, mut held_out) = (Vec::with_capacity(m - count), Vec::with_capacity(count));
         for (j, row) in order.into_iter().enumerate() {
-            if held(j) {
-                out.push(row)
+            if is_held_out(j) {
+                held_out.push(row)
             } else {
-                rest.push(row)
+                train.push(row)
             }
         }
-        rest.sort_unstable();
-        out.sort_unstable();
-        (rest, out)
+        train.sort_unstable();
+        held_out.sort_unstable();
+        (train, held_out)
     }
 }
 
-/// The data without those rows; [`Dataset::held_out`] has them.
-pub fn without_held_out(whole: Arc<dyn Dataset>, out: HeldOutRows) -> Arc<dyn Dataset> {
-    Arc::new(WithoutHeldOut { whole, out })
+/// Returns the data without the held-out rows, which [`Dataset::held_out`] returns.
+pub fn without_held_out(all: Arc<dyn Dataset>, rows: HeldOutRows) -> Arc<dyn Dataset> {
+    Arc::new(WithoutHeldOut { all, rows })
 }
 
 struct WithoutHeldOut {
-    whole: Arc<dyn Dataset>,
-    out: HeldOutRows,
+    all: Arc<dyn Dataset>,
+    rows: HeldOutRows,
 }
 
 impl Dataset for WithoutHeldOut {
     fn schema(&self) -> &Schema {
-        self.whole.schema()
+        self.all.schema()
     }
     fn clients(&self) -> usize {
-        self.whole.clients()
+        self.all.clients()
     }
     fn name(&self, client: usize) -> String {
-        self.whole.name(client)
+        self.all.name(client)
     }
     fn sizes(&self, client: usize) -> (usize, usize) {
-        let (train, valid) = self.whole.sizes(client);
-        (train - self.out.count(client, train), valid)
+        let (train, valid) = self.all.sizes(client);
+        (train - self.rows.count(client, train), valid)
     }
     fn test_size(&self, client: usize) -> usize {
-        self.whole.test_size(client)
+        self.all.test_size(client)
     }
     fn whole_sizes(&self, client: usize) -> (usize, usize) {
-        self.whole.whole_sizes(client)
+        self.all.whole_sizes(client)
     }
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
-        let mut shard = (*self.whole.shard(client)?).clone();
-        let (rest, _) = self.out.split(client, shard.train.len());
-        shard.train = shard.train.gathered(&rest);
+        let mut shard = (*self.all.shard(client)?).clone();
+        let (train, _) = self.rows.split(client, shard.train.len());
+        shard.train = shard.train.gathered(&train);
         Ok(Arc::new(shard))
     }
-    fn holds(&self, client: usize) -> bool {
-        self.whole.holds(client)
+    fn is_local(&self, client: usize) -> bool {
+        self.all.is_local(client)
     }
     fn held_out(&self, client: usize) -> Result<Option<Arc<Examples>>> {
-        let shard = self.whole.shard(client)?;
-        let (_, out) = self.out.split(client, shard.train.len());
-        Ok(Some(Arc::new(shard.train.gathered(&out))))
+        let shard = self.all.shard(client)?;
+        let (_, held_out) = self.rows.split(client, shard.train.len());
+        Ok(Some(Arc::new(shard.train.gathered(&held_out))))
     }
     fn is_generated(&self) -> bool {
-        self.whole.is_generated()
+        self.all.is_generated()
     }
     fn files(&self) -> Vec<SourceFile> {
-        self.whole.files()
+        self.all.files()
     }
     fn assignment(&self) -> Option<&Assignment> {
-        self.whole.assignment()
+        self.all.assignment()
     }
     fn notes(&self) -> Vec<String> {
-        self.whole.notes()
+        self.all.notes()
     }
 }
 
@@ -150,16 +150,16 @@ mod tests {
                 let mut seen = vec![0; m];
                 let mut sizes = Vec::new();
                 for k in 1..=5 {
-                    let (rest, out) = part(5, k).split(client, m);
-                    assert_eq!(out.len(), part(5, k).count(client, m));
-                    let mut all = [&rest[..], &out[..]].concat();
+                    let (train, held_out) = part(5, k).split(client, m);
+                    assert_eq!(held_out.len(), part(5, k).count(client, m));
+                    let mut all = [&train[..], &held_out[..]].concat();
                     all.sort_unstable();
                     assert_eq!(all, (0..m as u32).collect::<Vec<_>>());
-                    assert!(m == 0 || !rest.is_empty());
-                    out.iter().for_each(|row| seen[*row as usize] += 1);
-                    sizes.push(out.len());
+                    assert!(m == 0 || !train.is_empty());
+                    held_out.iter().for_each(|row| seen[*row as usize] += 1);
+                    sizes.push(held_out.len());
                 }
-                // A single row is never held out: there would be nothing to train on.
+                // A single row is never held out.
                 assert!(
                     seen.iter().all(|n| *n == usize::from(m > 1)),
                     "{m}: {seen:?}"

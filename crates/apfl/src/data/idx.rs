@@ -1,56 +1,56 @@
-//! `idx`: a user's own images, in MNIST's format.
+//! `idx`: a user's own images in MNIST's format.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::assign::{self, AssignedRows};
 use super::images::{Images, assemble, read_column, read_labels};
-use super::leaf::{CLASSES, MOST_CLASSES};
+use super::leaf::{CLASSES, MAX_CLASSES};
 use super::partition::{PARTITION, Partition};
 use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, folder};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::settings::{Custom, Inner, Kind, Section, Setting, Text};
 
 mod array;
 
 pub use array::{Array, Element};
 
-/// A user's own images.
+/// Represents a user's own images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Idx {
     /// The images.
     pub images: PathBuf,
     /// Their labels.
     pub labels: PathBuf,
-    /// Who owns which image.
+    /// The assignment of images to clients.
     pub owners: Owners,
-    /// The images that are validated with, where they are in files of their own.
-    pub held: Option<HeldFiles>,
-    /// How many classes there are; by default one more than the largest label.
+    /// The validation images, if they have files of their own.
+    pub validation: Option<ValidationFiles>,
+    /// The number of classes; by default one more than the largest label.
     pub classes: Option<usize>,
-    /// Seed, held-out share and least number of examples.
+    /// Seed, held-out shares and minimum number of examples.
     pub common: Common,
 }
 
-/// Images that are only validated with.
+/// The files of validation images.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HeldFiles {
+pub struct ValidationFiles {
     /// The images.
     pub images: PathBuf,
     /// Their labels.
     pub labels: PathBuf,
-    /// Who owns which, where a file says so of the training images too; else the images of a
-    /// class go to the clients as its training images did.
+    /// Their owners, if the training images have a file of owners; else the images of a class are
+    /// assigned in proportion to its training images.
     pub owners: Option<PathBuf>,
 }
 
-/// How images fall on clients.
+/// Represents the assignment of images to clients.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Owners {
-    /// A file that has the client's number for every image.
+    /// By a file with the client's number for every image.
     File(PathBuf),
     /// By a partition.
-    AssignedRows(Partition),
+    Partition(Partition),
 }
 
 const MISSING: &str = "missing: an IDX file, plain or gzipped";
@@ -75,9 +75,9 @@ const OWNERS: Setting<Text> = Setting::custom(
 .help("an IDX file with the owner of every image; or a number, and a partition")
 .usually("`100`, by the partition")
 .example("\"owners-idx1-int.gz\"");
-const DEALT: Setting<Inner> = PARTITION.with("clients = 100");
+const ASSIGNED_BY: Setting<Inner> = PARTITION.with("clients = 100");
 const VALID_IMAGES: Setting<Text> = Setting::text("valid_images", || None)
-    .help("what is validated with, in files of its own; validation and test are not used then")
+    .help("validation images in a file of their own; validation and test are then not used")
     .example("\"…\"")
     .seldom();
 const VALID_LABELS: Setting<Text> = Setting::text("valid_labels", || None)
@@ -98,7 +98,7 @@ pub(super) const KIND: SourceKind = Kind {
         &IMAGES,
         &LABELS,
         &OWNERS,
-        &DEALT,
+        &ASSIGNED_BY,
         &VALID_IMAGES,
         &VALID_LABELS,
         &VALID_CLIENTS,
@@ -107,84 +107,88 @@ pub(super) const KIND: SourceKind = Kind {
     examples: &[
         "{ kind = 'idx', images = 'i', labels = 'l', clients = 'c' }",
         "{ kind = 'idx', images = 'i', labels = 'l', clients = 5, partition = 'shards' }",
-        "{ kind = 'idx', images = 'i', labels = 'l', clients = 5, valid_images = 'v', valid_labels = 'w' }",
+        "{ kind = 'idx', images = 'i', labels = 'l', clients = 5, valid_images = 'v', \
+         valid_labels = 'w' }",
     ],
     value: |s, common| Source::Idx(Idx::read(s, common)),
 };
 
 impl Idx {
-    /// Reads `[data]`. `clients` is a file, or how many clients the images are dealt to.
+    /// Reads `[data]`. `clients` is a file of owners, or the number of clients.
     pub fn read(s: &mut Section<'_>, common: Common) -> Self {
-        let held = HeldFiles::read(s);
+        let validation = ValidationFiles::read(s);
         Self {
             images: folder::read_path(s, &IMAGES),
             labels: folder::read_path(s, &LABELS),
-            held,
+            validation,
             classes: s.optional(&CLASSES).map(|classes| classes as usize),
             owners: if s.is_text("clients") {
                 Owners::File(folder::read_path(s, &OWNERS))
             } else {
-                Owners::AssignedRows(Partition::read(s, "stripe"))
+                Owners::Partition(Partition::read(s, "stripe"))
             },
             common,
         }
     }
 
-    /// Reads the files. Pixels become x/255, minus the training mean, over the training
-    /// deviation, one number each.
+    /// Loads the files. Pixels become x/255, minus the training mean, over the training deviation,
+    /// one number each.
     pub fn load(&self) -> Result<InMemory> {
         let (mut images, file) = Images::read(&self.images)?;
         let mut files = vec![file];
-        let most = self.classes.unwrap_or(MOST_CLASSES as usize);
+        let most = self.classes.unwrap_or(MAX_CLASSES as usize);
         let trained = images.len();
         let (mut labels, file) = read_labels(&self.labels, trained, most)?;
         files.push(file);
-        if let Some(held) = &self.held {
-            files.extend(held.append(&mut images, &mut labels, most)?);
+        if let Some(validation) = &self.validation {
+            files.extend(validation.append(&mut images, &mut labels, most)?);
         }
         let classes = self.class_count(&labels)?;
-        let held: Vec<bool> = (0..images.len()).map(|row| row >= trained).collect();
-        let held_files = self.held.as_ref();
-        let held = held_files.map(|_| &held[..]);
+        let is_validation: Vec<bool> = (0..images.len()).map(|row| row >= trained).collect();
+        let is_validation = self.validation.as_ref().map(|_| &is_validation[..]);
         let mut assigned = match &self.owners {
-            Owners::AssignedRows(partition) => match held {
+            Owners::Partition(partition) => match is_validation {
                 None => assign::by_partition(partition, &labels, classes, &self.common)?,
-                Some(held) => {
-                    assign::by_partition_and_held(partition, &labels, classes, held, &self.common)?
-                }
+                Some(is_validation) => assign::by_partition_with_validation(
+                    partition,
+                    &labels,
+                    classes,
+                    is_validation,
+                    &self.common,
+                )?,
             },
             Owners::File(path) => {
                 let (mut owners, file) = read_column(path, trained)?;
                 files.push(file);
-                if let Some(path) = held_files.and_then(|held| held.owners.as_ref()) {
+                if let Some(path) = self.validation.as_ref().and_then(|v| v.owners.as_ref()) {
                     let (more, file) = read_column(path, images.len() - trained)?;
                     owners.extend(more);
                     files.push(file);
                 }
-                let owners = assign::grouped(&owners, |id| id.to_string());
-                assign::by_owner(owners, held, &self.common)?
+                let owners = assign::group_by_owner(&owners, |id| id.to_string());
+                assign::by_owner(owners, is_validation, &self.common)?
             }
         };
         let scaling = training_scaling(&images, &assigned)
-            .ok_or_else(|| folder::wrong(&self.images, "every training pixel is the same"))?;
+            .ok_or_else(|| Error::in_file(&self.images, "all training pixels are equal"))?;
         self.check_classes(&labels, classes, &mut assigned)?;
         let names = (0..classes).map(|c| c.to_string()).collect();
         Ok(assemble(images, labels, names, scaling, assigned, files))
     }
 
     fn class_count(&self, labels: &[u32]) -> Result<usize> {
-        let wrong = |what: String| Err(folder::wrong(&self.labels, what));
+        let wrong = |what: String| Err(Error::in_file(&self.labels, what));
         if let Some(classes) = self.classes {
             return Ok(classes);
         }
         let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
         let different: BTreeSet<&u32> = labels.iter().collect();
         match classes {
-            ..2 => wrong("every label is 0: there is nothing to learn".into()),
+            ..2 => wrong("every label is 0; classification needs at least two labels".into()),
             // One damaged byte would make a thousand classes.
             _ if 2 * different.len() < classes => wrong(format!(
-                "its labels go up to {} but only {} of them occur; data.classes says how many \
-                 classes there are",
+                "the largest label is {}, but only {} labels occur; set data.classes to the \
+                 number of classes if that is right",
                 classes - 1,
                 different.len()
             )),
@@ -192,7 +196,7 @@ impl Idx {
         }
     }
 
-    /// A class that nobody trains on cannot be validated; one that does not occur is said.
+    /// Refuses validation labels without a training example, and notes classes without one.
     fn check_classes(
         &self,
         labels: &[u32],
@@ -200,19 +204,19 @@ impl Idx {
         assigned: &mut AssignedRows,
     ) -> Result<()> {
         let mut trained = vec![false; classes];
-        for row in assigned.parts.iter().flat_map(|part| &part.train) {
+        for row in assigned.clients.iter().flat_map(|part| &part.train) {
             trained[labels[*row as usize] as usize] = true;
         }
-        for part in &assigned.parts {
+        for part in &assigned.clients {
             let label = |row: &u32| labels[*row as usize];
             if let Some(label) = part.valid.iter().map(label).find(|l| !trained[*l as usize]) {
-                return Err(folder::wrong(
+                return Err(Error::in_file(
                     &self.labels,
                     format!(
-                        "the label {label} is among the validation examples of client '{}' but \
-                         in nobody's training examples{}",
+                        "the label {label} is among the validation examples of client '{}' but in \
+                         no client's training examples{}",
                         part.name,
-                        match &self.held {
+                        match &self.validation {
                             None => "; another data.seed may hold out others",
                             Some(_) => " (data.valid_labels)",
                         }
@@ -229,7 +233,7 @@ impl Idx {
     }
 }
 
-impl HeldFiles {
+impl ValidationFiles {
     fn read(s: &mut Section<'_>) -> Option<Self> {
         let keys = ["valid_images", "valid_labels", "valid_clients"];
         s.knows(&keys);
@@ -238,16 +242,19 @@ impl HeldFiles {
         }
         for key in ["valid_images", "valid_labels"] {
             if !s.has(key) {
-                s.problem(key, "missing: images to validate with are two IDX files");
+                s.problem(
+                    key,
+                    "missing: validation needs data.valid_images and data.valid_labels",
+                );
             }
         }
-        let named = s.is_text("clients");
-        if named && !s.has("valid_clients") {
-            let what = "missing: data.clients is a file, so these images need one too";
+        let has_owner_file = s.is_text("clients");
+        if has_owner_file && !s.has("valid_clients") {
+            let what = "missing: data.clients is a file, so the validation images need one too";
             s.problem("valid_clients", what);
         }
-        if !named && s.has("valid_clients") {
-            let what = "data.clients is no file: these images are dealt as the others are";
+        if !has_owner_file && s.has("valid_clients") {
+            let what = "data.clients is not a file; the partition assigns these images; remove it";
             s.problem("valid_clients", what);
         }
         Some(Self {
@@ -257,35 +264,35 @@ impl HeldFiles {
         })
     }
 
-    /// Puts these images and labels behind the training ones.
+    /// Appends the validation images and labels to the training ones.
     fn append(
         &self,
         images: &mut Images,
         labels: &mut Vec<u32>,
         classes: usize,
     ) -> Result<[SourceFile; 2]> {
-        let (held, first) = Images::read(&self.images)?;
-        if held.shape != images.shape {
-            return Err(folder::wrong(
+        let (validation, first) = Images::read(&self.images)?;
+        if validation.shape != images.shape {
+            return Err(Error::in_file(
                 &self.images,
                 format!(
-                    "its images have the shape {:?}, those to train on {:?}",
-                    held.shape, images.shape
+                    "its images have the shape {:?}, the training images {:?}",
+                    validation.shape, images.shape
                 ),
             ));
         }
-        let (more, second) = read_labels(&self.labels, held.len(), classes)?;
-        images.bytes.extend(held.bytes);
+        let (more, second) = read_labels(&self.labels, validation.len(), classes)?;
+        images.bytes.extend(validation.bytes);
         labels.extend(more);
         Ok([first, second])
     }
 }
 
-/// (x/255 − mean)/deviation over all pixels of all training examples.
+/// Returns the scaling (x/255 − mean)/deviation by all training pixels; `None` if they are equal.
 fn training_scaling(images: &Images, assigned: &AssignedRows) -> Option<Scaling> {
     let width = images.width();
     let mut counts = [0u64; 256];
-    for row in assigned.parts.iter().flat_map(|part| &part.train) {
+    for row in assigned.clients.iter().flat_map(|part| &part.train) {
         let image = &images.bytes[*row as usize * width..][..width];
         image
             .iter()

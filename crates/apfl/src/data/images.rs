@@ -1,4 +1,4 @@
-//! Images as bytes, with a class each: what the image data sets are made of.
+//! Images as bytes with one class each, shared by the image data sets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use super::assign::AssignedRows;
 use super::idx::{Array, Element};
 use super::{
-    Examples, Features, InMemory, Normalization, Scaling, Schema, SourceFile, Targets, Task, folder,
+    Examples, Features, InMemory, Normalization, Scaling, Schema, SourceFile, Targets, Task,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// Images of one size, as bytes.
+/// Represents images of one size, as bytes.
 #[derive(Debug)]
 pub struct Images {
     /// `[features]`, or `[channels, height, width]`.
     pub shape: Vec<usize>,
-    /// Row by row.
+    /// The pixels, image by image.
     pub bytes: Vec<u8>,
 }
 
@@ -23,19 +23,19 @@ impl Images {
     /// Reads images: (n, height, width), (n, channels, height, width) or (n, features).
     pub fn read(path: &Path) -> Result<(Self, SourceFile)> {
         let (array, file) = Array::read(path)?;
-        let images = Self::of(array).map_err(|e| folder::wrong(path, e))?;
+        let images = Self::from_array(array).map_err(|e| Error::in_file(path, e))?;
         Ok((images, file))
     }
 
-    /// The images that an array is.
-    pub fn of(array: Array) -> std::result::Result<Self, String> {
+    /// Interprets an array as images.
+    pub fn from_array(array: Array) -> std::result::Result<Self, String> {
         let Array {
             element,
             shape,
             bytes,
         } = array;
         if element != Element::U8 {
-            return Err(format!("has {element:?} values, images need bytes (08)"));
+            return Err(format!("has {element:?} values; images need bytes (08)"));
         }
         let shape = match shape[..] {
             [_, features] => vec![features],
@@ -49,22 +49,22 @@ impl Images {
             }
         };
         if bytes.is_empty() {
-            return Err("has no image in it".into());
+            return Err("contains no images".into());
         }
         Ok(Self { shape, bytes })
     }
 
-    /// Bytes per image.
+    /// Returns the number of bytes per image.
     pub fn width(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// How many.
+    /// Returns the number of images.
     pub fn len(&self) -> usize {
         self.bytes.len() / self.width()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -74,15 +74,15 @@ impl Images {
 pub(super) fn read_column(path: &Path, images: usize) -> Result<(Vec<i64>, SourceFile)> {
     let (array, file) = Array::read(path)?;
     if array.shape != [images] {
-        return Err(folder::wrong(
+        return Err(Error::in_file(
             path,
             format!(
-                "has the dimensions {:?}, there are {images} images",
+                "has the dimensions {:?}; expected [{images}], one value per image",
                 array.shape
             ),
         ));
     }
-    let column = array.integers().map_err(|e| folder::wrong(path, e))?;
+    let column = array.integers().map_err(|e| Error::in_file(path, e))?;
     Ok((column, file))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn read_labels(
             .ok()
             .filter(|class| (*class as usize) < classes)
             .ok_or_else(|| {
-                folder::wrong(
+                Error::in_file(
                     path,
                     format!("label {row} is {label}; allowed is 0 to {}", classes - 1),
                 )
@@ -112,7 +112,7 @@ pub(super) fn read_labels(
     Ok((labels, file))
 }
 
-/// The data set that these images, labels and clients make.
+/// Builds a data set from images, labels and clients.
 pub(super) fn assemble(
     images: Images,
     labels: Vec<u32>,

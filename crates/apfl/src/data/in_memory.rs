@@ -1,5 +1,4 @@
-//! Data that is wholly in memory, client by client: what readers make, and what a program
-//! of one's own hands in.
+//! Data in memory: what readers return and what callers of the library provide.
 
 use std::sync::Arc;
 
@@ -7,7 +6,7 @@ use super::partition::{self, hold_out};
 use super::{Dataset, Examples, Normalization, Schema, Shard, SourceFile, Task};
 use crate::error::{Error, Result};
 
-/// Data that is wholly in memory, client by client.
+/// Holds all clients' data in memory.
 ///
 /// ```
 /// use apfl::{Dataset, Examples, InMemory};
@@ -20,34 +19,34 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub struct InMemory {
-    /// What the data looks like.
+    /// The schema of the data.
     pub schema: Schema,
     /// The clients.
     pub shards: Vec<Arc<Shard>>,
-    /// Where it came from.
+    /// The files it was read from.
     pub files: Vec<SourceFile>,
-    /// What a user should be told.
+    /// Messages for the user.
     pub notes: Vec<String>,
-    /// How its examples were dealt.
+    /// The assignment of examples to clients, if a partition made it.
     pub assignment: Option<partition::Assignment>,
 }
 
 impl InMemory {
-    /// No clients yet; examples have those features and one of those classes.
+    /// Creates data for classification, without clients.
     pub fn classes<F: Into<String>, C: Into<String>>(
         features: impl IntoIterator<Item = F>,
         classes: impl IntoIterator<Item = C>,
     ) -> Self {
         let classes = classes.into_iter().map(Into::into).collect();
-        Self::of(features, Task::Classification { classes })
+        Self::for_task(features, Task::Classification { classes })
     }
 
-    /// No clients yet; examples have those features, and a number is to be predicted.
+    /// Creates data for regression, without clients.
     pub fn values<F: Into<String>>(features: impl IntoIterator<Item = F>) -> Self {
-        Self::of(features, Task::Regression)
+        Self::for_task(features, Task::Regression)
     }
 
-    fn of<F: Into<String>>(features: impl IntoIterator<Item = F>, task: Task) -> Self {
+    fn for_task<F: Into<String>>(features: impl IntoIterator<Item = F>, task: Task) -> Self {
         let features: Vec<String> = features.into_iter().map(Into::into).collect();
         Self::new(
             Schema {
@@ -60,7 +59,7 @@ impl InMemory {
         )
     }
 
-    /// Those clients.
+    /// Creates data from clients.
     pub fn new(schema: Schema, shards: Vec<Arc<Shard>>) -> Self {
         Self {
             schema,
@@ -71,14 +70,17 @@ impl InMemory {
         }
     }
 
-    /// Adds a client that holds out ⌈share·m⌉ of its m examples, drawn at random: which ones
-    /// depends on its place among the clients alone, whatever the run's seed.
+    /// Adds a client and holds out ⌈share·m⌉ of its m examples for validation. The random choice
+    /// depends on the client's index, not on the run's seed.
+    ///
+    /// # Errors
+    /// The share is not in [0, 1).
     pub fn add(&mut self, name: impl Into<String>, all: Examples, share: f64) -> Result<()> {
         let name = name.into();
         if !(0.0..1.0).contains(&share) {
             return Err(Error::at_place(
                 format!("client '{name}'"),
-                format!("the share to hold out is {share}, allowed is 0 to less than 1"),
+                format!("the share to hold out is {share}; allowed is 0 to below 1"),
             ));
         }
         let place = self.shards.len() as u64;
@@ -88,7 +90,7 @@ impl InMemory {
         Ok(())
     }
 
-    /// Adds a client whose examples are split already.
+    /// Adds a client with separate training and validation examples.
     pub fn add_split(&mut self, name: impl Into<String>, train: Examples, valid: Examples) {
         self.shards.push(Arc::new(Shard::new(name, train, valid)));
     }

@@ -1,6 +1,5 @@
-//! `leaf`: a folder as LEAF (Caldas et al., 2018) writes it: `train/*.json` and
-//! `test/*.json`, plain or gzipped. Users are the clients; LEAF's own split is training
-//! and validation.
+//! `leaf`: a folder in the format of LEAF (Caldas et al., 2018): `train/*.json` and `test/*.json`,
+//! plain or gzipped. Users are the clients; LEAF's split gives training and validation examples.
 //!
 //! A file has `users`, `num_samples` and `user_data`, in which every user has rows of
 //! numbers `x` and labels `y`. The numbers are used as they are: in LEAF's FEMNIST 1 is
@@ -21,27 +20,28 @@ use super::{
 use crate::error::{Error, Result, at};
 use crate::settings::{Kind, Section, Setting, Whole, at_least};
 
-/// The most classes that labels are taken for.
-pub(super) const MOST_CLASSES: u64 = 65_536;
+/// The most classes.
+pub(super) const MAX_CLASSES: u64 = 65_536;
 
-/// Labels that no example has are believed in up to that many, and as many as there are others.
-const MOST_ABSENT: usize = 100;
+/// The number of classes without examples that is accepted, beside twice the number of labels that
+/// occur.
+const MAX_UNUSED_CLASSES: usize = 100;
 
-/// The most that a gzipped file may unpack to: a shard of LEAF has some hundred megabytes.
-const MOST_UNPACKED: u64 = 2 << 30;
+/// The largest size of a decompressed file: a shard of LEAF has some hundred megabytes.
+const MAX_DECOMPRESSED: u64 = 2 << 30;
 
-/// Where the LEAF folder lies.
+/// Represents a LEAF folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leaf {
     /// The folder with `train` and `test`.
     pub dir: PathBuf,
-    /// How many classes there are; by default one more than the largest training label.
+    /// The number of classes; by default one more than the largest training label.
     pub classes: Option<usize>,
-    /// Least number of examples; seed and held-out share are not used.
+    /// Minimum number of examples; seed and held-out shares are not used.
     pub common: Common,
 }
 
-/// One user of a file.
+/// Represents one user of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct User {
     /// The user's name.
@@ -61,7 +61,7 @@ struct File {
     user_data: Users,
 }
 
-/// `user_data`: a name that is there twice is an error, and not the last of the two.
+/// `user_data`, in which a duplicate name is an error.
 struct Users(HashMap<String, UserData>);
 
 impl<'de> Deserialize<'de> for Users {
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Users {
                 let mut users = HashMap::new();
                 while let Some((name, data)) = map.next_entry::<String, UserData>()? {
                     if users.contains_key(&name) {
-                        let twice = format!("the user '{name}' is twice in user_data");
+                        let twice = format!("the user '{name}' occurs twice in user_data");
                         return Err(M::Error::custom(twice));
                     }
                     users.insert(name, data);
@@ -99,11 +99,11 @@ struct UserData {
     y: Vec<f64>,
 }
 
-/// Reads one file, plain or gzipped, and checks that it agrees with itself.
+/// Parses a file, plain or gzipped, and checks its consistency.
 pub fn parse(bytes: &[u8]) -> std::result::Result<Vec<User>, String> {
     let unpacked;
     let bytes = if folder::is_gzip(bytes) {
-        unpacked = folder::inflate(bytes, MOST_UNPACKED)?;
+        unpacked = folder::inflate(bytes, MAX_DECOMPRESSED)?;
         &unpacked[..]
     } else {
         bytes
@@ -124,10 +124,9 @@ pub fn parse(bytes: &[u8]) -> std::result::Result<Vec<User>, String> {
         if name.trim().is_empty() {
             return Err(format!("user {} has no name: '{name}'", users.len()));
         }
-        let data =
-            file.user_data.0.remove(&name).ok_or_else(|| {
-                format!("the user '{name}' is not in user_data, or twice in users")
-            })?;
+        let data = file.user_data.0.remove(&name).ok_or_else(|| {
+            format!("the user '{name}' is missing in user_data or occurs twice in users")
+        })?;
         users.push(checked(name, samples, data)?);
     }
     Ok(users)
@@ -150,15 +149,18 @@ fn checked(name: String, samples: u64, data: UserData) -> std::result::Result<Us
             ));
         }
         if let Some(x) = row.iter().find(|x| !x.is_finite()) {
-            return Err(format!("user '{name}', row {k} has {x} in it"));
+            return Err(format!(
+                "user '{name}', row {k} contains {x}; remove the row or replace \
+                                the value"
+            ));
         }
     }
     let label = |(k, y): (usize, &f64)| {
-        let whole = y.fract() == 0.0 && (0.0..MOST_CLASSES as f64).contains(y);
+        let whole = y.fract() == 0.0 && (0.0..MAX_CLASSES as f64).contains(y);
         whole.then_some(*y as u32).ok_or_else(|| {
             format!(
                 "user '{name}', label {k} is {y}; allowed are whole numbers from 0 to {}",
-                MOST_CLASSES - 1
+                MAX_CLASSES - 1
             )
         })
     };
@@ -177,7 +179,7 @@ fn checked(name: String, samples: u64, data: UserData) -> std::result::Result<Us
 }
 
 pub(super) const CLASSES: Setting<Whole> =
-    Setting::optional("classes", at_least(2).to(MOST_CLASSES))
+    Setting::optional("classes", at_least(2).to(MAX_CLASSES))
         .help("how many classes there are")
         .usually("the largest label + 1")
         .example("10")
@@ -202,24 +204,25 @@ impl Leaf {
         }
     }
 
-    /// Reads all files of both parts.
+    /// Loads all files of both parts.
     pub fn load(&self) -> Result<InMemory> {
-        let mut pool = Pool::default();
-        for (part, held) in [("train", false), ("test", true)] {
+        let mut pool = ExamplePool::default();
+        for (part, is_validation) in [("train", false), ("test", true)] {
             for path in json_files(&self.dir.join(part))? {
                 let (bytes, file) = folder::read(&path)?;
-                let users = parse(&bytes).map_err(|e| folder::wrong(&path, e))?;
+                let users = parse(&bytes).map_err(|e| Error::in_file(&path, e))?;
                 drop(bytes);
                 pool.files.push(file);
                 for user in users {
-                    pool.add(user, held).map_err(|e| folder::wrong(&path, e))?;
+                    pool.add(user, is_validation)
+                        .map_err(|e| Error::in_file(&path, e))?;
                 }
             }
         }
         let classes = self.classes(&pool)?;
-        let mut assigned = assign::by_owner(pool.owners, Some(&pool.held), &self.common)?;
+        let mut assigned = assign::by_owner(pool.owners, Some(&pool.is_validation), &self.common)?;
         if pool.width == 784 {
-            let note = "pixels are used as LEAF has them: 1 is white paper, 0 is ink";
+            let note = "pixels are used unchanged: 1 is white paper, 0 is ink";
             assigned.notes.push(note.into());
         }
         let schema = Schema {
@@ -245,11 +248,11 @@ impl Leaf {
         Ok(assigned.gather(&all, schema, pool.files))
     }
 
-    fn classes(&self, pool: &Pool) -> Result<usize> {
-        let different = pool.labels.iter().collect::<HashSet<_>>().len();
-        let rows = || pool.labels.iter().zip(&pool.held);
+    fn classes(&self, pool: &ExamplePool) -> Result<usize> {
+        let occurring = pool.labels.iter().collect::<HashSet<_>>().len();
+        let rows = || pool.labels.iter().zip(&pool.is_validation);
         let largest = rows()
-            .filter(|(_, held)| !**held)
+            .filter(|(_, is_validation)| !**is_validation)
             .map(|(label, _)| *label)
             .max();
         let classes = self
@@ -257,22 +260,22 @@ impl Leaf {
             .unwrap_or_else(|| largest.map_or(0, |label| label as usize + 1));
         if let Some((label, _)) = rows().find(|(label, _)| **label as usize >= classes) {
             return Err(Error::data(format!(
-                "{}: a label is {label}, allowed is 0 to {}: {}",
+                "{}: found the label {label}, allowed is 0 to {} ({})",
                 self.dir.display(),
                 classes.saturating_sub(1),
                 match self.classes {
-                    Some(_) => "data.classes says so",
+                    Some(_) => "by data.classes",
                     None =>
-                        "no larger one is in a training file; data.classes says how many \
-                             there are",
+                        "the largest label of the training files; data.classes sets the number of \
+                         classes",
                 }
             )));
         }
-        // One stray label would make a model of as many outputs.
-        if self.classes.is_none() && classes > 2 * different + MOST_ABSENT {
+        // A single wrong label would add that many outputs to the model.
+        if self.classes.is_none() && classes > 2 * occurring + MAX_UNUSED_CLASSES {
             return Err(Error::data(format!(
-                "{}: the largest label is {}, though there are only {different} different ones; \
-                 if that is right, say data.classes = {classes}",
+                "{}: the largest label is {}, but only {occurring} labels occur; if that is \
+                 right, set data.classes = {classes}",
                 self.dir.display(),
                 classes - 1
             )));
@@ -281,13 +284,14 @@ impl Leaf {
     }
 }
 
-/// The `.json` and `.json.gz` files of a folder, by name.
+/// Returns the `.json` and `.json.gz` files of a folder, sorted by name.
 fn json_files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     if !dir.is_dir() {
-        return Err(folder::wrong(
+        return Err(Error::in_file(
             dir,
-            "is not there; a LEAF folder has the folders train and test, and data.dir names it",
+            "does not exist; data.dir must name a LEAF folder, which has the folders train and \
+             test",
         ));
     }
     for entry in std::fs::read_dir(dir).map_err(at(dir, "read"))? {
@@ -298,16 +302,13 @@ fn json_files(dir: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if files.is_empty() {
-        return Err(folder::wrong(
-            dir,
-            "there is no .json or .json.gz file in it",
-        ));
+        return Err(Error::in_file(dir, "contains no .json or .json.gz file"));
     }
     files.sort();
     Ok(files)
 }
 
-/// Numbers, as bytes while all of them are n/255.
+/// Holds numbers, as bytes while all of them are n/255.
 enum Values {
     Bytes(Vec<u8>),
     Floats(Vec<f32>),
@@ -323,7 +324,7 @@ impl Values {
     fn push(&mut self, x: f32) {
         if let Values::Bytes(bytes) = self {
             let byte = (x * 255.0).round();
-            // LEAF wrote n/255 with 16 digits: it differs by rounding alone.
+            // LEAF wrote n/255 with 16 digits, so it differs by rounding only.
             if (0.0..=255.0).contains(&byte) && (byte / 255.0 - x).abs() < 1e-6 {
                 bytes.push(byte as u8);
                 return;
@@ -337,23 +338,23 @@ impl Values {
     }
 }
 
-/// The examples of all files.
+/// Collects the examples of all files.
 #[derive(Default)]
-struct Pool {
+struct ExamplePool {
     width: usize,
     values: Values,
     labels: Vec<u32>,
-    held: Vec<bool>,
+    is_validation: Vec<bool>,
     owners: Vec<(String, Vec<u32>)>,
     index: HashMap<String, usize>,
     seen: [HashSet<String>; 2],
     files: Vec<SourceFile>,
 }
 
-impl Pool {
-    fn add(&mut self, user: User, held: bool) -> std::result::Result<(), String> {
-        if !self.seen[usize::from(held)].insert(user.name.clone()) {
-            return Err(format!("the user '{}' is in another file too", user.name));
+impl ExamplePool {
+    fn add(&mut self, user: User, is_validation: bool) -> std::result::Result<(), String> {
+        if !self.seen[usize::from(is_validation)].insert(user.name.clone()) {
+            return Err(format!("the user '{}' is also in another file", user.name));
         }
         if user.y.is_empty() {
             return Ok(());
@@ -376,7 +377,7 @@ impl Pool {
         }
         user.x.iter().for_each(|x| self.values.push(*x));
         self.labels.extend_from_slice(&user.y);
-        self.held.resize(self.labels.len(), held);
+        self.is_validation.resize(self.labels.len(), is_validation);
         let client = *self.index.entry(user.name.clone()).or_insert_with(|| {
             self.owners.push((user.name, Vec::new()));
             self.owners.len() - 1

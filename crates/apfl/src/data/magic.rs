@@ -1,10 +1,10 @@
-//! What a file is by its first bytes, where it is not what was hoped for.
+//! Recognizes files that are not tables by their first bytes.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// What formats begin with, and what people call them.
+/// The first bytes of formats and their descriptions.
 const FORMATS: [(&[u8], &str); 15] = [
     (
         b"ARROW1",
@@ -44,8 +44,8 @@ const FORMATS: [(&[u8], &str); 15] = [
     (b"ORC", "an ORC file; save it as Parquet or CSV"),
 ];
 
-/// What a file that is no table is, in words with the way out.
-pub(super) fn no_table(path: &Path) -> Option<&'static str> {
+/// Describes a file that is not a table and says what to do instead.
+pub(super) fn describe_non_table(path: &Path) -> Option<&'static str> {
     if path.is_dir() {
         return Some("a folder; data.path names a file of rows (for images use kind = \"idx\")");
     }
@@ -67,18 +67,18 @@ mod tests {
     fn files_are_known_by_their_first_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        let said = |bytes: &[u8]| {
+        let describe = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            no_table(&path)
+            describe_non_table(&path)
         };
-        assert!(said(b"ARROW1\0\0rest").unwrap().contains("Arrow"));
+        assert!(describe(b"ARROW1\0\0rest").unwrap().contains("Arrow"));
         assert!(
-            said(&[0, 0, 8, 3, 0, 0, 0, 1])
+            describe(&[0, 0, 8, 3, 0, 0, 0, 1])
                 .unwrap()
                 .contains("IDX file of images")
         );
-        assert!(said(b"client,label,x\n").is_none());
-        assert!(said(b"").is_none());
-        assert!(no_table(dir.path()).unwrap().contains("a folder"));
+        assert!(describe(b"client,label,x\n").is_none());
+        assert!(describe(b"").is_none());
+        assert!(describe_non_table(dir.path()).unwrap().contains("a folder"));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::images::{Images, assemble, read_labels};
 use super::partition::{CLIENTS, PARTITION, Partition};
 use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, assign, folder};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::settings::{Kind, Section};
 
 /// Mean and deviation of the training digits' pixels, ink bright: x/255 − .1307 over .3081.
@@ -14,14 +14,14 @@ pub(super) const MOMENTS: (f64, f64) = (0.1307, 0.3081);
 /// Digits 0 to 9.
 pub(super) const CLASSES: usize = 10;
 
-/// Where MNIST lies and how it is dealt.
+/// Represents MNIST and its partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mnist {
     /// The folder.
     pub dir: PathBuf,
-    /// How the digits are dealt to clients.
+    /// The assignment of digits to clients.
     pub partition: Partition,
-    /// Seed, held-out share and least number of examples.
+    /// Seed, held-out shares and minimum number of examples.
     pub common: Common,
 }
 
@@ -43,7 +43,7 @@ impl Mnist {
         }
     }
 
-    /// Reads and deals the digits.
+    /// Loads the digits and assigns them to clients.
     pub fn load(&self) -> Result<InMemory> {
         let (images, file) = read_images(&self.dir, "train", "mnist")?;
         let mut files = vec![file];
@@ -57,18 +57,18 @@ impl Mnist {
     }
 }
 
-/// How often each digit is among MNIST's 60,000 for training.
-const DIGITS: [usize; CLASSES] = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949];
+/// The number of each digit among MNIST's 60,000 training images.
+const DIGIT_COUNTS: [usize; CLASSES] = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949];
 
-/// An error where labels of MNIST's number are another data set's: files of one shape and name
-/// are those of Fashion-MNIST and KMNIST too.
+/// Refuses the files of other data sets with MNIST's shape and file names, such as Fashion-MNIST
+/// and KMNIST.
 fn require_mnist(labels: &[u32], dir: &Path) -> Result<()> {
     let mut counts = [0; CLASSES];
     labels.iter().for_each(|label| counts[*label as usize] += 1);
-    if labels.len() == DIGITS.iter().sum::<usize>() && counts != DIGITS {
-        Err(folder::wrong(
+    if labels.len() == DIGIT_COUNTS.iter().sum::<usize>() && counts != DIGIT_COUNTS {
+        Err(Error::in_file(
             dir,
-            "is not MNIST: the digits are not as often in it; for other data of its shape use \
+            "is not MNIST: the digits have other frequencies; for other data of its shape use \
              kind = \"idx\" with images and labels",
         ))
     } else {
@@ -76,23 +76,20 @@ fn require_mnist(labels: &[u32], dir: &Path) -> Result<()> {
     }
 }
 
-/// The images of `train` or `t10k`.
+/// Reads the images of `train` or `t10k`.
 pub(super) fn read_images(dir: &Path, part: &str, kind: &str) -> Result<(Images, SourceFile)> {
     let path = folder::find(dir, &format!("{part}-images-idx3-ubyte"), kind)?;
     let (images, file) = Images::read(&path)?;
     if images.shape != [1, 28, 28] {
-        return Err(folder::wrong(
+        return Err(Error::in_file(
             &path,
-            format!(
-                "has images of the shape {:?}, MNIST's are 28×28",
-                images.shape
-            ),
+            format!("has images of shape {:?}; MNIST's are 28×28", images.shape),
         ));
     }
     Ok((images, file))
 }
 
-/// The classes' names.
+/// Returns the names of the classes.
 pub(super) fn digits() -> Vec<String> {
     (0..CLASSES).map(|digit| digit.to_string()).collect()
 }
@@ -108,11 +105,11 @@ mod tests {
             each.flat_map(|(digit, n)| vec![digit as u32; *n]).collect()
         };
         let dir = Path::new("somewhere");
-        require_mnist(&labels(DIGITS), dir).unwrap();
+        require_mnist(&labels(DIGIT_COUNTS), dir).unwrap();
         // Fashion-MNIST and KMNIST have 6,000 of each class.
         let error = require_mnist(&labels([6000; CLASSES]), dir).unwrap_err();
         assert!(error.to_string().contains("is not MNIST"), "{error}");
-        // A part of it has no counts to know it by.
+        // The counts of a part are not checked.
         require_mnist(&labels([10; CLASSES]), dir).unwrap();
     }
 }

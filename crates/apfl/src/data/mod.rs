@@ -1,8 +1,7 @@
-//! Examples, and how they fall on clients.
+//! Examples and their assignment to clients.
 //!
-//! A [`Dataset`] hands out one [`Shard`] per client: its training and validation
-//! [`Examples`]. A model sees a [`Batch`] of them. Images stay bytes until a kernel
-//! turns them into numbers.
+//! A [`Dataset`] has one [`Shard`] per client: its training, validation and test [`Examples`]. A
+//! model sees a [`Batch`] of them. Images stay bytes until a kernel turns them into numbers.
 
 use std::sync::Arc;
 
@@ -55,21 +54,21 @@ pub use in_memory::InMemory;
 pub use partition::Assignment;
 pub use source::{Common, Source, SourceKind};
 
-/// What a client has.
+/// Represents the data of one client.
 #[derive(Clone, Debug)]
 pub struct Shard {
     /// The client's name.
     pub name: String,
-    /// What it trains on.
+    /// Examples for training.
     pub train: Examples,
-    /// What it holds out.
+    /// Examples for validation.
     pub valid: Examples,
-    /// What it holds out and nothing is chosen by; mostly none.
+    /// Examples for a test, which influence no choice; usually none.
     pub test: Examples,
 }
 
 impl Shard {
-    /// A client's data without a test part.
+    /// Creates a client's data without a test part.
     pub fn new(name: impl Into<String>, train: Examples, valid: Examples) -> Self {
         Self {
             name: name.into(),
@@ -80,13 +79,13 @@ impl Shard {
     }
 }
 
-/// What is to be learned.
+/// Represents what is predicted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "lowercase")]
 pub enum Task {
-    /// One of these classes.
+    /// A class.
     Classification {
-        /// Their names, in the order of their indices.
+        /// The classes' names, by index.
         classes: Vec<String>,
     },
     /// A number.
@@ -94,7 +93,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// The number of classes; 0 for regression.
+    /// Returns the number of classes; 0 for regression.
     pub fn classes(&self) -> usize {
         match self {
             Task::Classification { classes } => classes.len(),
@@ -103,35 +102,35 @@ impl Task {
     }
 }
 
-/// How raw inputs became the features that models see.
+/// Represents how raw inputs become features.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Normalization {
-    /// Not at all.
+    /// Inputs are used unchanged.
     None,
-    /// (x − mean)/deviation, feature by feature, from the training rows.
+    /// (x − mean)/deviation for each feature, by the training rows.
     Standardized {
         /// Means.
         mean: Vec<f64>,
         /// Standard deviations (1 where a feature is constant).
         deviation: Vec<f64>,
     },
-    /// Bytes: x·scale + shift, channel by channel.
+    /// x·scale + shift for the bytes of each channel.
     Bytes {
         /// (scale, shift) of every channel.
         channels: Vec<(f32, f32)>,
     },
-    /// The columns of a table, each in its way.
+    /// Each column of a table has its own encoding.
     Prepared(table::Preparation),
 }
 
-/// What a user must know to feed a trained model: `schema.json`.
+/// Represents a model's inputs and outputs, as in `schema.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Schema {
-    /// What is predicted.
+    /// The prediction task.
     #[serde(flatten)]
     pub task: Task,
-    /// The features' names, in order.
+    /// The names of the features, in order.
     pub features: Vec<String>,
     /// The shape of one example: `[features]`, or `[channels, height, width]`.
     pub shape: Vec<usize>,
@@ -140,14 +139,14 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// What does not agree within it, as in a file that was altered.
+    /// Returns what is inconsistent, as in a file that was altered.
     pub fn problem(&self) -> Option<String> {
         let width = self.shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
         let width = match width {
             Some(width) if width > 0 && width == self.features.len() => width,
             _ => {
                 return Some(format!(
-                    "{} features and a shape of {:?}",
+                    "{} features do not match the shape {:?}",
                     self.features.len(),
                     self.shape
                 ));
@@ -164,20 +163,20 @@ impl Schema {
                     && deviation.len() == width
                     && mean.iter().all(|m| m.is_finite())
                     && deviation.iter().all(usable);
-                (!right).then(|| format!("not {width} means and deviations that are numbers"))
+                (!right).then(|| format!("expected {width} finite means and positive deviations"))
             }
             Normalization::Bytes { channels } => {
                 let right = !channels.is_empty()
                     && width.is_multiple_of(channels.len())
                     && channels.iter().all(|c| c.0.is_finite() && c.1.is_finite());
-                (!right).then(|| "channels that do not fit its shape".into())
+                (!right).then(|| "the channels do not match the shape or are not finite".into())
             }
             Normalization::Prepared(preparation) => (preparation.features() != self.features)
-                .then(|| "columns that do not make its features".into()),
+                .then(|| "the prepared columns do not match the features".into()),
         }
     }
 
-    /// How the label was standardized, where it is a number and was.
+    /// Returns the standardization of the label, if any.
     pub fn label_scale(&self) -> Option<table::Scale> {
         match &self.normalization {
             Normalization::Prepared(preparation) => preparation.label,
@@ -186,34 +185,34 @@ impl Schema {
     }
 }
 
-/// A file that the data came from.
+/// Represents a file that the data was read from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SourceFile {
-    /// Where it lies.
+    /// Its path.
     pub path: String,
     /// Its SHA-256, in hexadecimal.
     pub sha256: String,
 }
 
-/// A digest of a data set: of its files and of who has which example; of the examples
-/// themselves where they are in no file. Data that is generated follows from its settings.
+/// Returns a digest of a data set: of its schema, files and assignment, and of the examples
+/// themselves if they are in no file. Generated data follows from its settings.
 pub fn digest(dataset: &dyn Dataset) -> Result<String> {
-    let mut words = serde_json::to_string(dataset.schema()).expect("plain JSON");
+    let mut identity = serde_json::to_string(dataset.schema()).expect("plain JSON");
     let files = dataset.files();
-    words.extend(files.iter().map(|file| format!(";{}", file.sha256)));
-    words.extend(dataset.assignment().map(partition::checksum));
-    let mut sums = vec![sha256_of(words.as_bytes())];
+    identity.extend(files.iter().map(|file| format!(";{}", file.sha256)));
+    identity.extend(dataset.assignment().map(partition::checksum));
+    let mut sums = vec![sha256_of(identity.as_bytes())];
     if files.is_empty() && !dataset.is_generated() {
         for client in 0..dataset.clients() {
-            if !dataset.holds(client) {
+            if !dataset.is_local(client) {
                 let (train, valid) = dataset.sizes(client);
-                let told = (
+                let sizes = (
                     dataset.name(client),
                     train,
                     valid,
                     dataset.test_size(client),
                 );
-                sums.push(sha256_of(format!("{told:?}").as_bytes()));
+                sums.push(sha256_of(format!("{sizes:?}").as_bytes()));
                 continue;
             }
             let shard = dataset.shard(client)?;
@@ -228,40 +227,41 @@ pub fn digest(dataset: &dyn Dataset) -> Result<String> {
     Ok(sha256_of(sums.concat().as_bytes()))
 }
 
-/// The clients and their data.
+/// Provides the clients' data.
 pub trait Dataset: Send + Sync {
-    /// What the data looks like.
+    /// Returns the schema of the data.
     fn schema(&self) -> &Schema;
 
-    /// How many clients there are.
+    /// Returns the number of clients.
     fn clients(&self) -> usize;
 
-    /// A client's name.
+    /// Returns a client's name.
     fn name(&self, client: usize) -> String;
 
-    /// How many (training, validation) examples a client has, without making them.
+    /// Returns a client's numbers of (training, validation) examples without loading them.
     fn sizes(&self, client: usize) -> (usize, usize);
 
-    /// How many examples of a test part it has, without making them.
+    /// Returns a client's number of test examples without loading them.
     fn test_size(&self, _client: usize) -> usize {
         0
     }
 
-    /// The sizes by which clients are placed on processes: the same whatever is held out.
+    /// Returns the sizes including rows held out for a choice, so that the placement of clients on
+    /// processes does not depend on them.
     fn whole_sizes(&self, client: usize) -> (usize, usize) {
         self.sizes(client)
     }
 
-    /// A client's data. Cheap where the data is in memory, made afresh where it is
+    /// Returns a client's data: a cheap clone if it is in memory, generated anew if it is
     /// synthetic.
     fn shard(&self, client: usize) -> Result<Arc<Shard>>;
 
-    /// Whether `shard` has a client's data: not where it lives elsewhere.
-    fn holds(&self, _client: usize) -> bool {
+    /// Returns whether a client's data is in this process.
+    fn is_local(&self, _client: usize) -> bool {
         true
     }
 
-    /// The federation's training examples of every class.
+    /// Returns the number of training examples of every class over all clients.
     fn class_counts(&self) -> Result<Vec<u64>> {
         let classes = self.schema().task.classes();
         let mut counts = vec![0; classes];
@@ -273,27 +273,27 @@ pub trait Dataset: Send + Sync {
         Ok(counts)
     }
 
-    /// The training rows of a client that are held out of `shard`, where some are for a choice.
+    /// Returns the training rows that are held out of a client's `shard` for a choice.
     fn held_out(&self, _client: usize) -> Result<Option<Arc<Examples>>> {
         Ok(None)
     }
 
-    /// Whether `shard` makes the data afresh every time.
+    /// Returns whether `shard` generates the data on every call.
     fn is_generated(&self) -> bool {
         false
     }
 
-    /// The files it was read from.
+    /// Returns the files that the data was read from.
     fn files(&self) -> Vec<SourceFile> {
         Vec::new()
     }
 
-    /// How its examples were dealt to the clients, where it does not name them itself.
+    /// Returns the assignment of examples to clients, if a partition made it.
     fn assignment(&self) -> Option<&partition::Assignment> {
         None
     }
 
-    /// What a user should be told about how it was read, such as clients left out.
+    /// Returns messages for the user about how the data was read, such as clients left out.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

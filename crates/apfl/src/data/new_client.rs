@@ -1,71 +1,73 @@
-//! The data of one client that was never in training.
+//! The data of a new client, which was not in training.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::folder::wrong;
 use super::partition::hold_out_parts;
 use super::synthetic::Synthetic;
-use super::table::{ClientOf, Files, InferenceReader, Table, TableSource, header_for};
+use super::table::{ClientSource, Files, InferenceReader, Table, TableSource, header_for};
 use super::{Dataset, Examples, Features, Labels, Normalization, Schema, Shard, Task};
 use crate::error::{Error, Result};
 
-/// How a newcomer's table is read.
+/// Says how a new client's table is read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Columns {
-    /// The column to be predicted.
+pub struct TableOptions {
+    /// The column to predict.
     pub label: String,
-    /// The column that says `train` or `valid`, used where the table has it.
+    /// The column with `train` or `valid`, used if the table has it.
     pub split: String,
-    /// The share held out where it has not.
+    /// The validation share otherwise.
     pub validation: f64,
-    /// The seed of that choice.
+    /// The seed of the random split.
     pub seed: u64,
 }
 
-/// Reads a CSV or Parquet file with the training table's raw columns as the data of one client.
-/// Columns that the model was not trained on are ignored, but for the client's, which names the
-/// newcomer; without one the file does. Also returns what a user should be told.
+/// Reads a CSV or Parquet file with the training table's raw options as the data of one new client,
+/// and returns messages for the user too. The client column names the client, or else the file
+/// does; other options that the model was not trained on are ignored.
+///
+/// # Errors
+/// The table cannot be read, has rows of several clients, or lacks training or validation rows.
 pub fn read_table(
     path: &Path,
     schema: &Schema,
     table: Option<&Table>,
-    columns: &Columns,
+    options: &TableOptions,
 ) -> Result<(Shard, Vec<String>)> {
-    let error = |message: String| wrong(path, message);
+    let error = |message: String| Error::in_file(path, message);
     let paths = [path.to_path_buf()];
-    let plain = Files {
+    let headless = Files {
         paths: &paths,
         header: None,
     };
-    let header = header_for(table, &plain)?;
+    let header = header_for(table, &headless)?;
     let files = Files {
         paths: &paths,
         header: header.as_deref(),
     };
     let has = |name: &String| Ok::<_, Error>(files.open()?.header().contains(name));
-    let whose = match table.map(|table| &table.client) {
-        Some(ClientOf::Column(name)) if has(name)? => vec![name.clone()],
+    let client_column = match table.map(|table| &table.client) {
+        Some(ClientSource::Column(name)) if has(name)? => vec![name.clone()],
         _ => Vec::new(),
     };
-    let question = InferenceReader {
+    let reader = InferenceReader {
         schema,
         table,
-        client: Some(""), // nobody that the run knows
-        label: Some(&columns.label),
-        split: Some(&columns.split),
-        ids: &whose,
+        client: Some(""), // not a client of the run
+        label: Some(&options.label),
+        split: Some(&options.split),
+        ids: &client_column,
     };
-    let asked = question.ask(&files)?;
-    let clients: BTreeSet<&String> = asked.ids.iter().flatten().collect();
+    let inference = reader.read(&files)?;
+    let clients: BTreeSet<&String> = inference.ids.iter().flatten().collect();
     let name = match clients.len() {
         0 | 1 => clients.first().map(|name| (*name).clone()),
         n => {
             let some: Vec<&str> = clients.iter().take(5).map(|name| name.as_str()).collect();
             return Err(error(format!(
-                "its column '{}' names {n} clients ({}{}); a newcomer is one: give a file with \
-                 the rows of one",
-                whose[0],
+                "its column '{}' names {n} clients ({}{}); a new client's file must have the rows \
+                 of one client",
+                client_column[0],
                 some.join(", "),
                 if n > 5 { ", …" } else { "" }
             )));
@@ -75,13 +77,13 @@ pub fn read_table(
         let stem = path.file_stem().unwrap_or_default();
         stem.to_string_lossy().into_owned()
     });
-    let m = asked.rows;
-    let Some(targets) = asked.targets.filter(|_| m > 0) else {
-        return Err(error("there is a header but not one row".into()));
+    let m = inference.rows;
+    let Some(targets) = inference.targets.filter(|_| m > 0) else {
+        return Err(error("the table has a header but no rows".into()));
     };
-    let parts = match asked.split {
+    let parts = match inference.split {
         Some(parts) => parts,
-        None => hold_out_parts(m, [columns.validation, 0.0], columns.seed, 0),
+        None => hold_out_parts(m, [options.validation, 0.0], options.seed, 0),
     };
     for (kind, word, part) in [("training", "train", 0), ("validation", "valid", 1)] {
         if parts[part].is_empty() {
@@ -89,12 +91,12 @@ pub fn read_table(
                 "has {m} row{} but no {kind} example; add rows, or name some '{word}' in a column \
                  '{}'",
                 if m == 1 { "" } else { "s" },
-                columns.split
+                options.split
             )));
         }
     }
     let width: usize = schema.shape.iter().product();
-    let all = Examples::new(width, Features::Floats(asked.x), targets);
+    let all = Examples::new(width, Features::Floats(inference.x), targets);
     let [train, valid, test] = parts.map(|rows| all.gathered(&rows));
     let shard = Shard {
         name,
@@ -102,18 +104,21 @@ pub fn read_table(
         valid,
         test,
     };
-    Ok((shard, asked.strange.notes()))
+    Ok((shard, inference.unseen.notes()))
 }
 
-/// The largest index of a synthetic newcomer.
-const LARGEST: usize = 10_000_000;
+/// The largest index of a synthetic client.
+const MAX_INDEX: usize = 10_000_000;
 
-/// Client number `k` of a synthetic run's generator, one that was not in training.
+/// Generates client `k` of a synthetic run, which was not in training.
+///
+/// # Errors
+/// The client was in training, or the index is too large.
 pub fn synthetic(settings: &Synthetic, k: usize) -> Result<Shard> {
-    if k < settings.clients || k > LARGEST {
+    if k < settings.clients || k > MAX_INDEX {
         return Err(Error::Request(format!(
-            "synthetic:{k}: clients 0 to {} were in training; a newcomer has a number from {} \
-             to {LARGEST}",
+            "synthetic:{k}: clients 0 to {} were in training; a new client has a number from {} \
+             to {MAX_INDEX}",
             settings.clients - 1,
             settings.clients
         )));
@@ -126,9 +131,11 @@ pub fn synthetic(settings: &Synthetic, k: usize) -> Result<Shard> {
     Ok((*more.load()?.shard(k)?).clone())
 }
 
-/// A client's data as the text of a CSV file that [`read_table`] reads to the same bits.
-/// Its features must be used as they are (no normalization).
-pub fn as_table(shard: &Shard, schema: &Schema) -> Vec<u8> {
+/// Returns a client's data as a CSV file that [`read_table`] reads to the same bits.
+///
+/// # Panics
+/// The features are normalized.
+pub fn to_csv(shard: &Shard, schema: &Schema) -> Vec<u8> {
     assert_eq!(schema.normalization, Normalization::None);
     let mut out = csv::Writer::from_writer(Vec::new());
     let mut header = vec!["label".to_string(), "split".into()];
@@ -175,8 +182,8 @@ mod tests {
         }
     }
 
-    fn columns() -> Columns {
-        Columns {
+    fn options() -> TableOptions {
+        TableOptions {
             label: "label".into(),
             split: "split".into(),
             validation: 0.25,
@@ -185,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_synthetic_newcomer_is_the_generators_next_client_and_survives_its_table() {
+    fn a_synthetic_new_client_is_the_generators_next_client_and_survives_its_table() {
         let new_client = synthetic(&settings(), 6).unwrap();
         let of_seven = Synthetic {
             clients: 7,
@@ -202,8 +209,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new.csv");
         let data = settings().load().unwrap();
-        std::fs::write(&path, as_table(&new_client, data.schema())).unwrap();
-        let (read, notes) = read_table(&path, data.schema(), None, &columns()).unwrap();
+        std::fs::write(&path, to_csv(&new_client, data.schema())).unwrap();
+        let (read, notes) = read_table(&path, data.schema(), None, &options()).unwrap();
         assert!(notes.is_empty());
         assert_eq!(
             (&read.train, &read.valid),
@@ -219,9 +226,9 @@ mod tests {
         let data = settings().load().unwrap();
         let read = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            read_table(&path, data.schema(), None, &columns()).map(|(shard, _)| shard)
+            read_table(&path, data.schema(), None, &options()).map(|(shard, _)| shard)
         };
-        // The order of columns is free, a client column is ignored, ⌈4/4⌉ row is held out.
+        // The order of options is free, a client column is ignored, ⌈4/4⌉ row is held out.
         let shard = read("x2,x0,client,x1,label\n3,1,a,2,0\n6,4,a,5,1\n1,1,b,1,1\n0,0,b,0,0\n");
         let shard = shard.unwrap();
         assert_eq!((shard.train.len(), shard.valid.len()), (3, 1));
@@ -233,7 +240,7 @@ mod tests {
                 "line 4, column 'label': found '5', the run knows 0, 1",
             ),
             ("x0,x1,x2,label\n1,2,oops,1\n", "'oops'"),
-            ("x0,x1,x2,label\n", "not one row"),
+            ("x0,x1,x2,label\n", "a header but no rows"),
             ("x0,x1,x2,label\n1,2,3,1\n", "no training example"),
             (
                 "x0,x1,x2,label,split\n1,2,3,1,train\n",

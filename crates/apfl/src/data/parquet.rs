@@ -1,4 +1,4 @@
-//! Parquet files as tables: columns of numbers and texts, read in small blocks of rows.
+//! Reads Parquet files with columns of numbers and texts, in small blocks of rows.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,63 +15,64 @@ use zstd::ZstdPages;
 
 mod zstd;
 
-/// Rows held in memory at a time.
-const BLOCK: usize = 4096;
+/// The number of rows held in memory.
+const BLOCK_ROWS: usize = 4096;
 
-/// A Parquet file.
+/// Reads the rows of a Parquet file.
 pub struct ParquetRows {
     file: SerializedFileReader<File>,
-    /// The same file, for pages that are decompressed here.
+    /// The same file, for pages that this crate decompresses.
     raw: File,
     header: Vec<String>,
     columns: Vec<Column>,
     /// The next row group to open.
     group: usize,
-    /// Rows of the open group that are not yet in the block.
+    /// The rows of the open group that are not read yet.
     unread: usize,
-    /// This row within the block, and the rows in the block.
+    /// The current row within the block, and the size of the block.
     row: usize,
     rows: usize,
     number: u64,
 }
 
 struct Column {
-    /// None where it is of a type that is neither text nor number.
+    /// `None` if the type is neither text nor number.
     reader: Option<ColumnReader>,
     readable: bool,
     unsigned: bool,
     required_level: i16,
-    kind: String,
+    type_name: String,
     levels: Vec<i16>,
-    /// Where this block's values are, one entry a row; None is null.
-    place: Vec<Option<u32>>,
+    /// For each row of the block, the index of its value; `None` is null.
+    value_index: Vec<Option<u32>>,
     values: Values,
 }
 
 enum Values {
-    Truths(Vec<bool>),
-    Wholes(Vec<i64>),
-    Singles(Vec<f32>),
-    Reals(Vec<f64>),
+    Booleans(Vec<bool>),
+    Integers(Vec<i64>),
+    Floats(Vec<f32>),
+    Doubles(Vec<f64>),
     Texts(Vec<String>),
     None,
 }
 
-fn said(error: ParquetError) -> String {
+/// Describes an error of the reader.
+fn describe(error: ParquetError) -> String {
     let error = error.to_string();
     let way_out = if error.contains("Disabled feature") {
-        "; its compression is not known here: save it with snappy, gzip, lz4 or zstd"
+        "; its compression is not supported; save it with snappy, gzip, lz4 or zstd"
     } else {
         ""
     };
-    format!("is not a Parquet file that can be read: {error}{way_out}")
+    format!("is not a readable Parquet file: {error}{way_out}")
 }
 
 impl ParquetRows {
-    /// Reads the file's footer.
+    /// Opens a file and reads its footer.
     pub fn open(file: File) -> Result<Self, String> {
         let raw = file.try_clone().map_err(|e| e.to_string())?;
-        let file = guarded(|| SerializedFileReader::new(file).map_err(said))?;
+        let file = guarded(|| SerializedFileReader::new(file).map_err(describe))?;
         let columns = file.metadata().file_metadata().schema_descr().columns();
         Ok(Self {
             header: columns.iter().map(|c| c.path().string()).collect(),
@@ -86,13 +87,13 @@ impl ParquetRows {
         })
     }
 
-    /// Opens the next row group that has rows; false where there is none.
+    /// Opens the next row group that has rows; returns false at the end.
     fn open_group(&mut self) -> Result<bool, String> {
         while self.unread == 0 {
             if self.group == self.file.num_row_groups() {
                 return Ok(false);
             }
-            let group = self.file.get_row_group(self.group).map_err(said)?;
+            let group = self.file.get_row_group(self.group).map_err(describe)?;
             self.group += 1;
             self.unread = usize::try_from(group.metadata().num_rows())
                 .map_err(|_| "has a row group with a negative number of rows".to_string())?;
@@ -106,7 +107,7 @@ impl ParquetRows {
                         .map(|pages| get_column_reader(chunk.column_descr_ptr(), Box::new(pages))),
                     _ => group.get_column_reader(k),
                 };
-                column.reader = Some(reader.map_err(said)?);
+                column.reader = Some(reader.map_err(describe)?);
             }
         }
         Ok(true)
@@ -146,7 +147,7 @@ impl ParquetRows {
             return Ok(false);
         }
         self.row = 0;
-        self.rows = self.unread.min(BLOCK);
+        self.rows = self.unread.min(BLOCK_ROWS);
         self.unread -= self.rows;
         for (column, name) in self.columns.iter_mut().zip(&self.header) {
             column
@@ -157,8 +158,7 @@ impl ParquetRows {
     }
 }
 
-/// The reader of the format asserts what a damaged file does not keep: a panic of its is
-/// an error about the file.
+/// Turns a panic into an error about the file: the reader panics on some damaged files.
 fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err("is damaged: its content contradicts itself".into()))
@@ -168,7 +168,7 @@ impl Column {
     fn of(descriptor: &ColumnDescriptor) -> Self {
         let logical = descriptor.logical_type_ref();
         let converted = descriptor.converted_type();
-        // Dates, times and decimals are numbers to the file but not to a model.
+        // Dates, times and decimals are stored as numbers but are not features.
         let plain = match logical {
             Some(LogicalType::Integer { .. } | LogicalType::String | LogicalType::Enum) => true,
             Some(_) => false,
@@ -198,9 +198,9 @@ impl Column {
         use parquet::basic::Type as Physical;
         let physical = descriptor.physical_type();
         let known = !matches!(physical, Physical::INT96 | Physical::FIXED_LEN_BYTE_ARRAY);
-        let kind = match logical {
+        let type_name = match logical {
             _ if descriptor.max_rep_level() > 0 => "list".into(),
-            // `Timestamp { … }` and the like: the first word says it.
+            // The first word of `Timestamp { … }` and the like.
             Some(logical) => {
                 let word = format!("{logical:?}");
                 let end = word.find(|c: char| !c.is_alphanumeric());
@@ -214,9 +214,9 @@ impl Column {
             readable: plain && known && descriptor.max_rep_level() == 0,
             unsigned,
             required_level: descriptor.max_def_level(),
-            kind,
+            type_name,
             levels: Vec::new(),
-            place: Vec::new(),
+            value_index: Vec::new(),
             values: Values::None,
         }
     }
@@ -228,7 +228,7 @@ impl Column {
         };
         let (levels, level) = (&mut self.levels, self.required_level);
         self.values = match reader {
-            ColumnReader::BoolColumnReader(r) => Values::Truths(read(r, rows, level, levels)?),
+            ColumnReader::BoolColumnReader(r) => Values::Booleans(read(r, rows, level, levels)?),
             ColumnReader::Int32ColumnReader(r) => {
                 let wide = |x: i32| {
                     if self.unsigned {
@@ -238,21 +238,21 @@ impl Column {
                     }
                 };
                 let values = read(r, rows, level, levels)?;
-                Values::Wholes(values.into_iter().map(wide).collect())
+                Values::Integers(values.into_iter().map(wide).collect())
             }
             ColumnReader::Int64ColumnReader(r) => {
                 let values = read(r, rows, level, levels)?;
                 if self.unsigned && values.iter().any(|x| *x < 0) {
                     return Err(format!(
-                        "holds a whole number above {}; save it as a floating-point number or \
-                         a text",
+                        "contains an integer above {}; save it as a floating-point number or a \
+                         text",
                         i64::MAX
                     ));
                 }
-                Values::Wholes(values)
+                Values::Integers(values)
             }
-            ColumnReader::FloatColumnReader(r) => Values::Singles(read(r, rows, level, levels)?),
-            ColumnReader::DoubleColumnReader(r) => Values::Reals(read(r, rows, level, levels)?),
+            ColumnReader::FloatColumnReader(r) => Values::Floats(read(r, rows, level, levels)?),
+            ColumnReader::DoubleColumnReader(r) => Values::Doubles(read(r, rows, level, levels)?),
             ColumnReader::ByteArrayColumnReader(r) => {
                 let text = |bytes: parquet::data_type::ByteArray| {
                     let text = std::str::from_utf8(bytes.data()).map_err(|e| e.to_string())?;
@@ -270,18 +270,18 @@ impl Column {
                 Values::None
             }
         };
-        self.place.clear();
+        self.value_index.clear();
         let mut next = 0;
         for row in 0..rows {
-            let there = level == 0 || self.levels[row] == level;
-            self.place.push(there.then_some(next));
-            next += u32::from(there);
+            let present = level == 0 || self.levels[row] == level;
+            self.value_index.push(present.then_some(next));
+            next += u32::from(present);
         }
         let found = match &self.values {
-            Values::Truths(v) => v.len(),
-            Values::Wholes(v) => v.len(),
-            Values::Singles(v) => v.len(),
-            Values::Reals(v) => v.len(),
+            Values::Booleans(v) => v.len(),
+            Values::Integers(v) => v.len(),
+            Values::Floats(v) => v.len(),
+            Values::Doubles(v) => v.len(),
             Values::Texts(v) => v.len(),
             Values::None => return Ok(()),
         };
@@ -294,24 +294,24 @@ impl Column {
 
     fn cell(&self, row: usize) -> Cell<'_> {
         if self.reader.is_none() {
-            return Cell::Other(&self.kind);
+            return Cell::Other(&self.type_name);
         }
-        let Some(at) = self.place.get(row).copied().flatten() else {
+        let Some(at) = self.value_index.get(row).copied().flatten() else {
             return Cell::Missing;
         };
         let at = at as usize;
         match &self.values {
-            Values::Truths(v) => Cell::Truth(v[at]),
-            Values::Wholes(v) => Cell::Whole(v[at]),
-            Values::Singles(v) => Cell::Single(v[at]),
-            Values::Reals(v) => Cell::Real(v[at]),
+            Values::Booleans(v) => Cell::Boolean(v[at]),
+            Values::Integers(v) => Cell::Integer(v[at]),
+            Values::Floats(v) => Cell::Float(v[at]),
+            Values::Doubles(v) => Cell::Double(v[at]),
             Values::Texts(v) => Cell::Text(&v[at]),
-            Values::None => Cell::Other(&self.kind),
+            Values::None => Cell::Other(&self.type_name),
         }
     }
 }
 
-/// The values of the next `rows` rows that are not null, and every row's level.
+/// Reads the next `rows` rows: the values that are not null, and every row's level.
 fn read<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     rows: usize,
@@ -325,9 +325,9 @@ fn read<T: DataType>(
         let wanted = (level > 0).then_some(&mut *levels);
         let (records, _, _) = reader
             .read_records(rows - read, wanted, None, &mut values)
-            .map_err(said)?;
+            .map_err(describe)?;
         if records == 0 {
-            return Err(format!("ends {} rows too early", rows - read));
+            return Err(format!("is {} rows too short", rows - read));
         }
         read += records;
     }

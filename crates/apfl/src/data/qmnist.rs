@@ -11,15 +11,15 @@ use super::idx::Array;
 use super::images::assemble;
 use super::mnist::{CLASSES, MOMENTS, digits, read_images};
 use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, assign, folder};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::settings::{Kind, Section};
 
-/// Where QMNIST lies.
+/// Represents QMNIST.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Qmnist {
-    /// The folder; MNIST's images are in it or in `mnist` beside it.
+    /// The folder; MNIST's images are in it or in the folder `mnist` beside it.
     pub dir: PathBuf,
-    /// Seed, held-out share and least number of examples.
+    /// Seed, held-out shares and minimum number of examples.
     pub common: Common,
 }
 
@@ -40,7 +40,7 @@ impl Qmnist {
         }
     }
 
-    /// Reads the digits and gives each to its writer.
+    /// Loads the digits and assigns each to its writer.
     pub fn load(&self) -> Result<InMemory> {
         let beside = self.dir.with_file_name("mnist");
         let own = folder::find(&self.dir, "train-images-idx3-ubyte", "mnist").is_ok();
@@ -59,7 +59,7 @@ impl Qmnist {
         files.push(file);
         table("test", test.len(), &mut files)?;
         images.bytes.extend_from_slice(&test.bytes);
-        let owners = assign::grouped(&writers, |id| id.to_string());
+        let owners = assign::group_by_owner(&writers, |id| id.to_string());
         let assigned = assign::by_owner(owners, None, &self.common)?;
         let scaling = Scaling::normalized(&[MOMENTS]);
         Ok(assemble(images, labels, digits(), scaling, assigned, files))
@@ -77,22 +77,22 @@ fn read_table(
     let columns = match array.shape[..] {
         [n, columns] if n >= rows && columns >= 3 => columns,
         _ => {
-            return Err(folder::wrong(
+            return Err(Error::in_file(
                 path,
                 format!(
-                    "has the dimensions {:?}, needed are {rows} rows or more of 8 columns",
+                    "has the dimensions {:?}; expected at least {rows} rows of 8 columns",
                     array.shape
                 ),
             ));
         }
     };
-    let values = array.integers().map_err(|e| folder::wrong(path, e))?;
+    let values = array.integers().map_err(|e| Error::in_file(path, e))?;
     for (k, row) in values.chunks_exact(columns).take(rows).enumerate() {
         let class = u32::try_from(row[0]).ok().filter(|c| *c < CLASSES as u32);
         let class = class.ok_or_else(|| {
-            folder::wrong(
+            Error::in_file(
                 path,
-                format!("row {k}: the class is {}, allowed is 0 to 9", row[0]),
+                format!("row {k}: the class is {}; allowed is 0 to 9", row[0]),
             )
         })?;
         labels.push(class);

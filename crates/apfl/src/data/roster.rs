@@ -1,4 +1,4 @@
-//! The roster: names and sizes of all clients, and the data of those that live here.
+//! The roster: names and sizes of all clients, and the data of the local ones.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use super::partition::Assignment;
 use super::{Dataset, Schema, Shard, SourceFile};
 use crate::error::{Error, Result};
 
-/// Name and sizes of a client, without its data.
+/// Represents a client by name and sizes, without its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its name.
     pub name: String,
-    /// Its training, validation and test examples.
+    /// The numbers of its training, validation and test examples.
     pub rows: [usize; 3],
 }
 
-/// The roster of a federation whose clients live elsewhere, all of them or all but one.
-/// `classes`: its training examples of every class.
+/// Creates the roster of a federation of which at most one client is local. `classes` has the
+/// number of training examples of every class.
 pub fn roster(
     members: &[Member],
     schema: Schema,
@@ -42,18 +42,18 @@ pub fn roster(
     })
 }
 
-/// The data without the shards of clients that live elsewhere. Data that is generated is
-/// left as it is: nothing of it is in memory before it is asked for.
+/// Drops the shards of clients that are not local. Generated data is returned unchanged, since its
+/// shards are not in memory.
 #[cfg(feature = "mpi")]
-pub fn keep_own(
+pub fn keep_local(
     dataset: Arc<dyn Dataset>,
-    mine: impl Fn(usize) -> bool,
+    is_local: impl Fn(usize) -> bool,
 ) -> Result<Arc<dyn Dataset>> {
     if dataset.is_generated() {
         return Ok(dataset);
     }
     let clients = 0..dataset.clients();
-    let shard = |client| mine(client).then(|| dataset.shard(client)).transpose();
+    let shard = |client| is_local(client).then(|| dataset.shard(client)).transpose();
     Ok(Arc::new(Roster {
         names: clients.clone().map(|k| dataset.name(k)).collect(),
         sizes: clients.clone().map(|k| dataset.sizes(k)).collect(),
@@ -96,20 +96,25 @@ impl Dataset for Roster {
         self.tests[client]
     }
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
-        let elsewhere = || {
+        let error = || {
             let name = &self.names[client];
             Error::data(format!(
                 "the data of client '{name}' is not in this process"
             ))
         };
-        self.shards[client].clone().ok_or_else(elsewhere)
+        self.shards[client].clone().ok_or_else(error)
     }
-    fn holds(&self, client: usize) -> bool {
+    fn is_local(&self, client: usize) -> bool {
         self.shards[client].is_some()
     }
     fn class_counts(&self) -> Result<Vec<u64>> {
-        let elsewhere = || Error::data("the clients' classes are not known in this process");
-        self.classes.clone().ok_or_else(elsewhere)
+        let error = || {
+            Error::data(
+                "the class counts of the clients are not known in this \
+                                        process",
+            )
+        };
+        self.classes.clone().ok_or_else(error)
     }
     fn files(&self) -> Vec<SourceFile> {
         self.files.clone()

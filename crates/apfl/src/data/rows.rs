@@ -1,4 +1,4 @@
-//! A table, row by row, whatever file it lies in.
+//! Reads tables row by row from CSV and Parquet files.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -8,39 +8,39 @@ use std::rc::Rc;
 
 mod lines;
 
-use self::lines::{Counted, Starts, line_of};
-use crate::error::{Result, at};
+use self::lines::{LineCounter, LineStarts, line_of};
+use crate::error::{Error, Result, at};
 
-/// What stands in one place of a table.
+/// Represents one cell of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
     /// A text.
     Text(&'a str),
-    /// A whole number.
-    Whole(i64),
-    /// A number.
-    Real(f64),
+    /// An integer.
+    Integer(i64),
+    /// A number of double precision.
+    Double(f64),
     /// A number of single precision.
-    Single(f32),
+    Float(f32),
     /// True or false.
-    Truth(bool),
-    /// Nothing.
+    Boolean(bool),
+    /// No value.
     Missing,
-    /// Something that is neither text nor number; its type.
+    /// A value that is neither text nor number: its type.
     Other(&'a str),
 }
 
 const FILL_IN: &str = "fill in a number, or remove the row";
 
 impl<'a> Cell<'a> {
-    /// It as a text: what a label, a client or a split is called.
+    /// Returns the cell as text, as labels, clients and splits are named.
     pub fn text(&self) -> std::result::Result<Cow<'a, str>, String> {
         Ok(match self {
             Cell::Text(text) => Cow::Borrowed(text.trim()),
-            Cell::Whole(x) => Cow::Owned(x.to_string()),
-            Cell::Real(x) => Cow::Owned(x.to_string()),
-            Cell::Single(x) => Cow::Owned(x.to_string()),
-            Cell::Truth(x) => Cow::Owned(x.to_string()),
+            Cell::Integer(x) => Cow::Owned(x.to_string()),
+            Cell::Double(x) => Cow::Owned(x.to_string()),
+            Cell::Float(x) => Cow::Owned(x.to_string()),
+            Cell::Boolean(x) => Cow::Owned(x.to_string()),
             Cell::Missing => Cow::Borrowed(""),
             Cell::Other(kind) => {
                 return Err(format!("is a {kind}, which is neither text nor number"));
@@ -48,7 +48,7 @@ impl<'a> Cell<'a> {
         })
     }
 
-    /// Whether it is empty, or a word that says so.
+    /// Returns whether the cell is empty or a text such as "NA".
     fn is_missing(&self) -> bool {
         let words = ["", "na", "n/a", "null", "none", "nan", "?", "-"];
         let missing = |text: &str| words.contains(&text.to_ascii_lowercase().as_str());
@@ -59,14 +59,17 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// It as a number that single precision can hold, or what it is instead.
+    /// Returns the cell as a number in the range of single precision.
+    ///
+    /// # Errors
+    /// Says what the cell is instead.
     pub fn number(&self) -> std::result::Result<f64, String> {
         let number = match self {
             Cell::Text(text) => text.trim().parse().ok(),
-            Cell::Whole(x) => Some(*x as f64),
-            Cell::Real(x) => Some(*x),
-            Cell::Single(x) => Some(as_written(*x)),
-            Cell::Truth(x) => Some(f64::from(u8::from(*x))),
+            Cell::Integer(x) => Some(*x as f64),
+            Cell::Double(x) => Some(*x),
+            Cell::Float(x) => Some(shortest_decimal(*x)),
+            Cell::Boolean(x) => Some(f64::from(u8::from(*x))),
             Cell::Missing | Cell::Other(_) => None,
         };
         let found = || {
@@ -82,58 +85,58 @@ impl<'a> Cell<'a> {
             None if self.is_missing() => Err(if self.text()?.is_empty() {
                 format!("is empty; {FILL_IN}")
             } else {
-                format!("{} no number; {FILL_IN}", found()?)
+                format!("{} not a number; {FILL_IN}", found()?)
             }),
             None => Err(format!("{} not a number", found()?)),
         }
     }
 }
 
-/// A number of single precision as its digits say it, and as a CSV file would have it: 0.1
-/// is 0.1, not 0.10000000149.
-pub(super) fn as_written(x: f32) -> f64 {
+/// Returns the shortest decimal of a single-precision number, as a CSV file would have it: 0.1 is
+/// 0.1, not 0.10000000149.
+pub(super) fn shortest_decimal(x: f32) -> f64 {
     x.to_string().parse().unwrap_or(f64::from(x))
 }
 
-/// A table that is read from its first row to its last.
+/// Reads a table from its first row to its last.
 pub trait RowReader {
-    /// The columns' names.
+    /// Returns the column names.
     fn header(&self) -> &[String];
 
-    /// Goes to the next row; false where there is none.
+    /// Goes to the next row; returns false at the end.
     fn advance(&mut self) -> std::result::Result<bool, String>;
 
-    /// What is wrong with this row as a whole, such as too few cells; it has none then.
+    /// Returns a problem of the whole row, such as too few cells; its cells must not be read then.
     fn defect(&self) -> Option<String> {
         None
     }
 
-    /// The file that this row stands in, where it is in one.
+    /// Returns the file of this row, if it is in one.
     fn origin(&self) -> Option<&Path> {
         None
     }
 
-    /// What stands in a column of this row.
+    /// Returns a cell of this row.
     fn cell(&self, column: usize) -> Cell<'_>;
 
-    /// This row's number, as a user would count.
+    /// Returns the number of this row, as a user would count.
     fn number(&self) -> u64;
 
-    /// What a row is called: `line` or `row`.
+    /// Returns what rows are called in messages: `line` or `row`.
     fn unit(&self) -> &'static str;
 }
 
-/// Opens a CSV file, plain or gzipped, or a Parquet file, which begins with `PAR1` or is
-/// called so.
+/// Opens a CSV file, plain or gzipped, or a Parquet file, which begins with `PAR1` or ends in
+/// `.parquet`.
 pub fn open(path: &Path) -> Result<Box<dyn RowReader>> {
     open_with(path, None)
 }
 
-/// The same; `header` names the columns of a CSV file whose first line does not.
+/// Opens a file like [`open`]; `header` names the columns of a CSV file without a header.
 pub fn open_with(path: &Path, header: Option<&[String]>) -> Result<Box<dyn RowReader>> {
-    super::folder::require_regular(path)?;
-    if let Some(what) = super::magic::no_table(path) {
-        return Err(super::folder::wrong(path, format!("is {what}")));
+    super::folder::require_regular_file(path)?;
+    if let Some(what) = super::magic::describe_non_table(path) {
+        return Err(Error::in_file(path, format!("is {what}")));
     }
     let mut file = File::open(path).map_err(at(path, "read"))?;
     let mut magic = Vec::new();
@@ -148,8 +151,8 @@ pub fn open_with(path: &Path, header: Option<&[String]>) -> Result<Box<dyn RowRe
         match header {
             None => open_parquet(file),
             Some(_) => Err(
-                "is a Parquet file, which names its columns itself: data.header is \
-                            for CSV files whose first line does not"
+                "is a Parquet file, which names its columns itself; data.header is for CSV files \
+                 without a header"
                     .into(),
             ),
         }
@@ -157,10 +160,10 @@ pub fn open_with(path: &Path, header: Option<&[String]>) -> Result<Box<dyn RowRe
         let whole = std::io::Cursor::new(magic).chain(file);
         open_csv(Box::new(whole), header)
     };
-    rows.map_err(|e| super::folder::wrong(path, e))
+    rows.map_err(|e| Error::in_file(path, e))
 }
 
-/// A CSV file, plain or gzipped, from any reader.
+/// Opens a CSV file, plain or gzipped, from any reader.
 pub fn open_csv<'r>(
     mut from: Box<dyn Read + 'r>,
     header: Option<&[String]>,
@@ -188,22 +191,22 @@ fn open_parquet(file: File) -> std::result::Result<Box<dyn RowReader>, String> {
 #[cfg(not(feature = "parquet"))]
 fn open_parquet(_: File) -> std::result::Result<Box<dyn RowReader>, String> {
     Err(
-        "is a Parquet file, which this build does not read: build `apfl` with its feature \
+        "is a Parquet file, which this build cannot read; build `apfl` with the feature \
          \"parquet\", or save the table as CSV"
             .into(),
     )
 }
 
-/// A CSV file.
+/// Reads the rows of a CSV file.
 pub struct CsvRows<R> {
-    reader: csv::Reader<Counted<R>>,
-    starts: Starts,
-    /// The line of a quote that is open at the end of the file.
+    reader: csv::Reader<LineCounter<R>>,
+    starts: LineStarts,
+    /// The line of a quote that is still open at the end of the file.
     unclosed: Rc<std::cell::Cell<Option<u64>>>,
     header: Vec<String>,
     row: csv::StringRecord,
     line: u64,
-    /// Why the row is none.
+    /// The problem of the whole row, if any.
     defect: Option<String>,
 }
 
@@ -214,21 +217,21 @@ impl<R> std::fmt::Debug for CsvRows<R> {
 }
 
 impl<R: Read> CsvRows<R> {
-    /// Reads the header.
+    /// Creates a reader and reads the header.
     pub fn new(from: R) -> std::result::Result<Self, String> {
         Self::with_header(from, None)
     }
 
-    /// The same, unless the columns' names are given: then the first line is a row.
+    /// Creates a reader; the first line is the header unless `names` are given.
     pub fn with_header(from: R, names: Option<&[String]>) -> std::result::Result<Self, String> {
-        let starts = Starts::default();
+        let starts = LineStarts::default();
         let unclosed: Rc<std::cell::Cell<Option<u64>>> = Rc::default();
-        let counted = Counted::new(from, starts.clone(), unclosed.clone());
+        let counter = LineCounter::new(from, starts.clone(), unclosed.clone());
         let mut reader = csv::ReaderBuilder::new()
             .buffer_capacity(1 << 16)
             .flexible(true)
             .has_headers(names.is_none())
-            .from_reader(counted);
+            .from_reader(counter);
         let header = match names {
             Some(names) => names.to_vec(),
             None => {
@@ -262,8 +265,8 @@ impl<R: Read> RowReader for CsvRows<R> {
         }
         if let Some(line) = self.unclosed.get() {
             return Err(format!(
-                "line {line}: a quote is opened there and never closed: it would swallow all that \
-                 follows"
+                "line {line}: a quote opens and is never closed; close it, or double it if it is \
+                 part of a text"
             ));
         }
         let start = self.row.position().map_or(0, csv::Position::byte);
@@ -296,8 +299,8 @@ impl<R: Read> RowReader for CsvRows<R> {
     }
 }
 
-/// Why the reader gave up, with the line.
-fn unreadable(error: &csv::Error, starts: &Starts) -> String {
+/// Describes an error of the CSV reader, with the line.
+fn unreadable(error: &csv::Error, starts: &LineStarts) -> String {
     match error.kind() {
         csv::ErrorKind::Utf8 { pos, err } => format!(
             "line {}, field {} is not UTF-8 text; save the file as UTF-8",

@@ -1,10 +1,10 @@
-//! The scales of a table's numbers.
+//! The scales of numeric columns.
 
 use std::collections::BTreeMap;
 
 use crate::moments::Moments;
 
-/// A word of warning where the scales of varying numbers differ by more than a hundred.
+/// Returns a warning if the scales of varying columns differ by more than a factor of 100.
 pub(super) fn scale_warning(columns: &BTreeMap<&str, Moments>) -> Option<String> {
     let deviation = |m: &Moments| (m.m2 / m.n.max(1) as f64).sqrt();
     let scale = |m: &Moments| m.mean.abs().max(deviation(m));
@@ -15,8 +15,8 @@ pub(super) fn scale_warning(columns: &BTreeMap<&str, Moments>) -> Option<String>
     (high > 100.0 * low).then(|| {
         format!(
             "warning: the scales of the features differ by a factor of {:.0} ('{largest}' about \
-             {high:.3}, '{smallest}' about {low:.3}): training will be slow or unstable; \
-             data.standardize = true mends it",
+             {high:.3}, '{smallest}' about {low:.3}); training may be slow or unstable; set \
+             data.standardize = true",
             high / low,
         )
     })

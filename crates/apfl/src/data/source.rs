@@ -1,4 +1,4 @@
-//! `[data]`: the kinds of data there are.
+//! `[data]`: the kinds of data.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use super::partition::Partition;
 use crate::error::{Error, Result};
 use crate::settings::{Declaration, Kind, Number, Section, Setting, Whole, above_zero, at_least};
 
-/// Keys that every kind of data has.
+/// Represents the keys that every kind of data has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Common {
     /// The data's seed.
     pub seed: u64,
-    /// The share of its examples that a client holds out.
+    /// The share of a client's examples for validation.
     pub validation: f64,
-    /// The share that it holds out beside that and that nothing is chosen by.
+    /// The share of a client's examples for a test.
     pub test: f64,
-    /// Clients with fewer examples are left out.
+    /// The minimum number of examples; clients with fewer are left out.
     pub min_examples: usize,
 }
 
-/// One kind of data: what reads the rest of `[data]`, and what is shown.
+/// A kind of data, with the function that reads the rest of `[data]`.
 pub type SourceKind = Kind<fn(&mut Section<'_>, Common) -> Source>;
 
-/// Makes [`Source`] of the kinds of data: each is a module with a `KIND` and a type of the
-/// variant's name, which has `load`.
+/// Defines [`Source`]: each kind of data is a module with a `KIND` and a type of the variant's name
+/// that has `load`.
 macro_rules! sources {
     ($($module:ident => $variant:ident;)+) => {
-        /// One of the kinds of data, with its settings.
+        /// Represents a kind of data with its settings.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum Source {
@@ -36,7 +36,7 @@ macro_rules! sources {
                 #[doc = concat!("See [`", stringify!($module), "`](super::", stringify!($module), ").")]
                 $variant(super::$module::$variant),
             )+
-            /// Known to the caller alone, who brought the data along.
+            /// Data that the caller provides.
             #[doc(hidden)]
             Own,
         }
@@ -46,13 +46,13 @@ macro_rules! sources {
         }
 
         impl Source {
-            /// Reads or makes the data.
+            /// Loads or generates the data.
             pub fn load(&self) -> Result<Arc<dyn Dataset>> {
                 match self {
                     $(Source::$variant(source) => Ok(Arc::new(source.load()?)),)+
                     Source::Own => Err(Error::Request(
-                        "data.kind: found \"own\", which is known to the caller alone; build the \
-                         run by Run::builder"
+                        "data.kind: found \"own\", which only the program with the data can run; use \
+                         Run::builder"
                             .into(),
                     )),
                 }
@@ -61,7 +61,6 @@ macro_rules! sources {
     };
 }
 
-// Every kind of data there is.
 sources! {
     synthetic => Synthetic;
     mnist => Mnist;
@@ -85,14 +84,14 @@ const VALIDATION: Setting<Number> =
         .help("the share of its examples that each client holds out");
 
 const TEST: Setting<Number> = Setting::number("test", 0.0, at_least(0.0).below(1.0))
-    .help("another share, which nothing is chosen by");
+    .help("another share, for a test that influences no choice");
 
 const MIN_EXAMPLES: Setting<Whole> =
     Setting::number("min_examples", 0, at_least(0).to(i64::MAX as u64))
         .help("clients with fewer are left out");
 
 impl Source {
-    /// What every kind of data has in `[data]`.
+    /// The settings that every kind of data has.
     pub const SETTINGS: &[&'static dyn Declaration] = &[&VALIDATION, &TEST, &MIN_EXAMPLES, &SEED];
 
     /// Reads `[data]`; `seed` is the run's.
@@ -111,7 +110,8 @@ impl Source {
             s.problem(
                 "test",
                 format!(
-                    "found {test}: with data.validation = {validation} nothing is left to train on"
+                    "found {test}; data.validation + data.test must be below 1, and \
+                     data.validation is {validation}"
                 ),
             );
         }
@@ -140,14 +140,14 @@ impl Source {
             Source::Cifar10(own) => Some(&own.partition),
             Source::Idx(own) => match &own.owners {
                 Owners::File(_) => None,
-                Owners::AssignedRows(partition) => Some(partition),
+                Owners::Partition(partition) => Some(partition),
             },
             _ => None,
         }
     }
 
-    /// Whether a number is predicted, and not a class.
-    pub fn predicts_numbers(&self) -> bool {
+    /// Returns whether the task is regression.
+    pub fn is_regression(&self) -> bool {
         matches!(self, Source::Table(table) if table.regression)
     }
 }

@@ -1,4 +1,4 @@
-//! synthetic(γ, β): FedProx's generator, every client a pure function of seed and index.
+//! synthetic(γ, β): FedProx's generator. Every client is a pure function of seed and index.
 //!
 //! For client k:
 //!
@@ -8,8 +8,8 @@
 //! y = argmax(x·W_k + b_k)               n_k = ⌊lognormal(4, 2)⌋ + 50
 //! ```
 //!
-//! synthetic(0, 0) is not IID: each client still draws its own W_k. With `iid = true`
-//! all clients share one W and b, and inputs have mean zero.
+//! synthetic(0, 0) is not IID: each client still samples its own W_k. With `iid = true` all clients
+//! share one W and b, and inputs have mean zero.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use rand_distr::{Distribution, LogNormal};
 mod normals;
 
 use self::normals::Normals;
-use super::partition::{held_out, hold_out_parts};
+use super::partition::{held_out_count, hold_out_parts};
 use super::{
     Dataset, Examples, Features, Normalization, Schema, Shard, Source, SourceKind, Targets, Task,
 };
@@ -27,30 +27,30 @@ use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
 use crate::settings::{Flag, Kind, Number, Section, Setting, Whole, at_least};
 
-/// The generator's settings.
+/// Represents the generator's settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Synthetic {
-    /// How many clients.
+    /// The number of clients.
     pub clients: usize,
     /// γ: standard deviation between the clients' models.
     pub gamma: f64,
     /// β: standard deviation between the clients' inputs.
     pub beta: f64,
-    /// Inputs per example.
+    /// The number of features.
     pub features: usize,
-    /// Classes.
+    /// The number of classes.
     pub classes: usize,
-    /// One model and one input distribution for all.
+    /// Whether all clients share one model and one input distribution.
     pub iid: bool,
-    /// Examples of every client, where they are to be equal.
+    /// The number of examples of every client, if they are equal.
     pub examples: Option<usize>,
-    /// The most examples a client may have.
+    /// The maximum number of examples of a client.
     pub max_examples: usize,
-    /// Clients with fewer are left out.
+    /// The minimum number of examples; clients with fewer are left out.
     pub min_examples: usize,
-    /// The share of its examples that a client holds out.
+    /// The share of a client's examples for validation.
     pub validation: f64,
-    /// The share that it holds out for a test.
+    /// The share of a client's examples for a test.
     pub test: f64,
     /// The data's seed.
     pub seed: u64,
@@ -85,7 +85,7 @@ const CLIENTS: Setting<Whole> = Setting::number("clients", 100, at_least(1).to(1
 
 pub(super) const KIND: SourceKind = Kind {
     name: "synthetic",
-    about: "made up, synthetic(γ, β): there is nothing to fetch",
+    about: "generated, synthetic(γ, β): needs no files",
     settings: &[
         &GAMMA,
         &BETA,
@@ -128,12 +128,12 @@ impl Synthetic {
         })
     }
 
-    /// The clients, none of them made yet.
+    /// Returns the data set; clients are generated on demand.
     pub fn load(&self) -> Result<Generated> {
         let all = 0..self.clients as u64;
-        let kept: Option<Vec<u64>> = (self.min_examples > 50 || self.examples.is_some())
+        let kept_indices: Option<Vec<u64>> = (self.min_examples > 50 || self.examples.is_some())
             .then(|| all.filter(|k| self.size(*k) >= self.min_examples).collect());
-        if kept.as_ref().is_some_and(Vec::is_empty) {
+        if kept_indices.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::data(format!(
                 "data.min_examples: no client has {} examples or more",
                 self.min_examples
@@ -147,22 +147,22 @@ impl Synthetic {
             .any(|n| n.is_none_or(|n| n > 1 << 31))
         {
             return Err(Error::Request(format!(
-                "data: {largest} examples of {} features and {} classes are more numbers than one \
-                 client can hold (2³¹); lower data.features, data.classes or data.max_examples",
+                "data: {largest} examples of {} features and {} classes exceed the limit of 2³¹ \
+                 numbers per client; lower data.features, data.classes or data.max_examples",
                 self.features, self.classes
             )));
         }
         let smallest = self.examples.unwrap_or(50);
-        if held_out(smallest, self.validation) >= smallest {
+        if held_out_count(smallest, self.validation) >= smallest {
             return Err(Error::Request(format!(
-                "data.validation: holding out {} of a client's {smallest} examples leaves none \
-                 to train on; lower it or raise data.examples",
+                "data.validation: holding out a share of {} of a client's {smallest} examples \
+                 leaves none for training; lower it or raise data.examples",
                 self.validation
             )));
         }
         let names = |prefix: &str, n: usize| (0..n).map(|j| format!("{prefix}{j}")).collect();
         Ok(Generated {
-            kept,
+            kept_indices,
             schema: Schema {
                 task: Task::Classification {
                     classes: names("", self.classes),
@@ -176,27 +176,27 @@ impl Synthetic {
     }
 }
 
-/// Synthetic clients, each made when it is asked for.
+/// Generates synthetic clients on demand.
 #[derive(Debug)]
 pub struct Generated {
     settings: Synthetic,
-    /// The clients that are large enough, where that was asked.
-    kept: Option<Vec<u64>>,
+    /// The indices of the clients that are large enough, if some may not be.
+    kept_indices: Option<Vec<u64>>,
     schema: Schema,
 }
 
 impl Generated {
     fn index(&self, client: usize) -> u64 {
-        self.kept
+        self.kept_indices
             .as_ref()
-            .map_or(client as u64, |kept| kept[client])
+            .map_or(client as u64, |kept_indices| kept_indices[client])
     }
 
-    /// A client's examples, those held out of them, and those for a test.
+    /// Returns the numbers of all, validation and test examples of a client.
     fn counts(&self, client: usize) -> (usize, usize, usize) {
         let m = self.settings.size(self.index(client));
-        let held = held_out(m, self.settings.validation);
-        (m, held, held_out(m, self.settings.test).min(m - held))
+        let held = held_out_count(m, self.settings.validation);
+        (m, held, held_out_count(m, self.settings.test).min(m - held))
     }
 }
 
@@ -206,9 +206,9 @@ impl Dataset for Generated {
     }
 
     fn clients(&self) -> usize {
-        self.kept
+        self.kept_indices
             .as_ref()
-            .map_or(self.settings.clients, |kept| kept.len())
+            .map_or(self.settings.clients, |kept_indices| kept_indices.len())
     }
 
     fn name(&self, client: usize) -> String {
@@ -235,7 +235,7 @@ impl Dataset for Generated {
         let of = |client: u64| Normals::new(stream(s.seed, Purpose::Synthesis, 0, client));
         let mut normals = of(k);
 
-        // The model: a client's own, or the one of all (client number 2⁶⁴−1 draws it).
+        // The model: a client's own, or the shared one (sampled by client 2⁶⁴−1).
         let (model, u) = if s.iid {
             (&mut of(u64::MAX), 0.0)
         } else {
@@ -255,11 +255,11 @@ impl Dataset for Generated {
         let deviation: Vec<f64> = (1..=d).map(|j| (j as f64).powf(-0.6)).collect();
 
         let m = s.size(k);
-        let model = Scores::new(&weights, &bias);
+        let model = LinearClassifier::new(&weights, &bias);
         let parts = hold_out_parts(m, [s.validation, s.test], s.seed, k);
         let [mut train, mut valid, mut test] = [0, 1, 2].map(|part| {
             let n = parts[part].len();
-            Part {
+            ExamplesBuilder {
                 x: Vec::with_capacity(n * d),
                 y: Vec::with_capacity(n),
             }
@@ -267,10 +267,10 @@ impl Dataset for Generated {
         let [_, valid_rows, test_rows] = parts;
         let mut held = valid_rows.into_iter().peekable();
         let mut tested = test_rows.into_iter().peekable();
-        let mut sampled = vec![0.0; TOGETHER * d];
-        let mut x = vec![0.0; TOGETHER * d];
-        for start in (0..m).step_by(TOGETHER) {
-            let rows = TOGETHER.min(m - start);
+        let mut sampled = vec![0.0; ROWS_AT_ONCE * d];
+        let mut x = vec![0.0; ROWS_AT_ONCE * d];
+        for start in (0..m).step_by(ROWS_AT_ONCE) {
+            let rows = ROWS_AT_ONCE.min(m - start);
             let sampled = &mut sampled[..rows * d];
             normals.fill(sampled);
             for (row, sampled) in x.chunks_exact_mut(d).zip(sampled.chunks_exact(d)) {
@@ -293,7 +293,7 @@ impl Dataset for Generated {
                 part.y.push(class);
             }
         }
-        let examples = |part: Part| {
+        let examples = |part: ExamplesBuilder| {
             let targets = Targets::Classes(part.y);
             Examples::new(d, Features::Floats(part.x), targets)
         };
@@ -321,27 +321,27 @@ impl Dataset for Generated {
     }
 }
 
-/// Examples in the making.
-struct Part {
+/// Builds the examples of one part.
+struct ExamplesBuilder {
     x: Vec<f32>,
     y: Vec<u32>,
 }
 
-/// Examples whose scores are summed side by side, or each sum would wait for the one before.
-const TOGETHER: usize = 4;
+/// The number of rows whose scores are computed together, so that independent sums overlap.
+const ROWS_AT_ONCE: usize = 4;
 
-/// Classes side by side: whole vectors on every CPU.
+/// The number of classes in a panel: whole vectors on every CPU.
 const LANES: usize = 16;
 
-/// W and b by panels of classes, filled up with zeros: what turns inputs into classes.
-struct Scores {
-    /// Panel by panel, feature by feature.
+/// W and b in panels of classes, padded with zeros.
+struct LinearClassifier {
+    /// The weights, by panel and feature.
     weights: Vec<[f64; LANES]>,
     bias: Vec<[f64; LANES]>,
     classes: usize,
 }
 
-impl Scores {
+impl LinearClassifier {
     fn new(weights: &[f64], bias: &[f64]) -> Self {
         let classes = bias.len();
         let panel = |of: &[f64], first: usize| {
@@ -358,12 +358,12 @@ impl Scores {
         }
     }
 
-    /// argmax(x·W + b) of every row, the first of equal ones. Every sum runs feature by
-    /// feature: the same bits whatever the vectors' width.
-    fn classes(&self, x: &[f32]) -> [u32; TOGETHER] {
-        let width = x.len() / TOGETHER;
-        let rows: [&[f32]; TOGETHER] = std::array::from_fn(|r| &x[r * width..][..width]);
-        let mut best = [(0, f64::NEG_INFINITY); TOGETHER];
+    /// Returns argmax(x·W + b) of every row, the first one on ties. Sums run feature by feature, so
+    /// the bits do not depend on the vector width.
+    fn classes(&self, x: &[f32]) -> [u32; ROWS_AT_ONCE] {
+        let width = x.len() / ROWS_AT_ONCE;
+        let rows: [&[f32]; ROWS_AT_ONCE] = std::array::from_fn(|r| &x[r * width..][..width]);
+        let mut best = [(0, f64::NEG_INFINITY); ROWS_AT_ONCE];
         for (p, bias) in self.bias.iter().enumerate() {
             let weights = &self.weights[p * width..][..width];
             let scores = Arch::new().dispatch(AddProducts {
@@ -384,20 +384,20 @@ impl Scores {
     }
 }
 
-/// b + x·W for a panel of classes. Not a closure, which would be compiled for the
-/// narrowest vectors where it is not inlined.
+/// Computes b + x·W for a panel of classes. A closure that is not inlined would be compiled for the
+/// narrowest vectors.
 struct AddProducts<'a> {
-    rows: [&'a [f32]; TOGETHER],
+    rows: [&'a [f32]; ROWS_AT_ONCE],
     weights: &'a [[f64; LANES]],
     bias: &'a [f64; LANES],
 }
 
 impl WithSimd for AddProducts<'_> {
-    type Output = [[f64; LANES]; TOGETHER];
+    type Output = [[f64; LANES]; ROWS_AT_ONCE];
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> Self::Output {
-        let mut sums = [*self.bias; TOGETHER];
+        let mut sums = [*self.bias; ROWS_AT_ONCE];
         let [a, b, c, d] = self.rows;
         let rows = a.iter().zip(b).zip(c.iter().zip(d));
         for (weights, ((a, b), (c, d))) in self.weights.iter().zip(rows) {
@@ -424,7 +424,7 @@ mod tests {
         (weights[17], weights[18]) = (1.0, -1.0);
         let mut bias = [0.0; 20];
         bias[3] = 1.0;
-        let scores = Scores::new(&weights, &bias);
+        let scores = LinearClassifier::new(&weights, &bias);
         // x = 2: 17 wins by 2; −3: 18 by 3; ½: 3 by 1; 1: 3 and 17 are equal.
         assert_eq!(scores.classes(&[2.0, -3.0, 0.5, 1.0]), [17, 18, 3, 3]);
     }

@@ -206,7 +206,7 @@ fn in_order(name: &str, columns: &[String], site: &SiteSurvey) -> Result<Survey>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::table::{ColumnSurvey, Words};
+    use crate::data::table::{ColumnSurvey, NonNumeric};
     use serde_json::Value;
 
     /// Collects the paths of all keys of a document.
@@ -229,7 +229,7 @@ mod tests {
     fn a_survey_has_what_the_document_lists() {
         let mut survey = Survey::new(1);
         survey.columns[0] = ColumnSurvey {
-            words: Some(Box::new(Words::default())),
+            non_numeric: Some(Box::new(NonNumeric::default())),
             ..ColumnSurvey::default()
         };
         let site = SiteSurvey {

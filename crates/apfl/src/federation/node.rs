@@ -11,7 +11,7 @@ use crate::clients::Request;
 use crate::clients::wire::{decode, encode, joined, split};
 use crate::data::roster::roster;
 use crate::data::table::{Surveyed, Table};
-use crate::digest::{digest_of_pieces, hex};
+use crate::digest::{digest_of_chunks, hex};
 use crate::engine::remote::{
     ClientRequest, Handled, Outcome, SiteContext, SiteRequest, SiteResponse,
 };
@@ -270,7 +270,7 @@ impl Node {
     /// Returns the setup of this site's client.
     fn setup(&self, plan: &Plan, index: usize, agreement: &Agreement) -> Result<Setup> {
         let (table, surveyed) = self.surveyed(plan, index)?;
-        let surveyed = surveyed.in_order(&agreement.columns)?;
+        let surveyed = surveyed.reorder(&agreement.columns)?;
         let own = agreement.roster.get(index);
         let same = own.is_some_and(|m| m.name == self.site.client && m.rows == surveyed.rows(0));
         if !same {
@@ -281,10 +281,10 @@ impl Node {
             )));
         }
         let agreed = agreement.agreed()?;
-        if let Some(misfit) = surveyed.misfit(&agreed.preparation) {
+        if let Some(misfit) = surveyed.incompatibility(&agreed.preparation) {
             return Err(Error::data(misfit));
         }
-        let data = table.fill(&table.files(), surveyed, agreed)?;
+        let data = table.encode(&table.files(), surveyed, agreed)?;
         let shard = data.shards[0].clone();
         let (schema, classes) = (data.schema, agreement.classes.clone());
         let dataset = roster(&agreement.roster, schema, classes, Some((index, shard)));
@@ -445,6 +445,6 @@ fn encode_response(
     body: Vec<u8>,
     result: std::result::Result<Outcome, SiteCode>,
 ) -> Vec<u8> {
-    let to = digest_of_pieces([request]);
+    let to = digest_of_chunks([request]);
     joined(body, &SiteResponse { to, result })
 }

@@ -200,8 +200,8 @@ impl Server {
                 _ => "at the agreement",
             }
             .into(),
-            answered: responses,
-            wanted: required,
+            responded: responses,
+            required,
             absent,
             codes,
         })

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use super::agreement::{Agreement, Terms};
 use super::node::Accept;
-use crate::digest::{digest_of_pieces, hex};
+use crate::digest::{digest_of_chunks, hex};
 use crate::error::{Error, Result, SiteCode, at};
 use crate::files::atomic::write_privately;
 use crate::files::private::{create_directory, create_file};
@@ -304,7 +304,7 @@ impl StateDirectory {
 
 /// Returns the file name of the response to a request.
 fn file_name(request: &[u8]) -> String {
-    hex(&digest_of_pieces([request]))
+    hex(&digest_of_chunks([request]))
 }
 
 /// Reads a file; `None` if it does not exist.

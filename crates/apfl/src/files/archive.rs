@@ -1,5 +1,5 @@
-//! Archives of clients' memories: streams of packed values, kept by the process that owns
-//! the clients and nobody else.
+//! Archives of client states: streams of packed values, written only by the process that owns the
+//! clients.
 //!
 //! Each part is a `.safetensors` file with tensors `<client index>/<array>`.
 
@@ -9,59 +9,63 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::atomic::AtomicFile;
-use super::tensors::{Entry, TensorFile, head};
+use super::tensors::{Entry, TensorFile, header};
 use crate::digest::hex;
 use crate::error::{Error, Result};
-use crate::pack::{Arrays, Field, arrays_of};
+use crate::pack::{Arrays, Field, arrays_from_bytes};
 
-/// A part of an archive: its name, size and SHA-256.
+/// Represents a file of an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    /// Its name.
+pub struct ArchivePart {
+    /// The file name.
     pub name: String,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Its checksum.
+    /// The SHA-256, in hexadecimal.
     pub sha256: String,
 }
 
-/// An archive: a directory that every process opens to stream its own clients' states.
+/// Represents a directory into which every process streams its own clients' states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchiveDirectory(pub PathBuf);
 
 impl ArchiveDirectory {
-    /// Keeps the states of some clients as the part `name`. `memory` returns a client's,
-    /// packed: the bytes of `fields`. They are asked for one by one, in order.
+    /// Writes the states of some clients as the part `name`. `client_state` is called for each
+    /// client in order and returns the bytes of `fields`.
     ///
     /// # Errors
-    /// A file that cannot be written; what `memory` returns.
+    /// The file cannot be written, or `client_state` fails.
     pub fn write(
         &self,
         name: &str,
         fields: &[Field],
         clients: &[usize],
-        memory: &mut dyn FnMut(usize) -> Result<Vec<u8>>,
-    ) -> Result<Written> {
+        client_state: &mut dyn FnMut(usize) -> Result<Vec<u8>>,
+    ) -> Result<ArchivePart> {
         let mut entries = Vec::new();
         for client in clients {
             let prefix = format!("{client}/");
             entries.extend(fields.iter().map(|f| entry(&prefix, f)));
         }
-        let wanted: usize = fields.iter().map(Field::bytes).sum();
+        let expected: usize = fields.iter().map(Field::bytes).sum();
         let mut file = HashedFile::create(&self.0, format!("{name}.safetensors"))?;
-        file.write(&head(&entries))?;
+        file.write(&header(&entries))?;
         for client in clients {
-            let bytes = memory(*client)?;
-            assert_eq!(bytes.len(), wanted, "every memory has the same fields");
+            let bytes = client_state(*client)?;
+            assert_eq!(
+                bytes.len(),
+                expected,
+                "every client state has the same fields"
+            );
             file.write(&bytes)?;
         }
         file.commit()
     }
 
-    /// Hands out the states of some clients of a part, one by one, in order.
+    /// Reads the states of some clients from a part and passes them to `each` in order.
     ///
     /// # Errors
-    /// A file that cannot be read or lacks a client; what `each` returns.
+    /// The file cannot be read or lacks a client, or `each` fails.
     pub fn read(
         &self,
         part: &str,
@@ -78,7 +82,7 @@ impl ArchiveDirectory {
     }
 }
 
-/// The tensor of an array.
+/// Returns the tensor entry of an array.
 pub(crate) fn entry(prefix: &str, field: &Field) -> Entry {
     Entry {
         name: format!("{prefix}{}", field.name),
@@ -87,16 +91,16 @@ pub(crate) fn entry(prefix: &str, field: &Field) -> Entry {
     }
 }
 
-/// Reads the arrays of one value.
+/// Reads the arrays of one value, named with a prefix.
 pub(crate) fn read_arrays(file: &mut TensorFile, prefix: &str, fields: &[Field]) -> Result<Arrays> {
     let mut bytes = Vec::new();
     for field in fields {
         bytes.append(&mut file.read(&entry(prefix, field))?);
     }
-    arrays_of(fields, &bytes).map_err(|e| Error::Checkpoint(e.to_string()))
+    arrays_from_bytes(fields, &bytes).map_err(|e| Error::Checkpoint(e.to_string()))
 }
 
-/// An atomic file that knows its checksum.
+/// An atomic file that computes its checksum.
 pub(crate) struct HashedFile {
     file: AtomicFile,
     name: String,
@@ -120,9 +124,9 @@ impl HashedFile {
         self.file.write(bytes)
     }
 
-    pub(crate) fn commit(self) -> Result<Written> {
+    pub(crate) fn commit(self) -> Result<ArchivePart> {
         self.file.commit()?;
-        Ok(Written {
+        Ok(ArchivePart {
             name: self.name,
             bytes: self.bytes,
             sha256: hex(&self.hasher.finalize()),

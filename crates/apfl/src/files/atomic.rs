@@ -1,4 +1,4 @@
-//! One way to write a file: all of it or nothing.
+//! Atomic writes: a file appears completely or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::private::create_file;
 use crate::error::{Result, at};
 
-/// A file that appears under its name, whole and synced, when it is committed, and
-/// vanishes when it is dropped before.
+/// A file that appears under its name, complete and synced, when it is committed, and is removed if
+/// it is dropped before.
 #[derive(Debug)]
 pub struct AtomicFile {
     path: PathBuf,
@@ -17,12 +17,12 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Starts writing what will be `path`, under a temporary name beside it.
+    /// Starts writing `path` under a temporary name beside it.
     pub fn create(path: &Path) -> Result<Self> {
         Self::with(path, |temporary| File::create(temporary))
     }
 
-    /// The same for a file that only its owner may read.
+    /// Starts writing a file that only its owner may read.
     pub fn create_private(path: &Path) -> Result<Self> {
         Self::with(path, create_file)
     }
@@ -45,14 +45,14 @@ impl AtomicFile {
         out.write_all(bytes).map_err(at(&self.path, "write"))
     }
 
-    /// Where it is until then, with all that was appended so far.
-    pub fn so_far(&mut self) -> Result<&Path> {
+    /// Flushes the file and returns its temporary path.
+    pub fn flush_temporary(&mut self) -> Result<&Path> {
         let out = self.out.as_mut().expect("open until committed");
         out.flush().map_err(at(&self.path, "write"))?;
         Ok(&self.temporary)
     }
 
-    /// Syncs the file, gives it its name and syncs the directory.
+    /// Syncs the file, renames it to its path and syncs the directory.
     pub fn commit(mut self) -> Result<()> {
         let out = self.out.take().expect("open until committed");
         let finish = || -> io::Result<()> {
@@ -61,7 +61,7 @@ impl AtomicFile {
             fs::rename(&self.temporary, &self.path)
         };
         if let Err(e) = finish() {
-            let _ = fs::remove_file(&self.temporary); // the first error is the one to tell
+            let _ = fs::remove_file(&self.temporary); // the first error is reported
             return Err(at(&self.path, "write")(e));
         }
         sync_directory(self.path.parent().unwrap_or(Path::new(".")))
@@ -71,12 +71,12 @@ impl AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if self.out.is_some() {
-            let _ = fs::remove_file(&self.temporary); // nobody to tell
+            let _ = fs::remove_file(&self.temporary); // errors cannot be reported here
         }
     }
 }
 
-/// Makes renames in a directory durable, where the system has a way to.
+/// Makes renames in a directory durable if the system supports it.
 #[cfg(unix)]
 pub fn sync_directory(directory: &Path) -> Result<()> {
     let directory = if directory.as_os_str().is_empty() {
@@ -91,15 +91,15 @@ pub fn sync_directory(directory: &Path) -> Result<()> {
     synced.map_err(at(directory, "sync"))
 }
 
-/// Windows cannot open a directory to sync it; its file systems keep renames in a journal.
+/// Does nothing: Windows cannot sync a directory, and its file systems journal renames.
 #[cfg(not(unix))]
 pub fn sync_directory(_: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether that answer to fsync means that a directory cannot be synced there, as on some file
-/// systems of networks and in user space, and not that its content was lost: EINVAL ("fd is
-/// bound to a special file which does not support synchronization", fsync(2)), ENOTSUP, ENOSYS.
+/// Returns whether an error of fsync means that directories cannot be synced, as on some network
+/// and user-space file systems, and not that content was lost: EINVAL ("fd is bound to a special
+/// file which does not support synchronization", fsync(2)), ENOTSUP, ENOSYS.
 #[cfg(unix)]
 fn cannot_sync(error: &io::Error) -> bool {
     matches!(
@@ -115,14 +115,14 @@ pub fn write_atomically(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     file.commit()
 }
 
-/// The same for a file that only its owner may read.
+/// Writes bytes atomically to a file that only its owner may read.
 pub fn write_privately(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     let mut file = AtomicFile::create_private(path)?;
     file.write(bytes.as_ref())?;
     file.commit()
 }
 
-/// Whether a name is one that [`AtomicFile`] gives a file until it is whole.
+/// Returns whether a name is a temporary name of [`AtomicFile`].
 pub fn is_temporary(name: &str) -> bool {
     let rest = name.strip_suffix(".tmp");
     let process = rest.and_then(|rest| rest.rsplit_once('.'));

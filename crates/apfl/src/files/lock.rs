@@ -1,4 +1,4 @@
-//! One at a time: a lock on a directory that dies with the process that holds it.
+//! Exclusive locks on directories, released when the process ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -8,16 +8,16 @@ use std::time::Duration;
 use super::time::UtcTime;
 use crate::error::{Error, Result, at};
 
-/// The name of the file that is locked; it stays when the lock is gone.
-pub const LOCK: &str = ".lock";
+/// The name of the locked file, which remains when the lock is released.
+pub const LOCK_FILE: &str = ".lock";
 
-/// An exclusive lock on a directory, until it is dropped or its process ends in any way.
+/// Holds an exclusive lock on a directory until it is dropped or its process ends.
 #[derive(Debug)]
 pub struct DirectoryLock {
     _file: File,
 }
 
-/// Who has the lock. Who has just got it is about to write its name.
+/// Returns who holds the lock. Waits a moment, since a new holder writes its name after locking.
 fn holder(file: &mut File) -> String {
     for _ in 0..25 {
         std::thread::sleep(Duration::from_millis(20));
@@ -33,10 +33,12 @@ fn holder(file: &mut File) -> String {
 }
 
 impl DirectoryLock {
-    /// Takes the lock of a directory that is there; [`Error::InUse`] names who has it. On a
-    /// file system without locks there is none, and this succeeds.
+    /// Locks an existing directory. On a file system without locks this always succeeds.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] names the process that holds the lock.
     pub fn take(directory: &Path) -> Result<Self> {
-        let path = directory.join(LOCK);
+        let path = directory.join(LOCK_FILE);
         let mut file = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -70,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_holder_is_told_of_the_first() {
+    fn a_second_holder_gets_the_name_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let held = DirectoryLock::take(dir.path()).unwrap();
         let error = DirectoryLock::take(dir.path()).unwrap_err();

@@ -1,4 +1,4 @@
-//! What only its owner may read: run directories, and the models and checkpoints in them.
+//! Directories and files that only their owner may read, such as run directories.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -6,8 +6,7 @@ use std::path::Path;
 
 use crate::error::{Result, at};
 
-/// Makes a directory and those above it, readable by its owner alone; one that is there
-/// becomes so.
+/// Creates a directory and its parents, and makes it readable by its owner only, also if it exists.
 pub fn create_directory(path: &Path) -> Result<()> {
     #[cfg(unix)]
     {
@@ -18,7 +17,7 @@ pub fn create_directory(path: &Path) -> Result<()> {
         let made = fs::DirBuilder::new().mode(0o700).create(path);
         match made {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
-                // Where it is another user's, that user has decided who reads it.
+                // The directory of another user keeps that user's permissions.
                 let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
                 Ok(())
             }
@@ -29,7 +28,7 @@ pub fn create_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(at(path, "create"))
 }
 
-/// Makes a file that only its owner may read.
+/// Creates a file that only its owner may read.
 pub fn create_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);

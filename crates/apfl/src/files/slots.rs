@@ -1,4 +1,4 @@
-//! A file of slots of equal size, each written and read by whoever owns it.
+//! Files of slots of equal size, which several processes may access.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, at};
 
-/// Where slots are: what a process needs to open them.
+/// Represents the location of slots in a file, so that a process can open them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SlotsPlace {
+pub struct SlotsLocation {
     /// The file.
     pub path: PathBuf,
     /// Bytes before the first slot.
@@ -20,7 +20,7 @@ pub struct SlotsPlace {
     pub bytes: usize,
 }
 
-/// Slots behind a head of `start` bytes.
+/// Reads and writes slots behind a header of `start` bytes.
 #[derive(Debug)]
 pub struct Slots {
     path: PathBuf,
@@ -30,7 +30,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// An empty file of slots of `bytes` bytes, without a head.
+    /// Creates an empty file of slots of `bytes` bytes, without a header.
     pub fn create(path: &Path, bytes: usize) -> Result<Self> {
         Self::with(
             path,
@@ -40,12 +40,12 @@ impl Slots {
         )
     }
 
-    /// Opens the slots of a file that exists.
+    /// Opens the slots of an existing file.
     ///
     /// # Errors
-    /// A file that cannot be opened.
-    pub fn open(place: &SlotsPlace) -> Result<Self> {
-        let SlotsPlace { path, start, bytes } = place;
+    /// The file cannot be opened.
+    pub fn open(place: &SlotsLocation) -> Result<Self> {
+        let SlotsLocation { path, start, bytes } = place;
         Self::with(path, *start, *bytes, &mut OpenOptions::new())
     }
 
@@ -59,15 +59,15 @@ impl Slots {
         })
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Fills a slot.
+    /// Writes a slot.
     ///
     /// # Panics
-    /// Where `bytes` are not as many as a slot has.
+    /// `bytes` has another length than a slot.
     pub fn write(&self, slot: u64, bytes: &[u8]) -> Result<()> {
         assert_eq!(bytes.len(), self.bytes, "all slots are of one size");
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl Slots {
             .map_err(at(&self.path, "write"))
     }
 
-    /// The bytes of a slot.
+    /// Reads a slot.
     pub fn read(&self, slot: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.bytes];
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +86,7 @@ impl Slots {
         Ok(bytes)
     }
 
-    /// Makes what was written durable.
+    /// Syncs the file.
     pub fn sync(&self) -> Result<()> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.sync_all().map_err(at(&self.path, "sync"))
@@ -102,7 +102,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("slots");
         std::fs::write(&path, "head").unwrap();
-        let place = SlotsPlace {
+        let place = SlotsLocation {
             path: path.clone(),
             start: 4,
             bytes: 2,

@@ -1,7 +1,7 @@
-//! `.safetensors` files: written as a stream, read tensor by tensor.
+//! `.safetensors` files, written as a stream and read tensor by tensor.
 //!
-//! Models have tensors named by layer, or `<client>/<layer>`; checkpoints have the
-//! arrays of what is remembered.
+//! Models have tensors named by layer, or `<client>/<layer>`; checkpoints have the arrays of the
+//! server and of client states.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,13 +12,13 @@ use safetensors::tensor::Metadata;
 use serde_json::{Map, json};
 
 use super::atomic::AtomicFile;
-use super::slots::{Slots, SlotsPlace};
+use super::slots::{Slots, SlotsLocation};
 use crate::error::{Error, Result, at};
 use crate::model::Layout;
 use crate::pack::NumberType;
 use crate::params::{Params, bytes_of};
 
-/// What a tensor of a file is called and how it is made.
+/// Represents name, type and shape of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Its name.
@@ -35,14 +35,14 @@ impl Entry {
     }
 }
 
-/// The head of a file that has those tensors one after the other: the length of a JSON
-/// object of types, shapes and places, then that object, padded to 8 bytes.
-pub fn head(entries: &[Entry]) -> Vec<u8> {
-    described(entries, &[])
+/// Returns the header of a file with these tensors in order: the length of a JSON object of types,
+/// shapes and offsets, then that object, padded to 8 bytes.
+pub fn header(entries: &[Entry]) -> Vec<u8> {
+    header_with_metadata(entries, &[])
 }
 
-/// The same with texts about the file.
-fn described(entries: &[Entry], metadata: &[(&str, String)]) -> Vec<u8> {
+/// Returns the header with metadata.
+fn header_with_metadata(entries: &[Entry], metadata: &[(&str, String)]) -> Vec<u8> {
     let mut tensors = Map::new();
     if !metadata.is_empty() {
         let texts = metadata
@@ -63,18 +63,18 @@ fn described(entries: &[Entry], metadata: &[(&str, String)]) -> Vec<u8> {
     }
     let mut text = serde_json::to_vec(&tensors).expect("plain JSON");
     text.resize(text.len().next_multiple_of(8), b' ');
-    let mut head = (text.len() as u64).to_le_bytes().to_vec();
-    head.append(&mut text);
-    head
+    let mut header = (text.len() as u64).to_le_bytes().to_vec();
+    header.append(&mut text);
+    header
 }
 
 /// Writes one model.
 pub fn write_one(path: &Path, layout: &Layout, params: &[f32]) -> Result<()> {
-    write_described(path, layout, params, &[])
+    write_one_with_metadata(path, layout, params, &[])
 }
 
-/// Writes one model with texts about it in the file's metadata.
-pub fn write_described(
+/// Writes one model with metadata.
+pub fn write_one_with_metadata(
     path: &Path,
     layout: &Layout,
     params: &[f32],
@@ -85,25 +85,25 @@ pub fn write_described(
     file.file.commit()
 }
 
-/// Many models of one layout, each written into its slot without holding them all.
+/// Writes many models of one layout into slots, without holding all in memory.
 #[derive(Debug)]
 pub struct ModelsFile {
     /// The file.
     pub file: AtomicFile,
-    /// A slot for every client.
-    pub slots: SlotsPlace,
+    /// One slot per client.
+    pub slots: SlotsLocation,
 }
 
 impl ModelsFile {
-    /// Writes the model in a slot.
+    /// Writes a model into a slot.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, slot: u64, params: &[f32]) -> Result<()> {
         Slots::open(&self.slots)?.write(slot, &bytes_of(params))
     }
 
-    /// Starts a file for the models of those clients; an empty name has no prefix.
+    /// Creates a file for the models of these clients; an empty name has no prefix.
     pub fn create(path: &Path, layout: &Layout, clients: &[String]) -> Result<Self> {
         Self::begin(path, layout, clients, &[])
     }
@@ -122,12 +122,12 @@ impl ModelsFile {
                 shape: tensor.shape.clone(),
             }));
         }
-        let head = described(&entries, metadata);
+        let header = header_with_metadata(&entries, metadata);
         let mut file = AtomicFile::create_private(path)?;
-        file.write(&head)?;
-        let slots = SlotsPlace {
-            path: file.so_far()?.to_owned(),
-            start: head.len() as u64,
+        file.write(&header)?;
+        let slots = SlotsLocation {
+            path: file.flush_temporary()?.to_owned(),
+            start: header.len() as u64,
             bytes: 4 * layout.len(),
         };
         Ok(Self { file, slots })
@@ -141,7 +141,7 @@ fn tensor_name(client: &str, tensor: &str) -> String {
     }
 }
 
-/// A file that is read tensor by tensor.
+/// Reads a file tensor by tensor.
 #[derive(Debug)]
 pub struct TensorFile {
     path: PathBuf,
@@ -152,7 +152,7 @@ pub struct TensorFile {
 }
 
 impl TensorFile {
-    /// Reads and checks the head of a file.
+    /// Opens a file and checks its header.
     pub fn open(path: &Path) -> Result<Self> {
         let wrong = |message: String| Error::in_file(path, message);
         let io = || at(path, "read");
@@ -164,16 +164,17 @@ impl TensorFile {
         let header_len = u64::from_le_bytes(length);
         if header_len > size.saturating_sub(8) {
             return Err(wrong(format!(
-                "is not a whole .safetensors file: a header of {header_len} bytes in {size}"
+                "is not a complete .safetensors file: its header needs {header_len} bytes, the \
+                 file has {size}"
             )));
         }
-        let mut head = Vec::new();
+        let mut header = Vec::new();
         (&mut file)
             .take(header_len)
-            .read_to_end(&mut head)
+            .read_to_end(&mut header)
             .map_err(io())?;
-        let metadata = serde_json::from_slice(&head)
-            .map_err(|e| wrong(format!("is not a whole .safetensors file: {e}")))?;
+        let metadata = serde_json::from_slice(&header)
+            .map_err(|e| wrong(format!("is not a valid .safetensors file: {e}")))?;
         Ok(Self {
             path: path.into(),
             file,
@@ -187,7 +188,7 @@ impl TensorFile {
         Error::in_file(&self.path, message)
     }
 
-    /// The names, types and shapes of all tensors, in the order in which they lie.
+    /// Returns the entries of all tensors, in file order.
     pub fn entries(&self) -> Result<Vec<Entry>> {
         let name_of = |name: &String| {
             let info = self.metadata.info(name).expect("a name of its own");
@@ -195,7 +196,7 @@ impl TensorFile {
                 Dtype::F32 => NumberType::F32,
                 Dtype::F64 => NumberType::F64,
                 Dtype::U64 => NumberType::U64,
-                other => return Err(self.wrong(format!("tensor '{name}' is {other:?}"))),
+                other => return Err(self.wrong(format!("tensor '{name}' has type {other:?}"))),
             };
             Ok(Entry {
                 name: name.clone(),
@@ -206,9 +207,12 @@ impl TensorFile {
         self.metadata.offset_keys().iter().map(name_of).collect()
     }
 
-    /// A tensor's bytes; its type and shape must be those of `wanted`.
-    pub fn read(&mut self, wanted: &Entry) -> Result<Vec<u8>> {
-        let name = &wanted.name;
+    /// Reads the bytes of a tensor.
+    ///
+    /// # Errors
+    /// The tensor is missing or has another type or shape.
+    pub fn read(&mut self, expected: &Entry) -> Result<Vec<u8>> {
+        let name = &expected.name;
         let info = self.metadata.info(name).ok_or_else(|| {
             let mut names = self.metadata.offset_keys();
             names.truncate(8);
@@ -217,20 +221,20 @@ impl TensorFile {
                 names.join(", ")
             ))
         })?;
-        if format!("{:?}", info.dtype) != wanted.kind.name() || info.shape != wanted.shape {
+        if format!("{:?}", info.dtype) != expected.kind.name() || info.shape != expected.shape {
             return Err(self.wrong(format!(
-                "tensor '{name}' is {:?} of shape {:?}, needed is {} of shape {:?}",
+                "tensor '{name}' is {:?} of shape {:?}; expected {} of shape {:?}",
                 info.dtype,
                 info.shape,
-                wanted.kind.name(),
-                wanted.shape
+                expected.kind.name(),
+                expected.shape
             )));
         }
         let start = self.data.saturating_add(info.data_offsets.0 as u64);
-        if start.saturating_add(wanted.bytes() as u64) > self.size {
-            return Err(self.wrong(format!("is cut off within tensor '{name}'")));
+        if start.saturating_add(expected.bytes() as u64) > self.size {
+            return Err(self.wrong(format!("is truncated within tensor '{name}'")));
         }
-        let mut bytes = vec![0; wanted.bytes()];
+        let mut bytes = vec![0; expected.bytes()];
         self.file
             .seek(SeekFrom::Start(start))
             .and_then(|_| self.file.read_exact(&mut bytes))
@@ -239,8 +243,7 @@ impl TensorFile {
     }
 }
 
-/// Reads the model of one client (or the only one, with an empty `client`), and no more
-/// of the file than that.
+/// Reads the model of one client, or the only one if `client` is empty.
 pub fn read_one(path: &Path, layout: &Layout, client: &str) -> Result<Params> {
     let mut file = TensorFile::open(path)?;
     let mut params = Vec::with_capacity(layout.len());

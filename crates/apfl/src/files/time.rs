@@ -1,9 +1,9 @@
-//! The time of day, for people.
+//! UTC times for people.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A time in UTC, to the second, of any year from 1970 on.
+/// Represents a time in UTC, to the second, from 1970 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UtcTime {
     year: u64,
@@ -13,13 +13,13 @@ pub struct UtcTime {
 }
 
 impl UtcTime {
-    /// Now; 1970 where the clock says something earlier.
+    /// Returns the current time, or 1970 if the clock is earlier.
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self::of(since.map_or(0, |d| d.as_secs()))
     }
 
-    /// So many seconds after 1970 began.
+    /// Converts seconds since 1970.
     fn of(seconds: u64) -> Self {
         // Years of March to February, so that a leap day is a year's last: days since 0000-03-01.
         let days = seconds / 86_400 + 719_468;
@@ -42,7 +42,7 @@ impl UtcTime {
         (s / 3600, s / 60 % 60, s % 60)
     }
 
-    /// `20261116T140533Z`: for the name of a file.
+    /// Formats as `20261116T140533Z`, for file names.
     pub fn compact(&self) -> String {
         let (h, m, s) = self.clock();
         let Self {
@@ -52,7 +52,7 @@ impl UtcTime {
     }
 }
 
-/// `2026-11-16 14:05:33 UTC`
+/// Formats as `2026-11-16 14:05:33 UTC`.
 impl fmt::Display for UtcTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (h, m, s) = self.clock();

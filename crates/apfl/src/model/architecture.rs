@@ -150,7 +150,7 @@ impl Architecture {
 
     /// Reads `[model]`.
     pub fn read(s: &mut Section<'_>) -> Self {
-        s.renamed("kind", "logistic", "linear");
+        s.accept_alias("kind", "logistic", "linear");
         let ShapeReader { l2, init, shape } = s.pick("kind", Shape::KINDS).value;
         let shape = shape(s);
         let extras = match shape {

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 
 use super::manifest::{FORMAT, Identity, Manifest, manifest_name, round_of, server_name};
 use crate::error::{Error, Result, at};
-use crate::files::archive::{ArchiveDirectory, HashedFile, Written, entry, read_arrays};
-use crate::files::tensors::{Entry, TensorFile, head};
+use crate::files::archive::{ArchiveDirectory, ArchivePart, HashedFile, entry, read_arrays};
+use crate::files::tensors::{Entry, TensorFile, header};
 use crate::pack::Field;
 use crate::training::Training;
 
@@ -141,9 +141,9 @@ impl Checkpoints {
         training: &Training,
         fields: &[Field],
         changed: &BTreeSet<usize>,
-        state_files: &[Written],
+        state_files: &[ArchivePart],
     ) -> bool {
-        let is_intact = |file: &Written| {
+        let is_intact = |file: &ArchivePart| {
             let path = self.directory.join(&file.name);
             fs::metadata(path).is_ok_and(|m| m.len() == file.bytes)
         };
@@ -156,11 +156,11 @@ impl Checkpoints {
         held as usize + changed.len() * state_bytes > 2 * current + (1 << 20)
     }
 
-    fn write_server(&self, training: &Training, round: u64) -> Result<Written> {
+    fn write_server(&self, training: &Training, round: u64) -> Result<ArchivePart> {
         let (fields, bytes) = training.server_bytes();
         let entries: Vec<Entry> = fields.iter().map(|f| entry("", f)).collect();
         let mut file = HashedFile::create(&self.directory, server_name(round))?;
-        file.write(&head(&entries))?;
+        file.write(&header(&entries))?;
         file.write(&bytes)?;
         file.commit()
     }

@@ -9,7 +9,7 @@ use toml::Table;
 
 use crate::digest::{hex, sha256_of_file};
 use crate::error::{Error, Result, at};
-use crate::files::archive::Written;
+use crate::files::archive::ArchivePart;
 use crate::files::atomic::write_privately;
 use crate::spec::{differences, prolonged};
 use crate::training::Recorded;
@@ -104,10 +104,10 @@ pub struct Manifest {
     /// The identity of the run.
     pub identity: Identity,
     /// The server's state.
-    pub server: Written,
+    pub server: ArchivePart,
     /// The files of client states, oldest first.
     #[serde(rename = "memories")]
-    pub client_states: Vec<Written>,
+    pub client_states: Vec<ArchivePart>,
     /// State that cannot be reproduced from the seed.
     #[serde(default, skip_serializing_if = "Recorded::is_empty")]
     pub recorded: Recorded,
@@ -145,7 +145,7 @@ pub fn round_of(name: &str) -> Option<u64> {
 
 impl Manifest {
     /// Returns all files it needs.
-    pub fn files(&self) -> impl Iterator<Item = &Written> {
+    pub fn files(&self) -> impl Iterator<Item = &ArchivePart> {
         std::iter::once(&self.server).chain(&self.client_states)
     }
 

@@ -1,4 +1,4 @@
-//! A setting as text: for templates, the help and the reference page.
+//! Descriptions of settings for templates, the help and the reference page.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use toml::Value;
 use super::setting::{About, Setting};
 use super::values::Values;
 
-/// A setting of any type.
+/// Represents the declaration of a setting of any type.
 pub trait Declaration: Sync {
-    /// Returns all that is declared, as text.
+    /// Returns the declaration as text.
     fn describe(&self) -> Description;
 
-    /// Whether the default, where there is one, is a value that is allowed.
+    /// Returns whether the default, if any, is allowed.
     fn allows_its_default(&self) -> bool;
 }
 
@@ -56,7 +56,7 @@ impl fmt::Debug for dyn Declaration {
     }
 }
 
-/// A value as a person would write it: `1e-4` and not `0.0001`.
+/// Formats a value as a person would write it: `1e-4` and not `0.0001`.
 fn toml_of(value: &Value) -> String {
     match value {
         Value::Float(x) if *x != 0.0 && x.abs() < 1e-3 => format!("{x:e}"),
@@ -64,22 +64,22 @@ fn toml_of(value: &Value) -> String {
     }
 }
 
-/// All that is declared of a setting, as text.
+/// Represents the declaration of a setting as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// Its key in its table.
+    /// The key in its table.
     pub key: &'static str,
-    /// The name of its type.
+    /// The name of the type.
     pub values: &'static str,
-    /// What is allowed.
+    /// The allowed values.
     pub allowed: String,
-    /// What it is where a spec does not say, in Markdown; `None`: nothing.
+    /// The default in Markdown, if any.
     pub default: Option<String>,
-    /// A value for a template to show: the default, or an example.
+    /// The value in a template: the default or an example.
     pub shown: String,
-    /// What is allowed as a line of a template says it behind the meaning.
+    /// The allowed values as a template appends them to the meaning.
     pub hint: String,
-    /// What is said of it.
+    /// The documentation of the setting.
     pub about: About,
 }
 
@@ -89,13 +89,12 @@ impl Description {
         format!("{} = {}", self.key, self.shown)
     }
 
-    /// Whether a template shows it commented out.
+    /// Returns whether a template shows it commented out.
     pub fn is_commented(&self) -> bool {
         self.about.seldom || !self.about.with.is_empty()
     }
 
-    /// Returns what it goes with, what it means and what is allowed, for a comment behind its
-    /// line.
+    /// Returns the comment behind its line: dependencies, meaning and allowed values.
     pub fn comment(&self) -> String {
         let About {
             symbol, help, with, ..

@@ -1,26 +1,25 @@
-//! Registries: the kinds of a thing that a spec chooses by name, one line of a table each.
+//! Registries: tables of the kinds that a spec chooses by name.
 
 use super::values::one_of;
 use super::{Declaration, Section, shown};
 
-/// One kind of algorithm, model, data, partition, rule or attack.
+/// Represents one kind of algorithm, model, data, partition, aggregator or attack.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind<T> {
-    /// Its name, as a spec writes it.
+    /// The name in a spec.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// A description in one line.
     pub about: &'static str,
-    /// Its settings, beside those that all kinds of its table have.
+    /// Its own settings, beside those of all kinds of its table.
     pub settings: &'static [&'static dyn Declaration],
-    /// Whole tables as a spec writes them: what tests run over, so that a new kind is
-    /// tested before anyone writes a test.
+    /// Whole tables as in a spec, which tests run, so that every new kind is tested.
     pub examples: &'static [&'static str],
-    /// What it stands for: a blank value whose settings are then read, or what reads them.
+    /// A blank value whose settings are then read, or a function that reads them.
     pub value: T,
 }
 
 impl<T> Kind<T> {
-    /// Returns the kind without its value: what people and tests look at.
+    /// Returns the kind without its value.
     pub fn shown(&self) -> Kind<()> {
         Kind {
             name: self.name,
@@ -33,7 +32,7 @@ impl<T> Kind<T> {
 }
 
 impl Section<'_> {
-    /// Reads one of the kinds of a table by its name, by default `default`.
+    /// Reads the name of a kind; `default` is used if it is absent.
     pub fn pick_or<'k, T>(
         &mut self,
         key: &str,
@@ -56,15 +55,15 @@ impl Section<'_> {
         picked
     }
 
-    /// The same; by default the first.
+    /// Reads the name of a kind; the first one is the default.
     pub fn pick<'k, T>(&mut self, key: &str, kinds: &'k [Kind<T>]) -> &'k Kind<T> {
         self.pick_or(key, kinds[0].name, kinds)
     }
 
-    /// Binds a value to the kind of a table: reads the kind's blank value, whose own settings
-    /// are read after it, or writes the value's `kind`.
+    /// Binds a value to the kind of a table: reads the kind's blank value, whose settings are read
+    /// afterwards, or writes `kind`.
     pub fn kind<T: Clone>(&mut self, key: &str, kinds: &[Kind<T>], kind: &str, value: &mut T) {
-        if self.reads() {
+        if self.is_reading() {
             *value = self.pick(key, kinds).value.clone();
         } else {
             self.resolve(key, kind);
@@ -72,23 +71,21 @@ impl Section<'_> {
     }
 }
 
-/// Makes the table of an enum's kinds and the way back from a value to its kind's name out
-/// of one list, so that neither can lack what the other has:
+/// Defines the table of an enum's kinds and the mapping from values to kind names from one list:
 ///
 /// ```text
 /// registry! { Partition, PartitionKind: Stripe = stripe::KIND, Shards = shards::KIND, … }
 /// ```
 ///
-/// makes `Partition::KINDS` and `Partition::kind()`. A kind may have several variants. `; Own`
-/// at the end names a variant that no spec can choose: what a caller brings along.
+/// makes `Partition::KINDS` and `Partition::kind()`. A kind may have several variants. `; Own` at
+/// the end names a variant that no spec can choose, for objects of the caller.
 macro_rules! registry {
     ($of:ident, $type:ty: $($($variant:ident)|+ = $kind:expr),+ $(,)? $(; $own:ident)?) => {
         impl $of {
-            /// Every kind that a spec may name, in the order in which they are shown; the first
-            /// is the default.
+            /// All kinds that a spec may name, in display order; the first is the default.
             pub const KINDS: &'static [$type] = &[$($kind),+];
 
-            /// Returns its kind, as a spec writes it.
+            /// Returns the name of its kind in a spec.
             pub fn kind(&self) -> &'static str {
                 match self {
                     $($($of::$variant { .. })|+ => $kind.name,)+

@@ -1,4 +1,4 @@
-//! Reading one table of a spec, or writing the table that typed values have.
+//! Reads one table of a spec, or writes the table of typed values.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,38 @@ use super::setting::Setting;
 use super::values::Values;
 use super::{Problems, nearest, shown};
 
-/// One table of a spec while it is being read, or written for typed values.
+/// Reads one table of a spec, or writes the table of typed values.
 ///
-/// Every key is asked for once, by its declaration. Every problem is noted instead of stopping
-/// at the first, every value that was handed out is remembered (that is the resolved spec), and
-/// at the end keys that nobody asked for are named.
+/// Every key is read once, by its declaration. All problems are collected, all values that were
+/// read form the resolved spec, and keys that were not read are reported as unknown at the end.
 ///
-/// In the other direction ([`Section::written`]) nothing is read: the values that fields have
-/// are checked by the same declarations and written into the resolved table.
+/// In the other direction ([`Section::writer`]) the values of fields are checked by the same
+/// declarations and written into the resolved table.
 #[derive(Debug)]
 pub struct Section<'a> {
     path: String,
-    /// What was written; `None` in the other direction.
+    /// The keys that are not read yet; `None` if the section writes.
     given: Option<Table>,
     resolved: Table,
-    asked: Vec<String>,
-    /// Tables that drop unknown keys, by path, with the keys that are not dropped.
-    dropping: BTreeMap<String, Vec<String>>,
-    /// The same of this table.
-    dropped_but: Option<Vec<String>>,
+    known_keys: Vec<String>,
+    /// Tables that ignore unknown keys, by path, with the keys that are not ignored.
+    ignoring_unknown: BTreeMap<String, Vec<String>>,
+    /// The keys that are not ignored, if this table ignores unknown keys.
+    still_reported: Option<Vec<String>>,
     problems: &'a mut Problems,
 }
 
-/// Something whose settings stand in one table of a spec.
+/// Represents a value whose settings are in one table of a spec.
 pub trait Settings {
     /// Binds every field to its declaration: reads it, or checks and writes it.
     fn settings(&mut self, s: &mut Section<'_>);
 }
 
-/// A field that a value of a setting is kept in.
+/// Represents a field that holds the value of a setting.
 pub trait Field<T> {
-    /// Returns what a spec would say.
+    /// Returns the value in a spec.
     fn to_setting(&self) -> T;
-    /// Takes what a spec says.
+    /// Sets the field from the value in a spec.
     fn set(&mut self, value: T);
 }
 
@@ -56,7 +55,7 @@ impl<T: Clone> Field<T> for T {
 impl Field<f64> for f32 {
     /// Returns the shortest decimal, so that 0.1 is written as 0.1.
     fn to_setting(&self) -> f64 {
-        self.to_string().parse().expect("a number's own digits")
+        self.to_string().parse().expect("a displayed number parses")
     }
     fn set(&mut self, value: f64) {
         *self = value as f32;
@@ -73,37 +72,37 @@ impl Field<u64> for usize {
 }
 
 impl<'a> Section<'a> {
-    /// Starts reading the table `given`, which stands at `path` (empty at the root).
+    /// Creates a reader of the table `given` at `path` (empty at the root).
     pub fn new(path: &str, given: Table, problems: &'a mut Problems) -> Self {
         Self {
             path: path.into(),
             given: Some(given),
             resolved: Table::new(),
-            asked: Vec::new(),
-            dropping: BTreeMap::new(),
-            dropped_but: None,
+            known_keys: Vec::new(),
+            ignoring_unknown: BTreeMap::new(),
+            still_reported: None,
             problems,
         }
     }
 
-    /// Starts the other direction: fields are checked and written, not read.
-    pub fn written(problems: &'a mut Problems) -> Self {
+    /// Creates a writer: fields are checked and written, not read.
+    pub fn writer(problems: &'a mut Problems) -> Self {
         Self {
             given: None,
             ..Self::new("", Table::new(), problems)
         }
     }
 
-    /// Drops unknown keys of those tables, and of those within them, instead of calling them
-    /// problems, but for the keys named beside each, or with a named key inside (`mixing.fixed`
-    /// names `mixing`): for tables whose kind was changed by an override.
-    pub fn dropping(mut self, tables: BTreeMap<String, Vec<String>>) -> Self {
-        self.dropping = tables;
+    /// Ignores unknown keys of these tables and of tables within them, for tables whose kind was
+    /// changed by an override. The keys listed for each table, and tables with a listed key
+    /// (`mixing.fixed` lists `mixing`), are still reported.
+    pub fn ignoring_unknown(mut self, tables: BTreeMap<String, Vec<String>>) -> Self {
+        self.ignoring_unknown = tables;
         self
     }
 
-    /// Whether it reads; else it writes.
-    pub fn reads(&self) -> bool {
+    /// Returns whether the section reads; otherwise it writes.
+    pub fn is_reading(&self) -> bool {
         self.given.is_some()
     }
 
@@ -114,23 +113,23 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Notes a problem with a key.
+    /// Adds a problem of a key.
     pub fn problem(&mut self, key: &str, message: impl Into<String>) {
         let key = self.full(key);
         self.problems.note(key, message);
     }
 
-    /// Returns the problems so far, for more to be noted by their whole paths.
+    /// Returns the problems, to which others can be added by full path.
     pub fn problems(&mut self) -> &mut Problems {
         self.problems
     }
 
-    /// Remembers keys that this table may have, each once, even where they are not asked for,
-    /// so that errors about a mistyped key can suggest them.
+    /// Declares keys that this table may have even if they are not read, so that errors about a
+    /// mistyped key can suggest them.
     pub fn knows(&mut self, keys: &[&str]) {
         for key in keys {
-            if !self.asked.iter().any(|known| known == key) {
-                self.asked.push((*key).into());
+            if !self.known_keys.iter().any(|known| known == key) {
+                self.known_keys.push((*key).into());
             }
         }
     }
@@ -139,18 +138,18 @@ impl<'a> Section<'a> {
         self.given.as_ref()?.get(key)
     }
 
-    /// Whether the key was written.
+    /// Returns whether the key is present.
     pub fn has(&self, key: &str) -> bool {
         self.look(key).is_some()
     }
 
-    /// Whether the key was written as a table that has that key.
-    pub fn holds(&self, key: &str, inner: &str) -> bool {
+    /// Returns whether the key is present as a table that has the key `inner`.
+    pub fn has_nested(&self, key: &str, inner: &str) -> bool {
         let table = self.look(key).and_then(Value::as_table);
         table.is_some_and(|table| table.contains_key(inner))
     }
 
-    /// Whether the key was written as a text.
+    /// Returns whether the key is present as text.
     pub fn is_text(&self, key: &str) -> bool {
         self.look(key).is_some_and(Value::is_str)
     }
@@ -166,12 +165,12 @@ impl<'a> Section<'a> {
         self.resolved.insert(key.into(), value.into());
     }
 
-    /// Leaves a key out of the resolved table: one that is not used.
-    pub fn forget(&mut self, key: &str) {
+    /// Removes an unused key from the resolved table.
+    pub fn omit(&mut self, key: &str) {
         self.resolved.remove(key);
     }
 
-    /// Returns the value of a setting where it was written and is allowed.
+    /// Returns the value of a setting if it is present and allowed.
     pub fn optional<V: Values>(&mut self, setting: &Setting<V>) -> Option<V::Value> {
         let found = self.take(setting.key)?;
         match setting.values.parse(&found) {
@@ -210,7 +209,7 @@ impl<'a> Section<'a> {
         default: V::Value,
         field: &mut impl Field<V::Value>,
     ) {
-        if self.reads() {
+        if self.is_reading() {
             field.set(self.get_or(setting, default));
         } else {
             self.write(setting, &field.to_setting());
@@ -219,7 +218,7 @@ impl<'a> Section<'a> {
 
     /// Binds a field to a setting.
     pub fn field<V: Values>(&mut self, setting: &Setting<V>, field: &mut impl Field<V::Value>) {
-        if self.reads() {
+        if self.is_reading() {
             field.set(self.get(setting));
         } else {
             self.write(setting, &field.to_setting());
@@ -232,14 +231,14 @@ impl<'a> Section<'a> {
         setting: &Setting<V>,
         field: &mut Option<F>,
     ) {
-        if self.reads() {
+        if self.is_reading() {
             *field = self.optional(setting).map(|value| {
-                let mut there = F::default();
-                there.set(value);
-                there
+                let mut present = F::default();
+                present.set(value);
+                present
             });
-        } else if let Some(there) = field {
-            self.write(setting, &there.to_setting());
+        } else if let Some(present) = field {
+            self.write(setting, &present.to_setting());
         }
     }
 
@@ -256,8 +255,8 @@ impl<'a> Section<'a> {
         blank
     }
 
-    /// Reads an old word of a key as the one that took its place.
-    pub fn renamed(&mut self, key: &str, old: &str, new: &str) {
+    /// Reads the old value `old` of a key as `new`.
+    pub fn accept_alias(&mut self, key: &str, old: &str, new: &str) {
         if self.look(key).and_then(Value::as_str) == Some(old)
             && let Some(given) = &mut self.given
         {
@@ -291,11 +290,11 @@ impl<'a> Section<'a> {
         let inherited = |but: &Vec<String>| but.iter().filter_map(within).collect();
         let mut inner = Section {
             given: self.given.is_some().then_some(given),
-            dropped_but: match self.dropping.get(&path) {
+            still_reported: match self.ignoring_unknown.get(&path) {
                 Some(but) => Some(but.clone()),
-                None => self.dropped_but.as_ref().map(inherited),
+                None => self.still_reported.as_ref().map(inherited),
             },
-            dropping: self.dropping.clone(),
+            ignoring_unknown: self.ignoring_unknown.clone(),
             ..Section::new(&path, Table::new(), self.problems)
         };
         let value = bind(&mut inner);
@@ -304,18 +303,18 @@ impl<'a> Section<'a> {
         value
     }
 
-    /// Names the keys nobody asked for and returns the resolved table.
+    /// Reports unknown keys and returns the resolved table.
     pub fn finish(self) -> Table {
         let reported = |key: &&String| {
             let names = |set: &String| set.split('.').next() == Some(key.as_str());
-            let but = self.dropped_but.as_ref();
+            let but = self.still_reported.as_ref();
             but.is_none_or(|but| but.iter().any(names))
         };
         let given = self.given.iter().flat_map(|given| given.keys());
         for key in given.filter(reported) {
-            let hint = match nearest(key, self.asked.iter().map(String::as_str)) {
+            let hint = match nearest(key, self.known_keys.iter().map(String::as_str)) {
                 Some(near) => format!("unknown key; did you mean \"{near}\"?"),
-                None => format!("unknown key; known here: {}", self.asked.join(", ")),
+                None => format!("unknown key; known here: {}", self.known_keys.join(", ")),
             };
             self.problems.note(self.full(key), hint);
         }
@@ -357,8 +356,8 @@ mod tests {
         section.knows(&["rate", "rounds"]);
         section.get(&RATE);
         section.finish();
-        let said = problems.to_string();
-        assert!(said.ends_with("known here: rate, rounds"), "{said}");
+        let message = problems.to_string();
+        assert!(message.ends_with("known here: rate, rounds"), "{message}");
     }
 
     #[test]
@@ -374,12 +373,12 @@ mod tests {
         let mut section = Section::new("", given.clone(), &mut problems);
         bind(&mut section, &mut read);
         assert_eq!((section.finish(), read), (given.clone(), (0.1, 9, 2)));
-        let mut section = Section::written(&mut problems);
+        let mut section = Section::writer(&mut problems);
         bind(&mut section, &mut read);
         assert_eq!(section.finish(), given);
         assert_eq!(problems, Problems::default());
-        // What a spec would be refused for is refused in both directions.
-        let mut section = Section::written(&mut problems);
+        // Both directions have the same checks.
+        let mut section = Section::writer(&mut problems);
         bind(&mut section, &mut (f32::NAN, 0, 1));
         section.finish();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! One declaration per setting: name, type, default, range and meaning.
+//! Declarations of settings: name, type, default, range and meaning.
 
 use toml::Value;
 
@@ -6,7 +6,7 @@ use super::Problem;
 use super::range::Range;
 use super::values::{Custom, Flag, Inner, Numbers, Text, Texts, Values, Words, texts};
 
-/// One setting of a spec, declared once.
+/// Declares one setting of a spec.
 ///
 /// ```
 /// use apfl::settings::{Declaration, Number, Setting, at_least};
@@ -24,32 +24,32 @@ use super::values::{Custom, Flag, Inner, Numbers, Text, Texts, Values, Words, te
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<V> {
-    /// Its key in its table.
+    /// The key in its table.
     pub key: &'static str,
-    /// The values that it may have.
+    /// The allowed values.
     pub values: V,
-    /// What is said of it.
+    /// The documentation.
     pub about: About,
 }
 
-/// What is said of a setting; what is empty is not said.
+/// Represents the documentation of a setting; empty parts are not shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct About {
-    /// What it means, in one line.
+    /// The meaning, in one line.
     pub help: &'static str,
-    /// Its symbol in the paper.
+    /// The symbol in the paper.
     pub symbol: &'static str,
-    /// Where it comes from: a paper, a theorem, somebody's code.
+    /// The source: a paper, a theorem or code.
     pub source: &'static str,
-    /// What it is where a spec does not say, if that depends on something else.
+    /// The default in words, if it depends on something else.
     pub usual: &'static str,
-    /// A value, as TOML, for a template to show in place of a default.
+    /// A value, as TOML, that templates show instead of a default.
     pub example: &'static str,
-    /// With what message a spec without it is refused.
+    /// The error message for a spec without it.
     pub missing: &'static str,
-    /// What must stand beside it, as TOML: without that it is no key of the table.
+    /// The setting that it depends on, as TOML: without that the key is unknown.
     pub with: &'static str,
-    /// Whether templates show it commented out, for most people do not need it.
+    /// Whether templates show it commented out, because few people need it.
     pub seldom: bool,
 }
 
@@ -124,13 +124,13 @@ impl<T: Copy> Setting<Numbers<T>> {
         Self::new(key, Numbers { default, range })
     }
 
-    /// Declares a number that has no default.
+    /// Declares a number without a default.
     pub const fn optional(key: &'static str, range: Range<T>) -> Self {
         let default = None;
         Self::new(key, Numbers { default, range })
     }
 
-    /// Returns the same with a largest number that was found out.
+    /// Returns the setting with another upper bound.
     pub const fn up_to(mut self, most: T) -> Self {
         self.values.range = self.values.range.to(most);
         self
@@ -138,7 +138,7 @@ impl<T: Copy> Setting<Numbers<T>> {
 }
 
 impl<T> Setting<Words<T>> {
-    /// Declares one of several words, each with what it stands for and what it means.
+    /// Declares one of several words, each with its value and meaning.
     pub const fn words(
         key: &'static str,
         default: &'static str,
@@ -149,7 +149,7 @@ impl<T> Setting<Words<T>> {
 }
 
 impl<T> Setting<Custom<T>> {
-    /// Declares values of a shape of their own.
+    /// Declares values with their own reader and writer.
     pub const fn custom(key: &'static str, values: Custom<T>) -> Self {
         Self::new(key, values)
     }
@@ -203,7 +203,7 @@ impl Setting<Texts> {
 }
 
 impl Setting<Inner> {
-    /// Declares a table, whose settings are declared by themselves.
+    /// Declares a table, whose settings have their own declarations.
     pub const fn table(key: &'static str, allowed: &'static str) -> Self {
         let parse = |found: &Value| found.as_table().cloned();
         let words = ["table", allowed];
@@ -212,7 +212,7 @@ impl Setting<Inner> {
 }
 
 impl<V: Values> Setting<V> {
-    /// Returns what is wrong with a value; `None` where it is allowed.
+    /// Returns the problem of a value; `None` if it is allowed.
     pub fn problem(&self, value: &V::Value) -> Option<Problem> {
         let written = self.values.write(value);
         self.values.parse(&written).is_none().then(|| Problem {
@@ -221,9 +221,9 @@ impl<V: Values> Setting<V> {
         })
     }
 
-    /// Returns why a value that was found is refused.
+    /// Returns the message for a value that is not allowed.
     pub fn refusal(&self, found: &Value) -> String {
-        let allowed = self.values.instead_of(found);
+        let allowed = self.values.allowed_for(found);
         format!("found {}, allowed is {allowed}", super::shown(found))
     }
 }

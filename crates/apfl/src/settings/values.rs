@@ -1,56 +1,56 @@
-//! The values that a setting may have: how they are read, checked and written.
+//! The types of settings: how their values are read, checked and written.
 
 use std::fmt::Debug;
 
 use toml::Value;
 
 use super::nearest;
-use super::range::{Range, Worded};
+use super::range::{Range, RangeNumber};
 
-/// The values that a setting may have.
+/// Represents the values that a setting may have.
 pub trait Values: Sync {
-    /// A value as the program has it.
+    /// The type of the value in the program.
     type Value;
 
-    /// Returns the value of a spec that does not say, where there is one.
+    /// Returns the default, if any.
     fn default(&self) -> Option<Self::Value>;
 
-    /// Reads a value; `None` where it is not allowed.
+    /// Reads a value; `None` if it is not allowed.
     fn parse(&self, found: &Value) -> Option<Self::Value>;
 
-    /// Returns the value as a resolved spec has it.
+    /// Returns the value as in a resolved spec.
     fn write(&self, value: &Self::Value) -> Value;
 
-    /// Returns the name of their type.
+    /// Returns the name of the type.
     fn name(&self) -> &'static str;
 
-    /// Returns what is allowed, in words.
+    /// Describes the allowed values.
     fn allowed(&self) -> String;
 
-    /// Returns what is allowed, to someone who wrote `found`.
-    fn instead_of(&self, found: &Value) -> String;
+    /// Describes the allowed values for an error about `found`.
+    fn allowed_for(&self, found: &Value) -> String;
 
-    /// Returns what is allowed as a line of a template says it behind the meaning; nothing where
-    /// the value that it shows, which may be an `example`, says enough.
+    /// Describes the allowed values for a template, behind the meaning; empty if the shown value,
+    /// which may be an `example`, suffices.
     fn hint(&self, example: bool) -> String;
 }
 
-/// Returns a float, or a whole number as one.
+/// Returns a float or integer as a float.
 pub fn as_number(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|x| x as f64))
 }
 
-/// A type of numbers.
-pub trait Numeric: Worded + PartialOrd + Debug + Sync {
+/// Represents a type of numbers.
+pub trait Numeric: RangeNumber + PartialOrd + Debug + Sync {
     /// The name of the type.
     const NAME: &'static str;
-    /// What is said before the range, to someone who wrote no such number.
+    /// The text before the range in an error about another type.
     const INSTEAD: &'static str;
-    /// Whether a value is of the type, however large.
+    /// Returns whether a value is of the type, whatever its size.
     fn is_type_of(found: &Value) -> bool;
     /// Reads a number.
     fn read(found: &Value) -> Option<Self>;
-    /// Writes a number; one that is too large for TOML as a number that is not allowed.
+    /// Writes a number; one that is too large for TOML becomes a float, which is not allowed.
     fn write(self) -> Value;
 }
 
@@ -82,7 +82,7 @@ impl Numeric for u64 {
     }
 }
 
-/// Numbers in a range.
+/// Represents numbers in a range.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers<T> {
     pub(super) default: Option<T>,
@@ -111,7 +111,7 @@ impl<T: Numeric> Values for Numbers<T> {
     fn allowed(&self) -> String {
         self.range.to_string()
     }
-    fn instead_of(&self, found: &Value) -> String {
+    fn allowed_for(&self, found: &Value) -> String {
         let misfit = !T::is_type_of(found);
         format!("{}{}", if misfit { T::INSTEAD } else { "" }, self.range)
     }
@@ -123,7 +123,7 @@ impl<T: Numeric> Values for Numbers<T> {
     }
 }
 
-/// Says that one of several words is allowed, and which of them `found` may have meant.
+/// Lists the allowed words and suggests the one most similar to `found`.
 pub(super) fn one_of<'w>(words: impl Iterator<Item = &'w str> + Clone, found: &Value) -> String {
     let near = found.as_str().and_then(|word| nearest(word, words.clone()));
     let near = near.map(|near| format!(" (did you mean \"{near}\"?)"));
@@ -131,7 +131,7 @@ pub(super) fn one_of<'w>(words: impl Iterator<Item = &'w str> + Clone, found: &V
     format!("one of {}{}", words.join(" · "), near.unwrap_or_default())
 }
 
-/// One of several words, each with what it stands for and what it means.
+/// Represents one of several words, each with its value and meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<T: 'static> {
     pub(super) default: &'static str,
@@ -156,9 +156,9 @@ impl<T: Clone + PartialEq + Sync> Values for Words<T> {
         "word"
     }
     fn allowed(&self) -> String {
-        self.instead_of(&false.into())
+        self.allowed_for(&false.into())
     }
-    fn instead_of(&self, found: &Value) -> String {
+    fn allowed_for(&self, found: &Value) -> String {
         one_of(self.words.iter().map(|(word, ..)| *word), found)
     }
     fn hint(&self, _: bool) -> String {
@@ -171,18 +171,18 @@ impl<T: Clone + PartialEq + Sync> Values for Words<T> {
     }
 }
 
-/// Values of a shape of their own.
+/// Represents values with their own reader and writer.
 #[derive(Clone, Copy, Debug)]
 pub struct Custom<T> {
-    /// The name of their type.
+    /// The name of the type.
     pub name: &'static str,
-    /// What is allowed, in words.
+    /// The allowed values.
     pub allowed: &'static str,
-    /// Returns the value of a spec that does not say, where there is one.
+    /// Returns the default, if any.
     pub default: fn() -> Option<T>,
-    /// Reads a value; `None` where it is not allowed.
+    /// Reads a value; `None` if it is not allowed.
     pub parse: fn(&Value) -> Option<T>,
-    /// Writes a value as a resolved spec has it.
+    /// Writes a value as in a resolved spec.
     pub write: fn(&T) -> Value,
 }
 
@@ -192,7 +192,7 @@ pub type Flag = Custom<bool>;
 pub type Text = Custom<String>;
 /// Any list of texts.
 pub type Texts = Custom<Vec<String>>;
-/// A table, whose settings are declared one by one.
+/// A table whose settings have their own declarations.
 pub type Inner = Custom<toml::Table>;
 
 impl<T> Values for Custom<T> {
@@ -212,7 +212,7 @@ impl<T> Values for Custom<T> {
     fn allowed(&self) -> String {
         self.allowed.into()
     }
-    fn instead_of(&self, _: &Value) -> String {
+    fn allowed_for(&self, _: &Value) -> String {
         self.allowed.into()
     }
     fn hint(&self, example: bool) -> String {

@@ -29,7 +29,7 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
             return Err(Error::at_place(of(&name), problem));
         }
         held_out += valid;
-        if !dataset.is_generated() && dataset.holds(client) {
+        if !dataset.is_generated() && dataset.is_local(client) {
             let own = dataset.shard(client)?;
             if (own.train.len(), own.valid.len()) != (train, valid) {
                 let problem = format!(

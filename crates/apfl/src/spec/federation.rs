@@ -46,7 +46,7 @@ pub(super) const TABLES: &[&dyn Declaration] = &[&SERVER, &ATTACK, &PRIVACY];
 
 /// Binds the table.
 pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
-    if s.reads() {
+    if s.is_reading() {
         plan.sites = sites::read(s);
     }
     // Over sites it is no simulation.

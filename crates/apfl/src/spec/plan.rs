@@ -110,7 +110,7 @@ impl Settings for Plan {
     /// tables stay as they are.
     fn settings(&mut self, s: &mut Section<'_>) {
         s.field(&SEED, &mut self.seed);
-        if s.reads() {
+        if s.is_reading() {
             let seed = self.seed;
             let (data, augment) = s.section("data", |s| {
                 let augment = Augment::read(s);
@@ -193,7 +193,7 @@ impl Plan {
     /// spec that it has. Returns everything wrong with it.
     pub(crate) fn resolve(&mut self) -> Problems {
         let mut problems = Problems::default();
-        let mut root = Section::written(&mut problems);
+        let mut root = Section::writer(&mut problems);
         self.settings(&mut root);
         fits::check(self, root.problems());
         self.resolved = root.finish();

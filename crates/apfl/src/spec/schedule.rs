@@ -94,7 +94,7 @@ impl PlannedSchedule {
     }
 
     pub(super) fn bind(&mut self, s: &mut Section<'_>, usual: Self) {
-        if s.reads() {
+        if s.is_reading() {
             *self = match s.get(&KIND) {
                 ScheduleKind::Constant => Self::Known(Schedule::Constant),
                 ScheduleKind::Geometric => usual,

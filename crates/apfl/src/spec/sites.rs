@@ -30,13 +30,15 @@ const SITES: Setting<Texts> = Setting::texts("sites", || Some(Vec::new()))
     .example("[\"north\", \"south\"]")
     .seldom();
 
-const MIN_SITES: Setting<Whole> =
-    Setting::optional("min_sites", at_least(1).to_that_of("the number of sites"))
-        .with("sites = [\"north\", \"south\"]")
-        .help("how many must answer")
-        .usually("all")
-        .example("2")
-        .seldom();
+const MIN_SITES: Setting<Whole> = Setting::optional(
+    "min_sites",
+    at_least(1).up_to_setting("the number of sites"),
+)
+.with("sites = [\"north\", \"south\"]")
+.help("how many must answer")
+.usually("all")
+.example("2")
+.seldom();
 
 const DEADLINE: Setting<Whole> = Setting::number("deadline", 600, at_least(1).to(1 << 30))
     .with("sites = [\"north\", \"south\"]")

@@ -205,6 +205,6 @@ pub(super) fn resolve(
         clients: dataset.clients() as u64,
     };
     let schedule = theory.schedule(&constants);
-    let said = theory.say(&constants, &schedule, &whence);
+    let said = theory.describe(&constants, &schedule, &whence);
     Ok((schedule, said))
 }

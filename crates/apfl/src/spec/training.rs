@@ -182,7 +182,7 @@ pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
         plan.notes.push(note);
     }
     plan.local_training.bind(s, &plan.algorithm);
-    unused.iter().for_each(|key| s.forget(key));
+    unused.iter().for_each(|key| s.omit(key));
     s.field(&ON_NONFINITE, &mut plan.skip_nonfinite);
     s.field(&CLASS_WEIGHTS, &mut plan.class_weights);
 }

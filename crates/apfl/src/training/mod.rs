@@ -10,10 +10,10 @@ use std::sync::Arc;
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
 use crate::choice::{Candidate, HeldOut};
 use crate::clients::{Clients, Request, Response};
-use crate::digest::{digest_of_pieces, hex};
+use crate::digest::{digest_of_chunks, hex};
 use crate::engine::remote::{ClientRequest, Handled, SiteContext, SiteModels, handle};
 use crate::error::{Error, Result};
-use crate::files::archive::{ArchiveDirectory, Written};
+use crate::files::archive::{ArchiveDirectory, ArchivePart};
 use crate::local_client::ModelForm;
 use crate::pack::{Arrays, Field};
 use crate::params::{Params, bytes_of};
@@ -280,7 +280,7 @@ impl Training {
         archive: &ArchiveDirectory,
         name: &str,
         clients: &[usize],
-    ) -> Result<Vec<(Written, Vec<usize>)>> {
+    ) -> Result<Vec<(ArchivePart, Vec<usize>)>> {
         let request = Request::Save {
             archive: archive.clone(),
             name: name.into(),
@@ -358,7 +358,7 @@ impl Training {
             Ok(())
         })?;
         let pieces = pieces.iter().map(|piece| &piece[..]);
-        Ok(hex(&digest_of_pieces(pieces)))
+        Ok(hex(&digest_of_chunks(pieces)))
     }
 
     /// Returns the size of a client's state in bytes.

@@ -26,7 +26,7 @@ fn a_table_without_clients_is_dealt_by_any_partition() {
     assert_eq!(data.shard(1).unwrap().train.class_counts(2), [0, 16]);
     assert!(data.notes()[0].starts_with("1 of 41 examples are left over"));
     let regression = format!("{table}task = 'regression'\npartition = 'stripe'");
-    error(at, &regression, "regression has no classes");
+    error(at, &regression, "which needs classes");
 }
 
 #[test]

@@ -87,7 +87,11 @@ fn idx_labels_that_make_no_sense_are_refused() {
     let mut damaged = [0, 1].repeat(10);
     damaged[3] = 200;
     labels(&damaged);
-    error(at, &spec, "go up to 200 but only 3 of them occur");
+    error(
+        at,
+        &spec,
+        "the largest label is 200, but only 3 labels occur",
+    );
     error(
         at,
         &format!("{spec}\nclasses = 2"),
@@ -119,9 +123,9 @@ fn a_wrong_idx_file_is_refused() {
     refuse(&[], "has 0 bytes, too few");
     refuse(
         &whole[..whole.len() - 1],
-        "dimensions [20, 2, 2] need 80 bytes of values, there are at most 79",
+        "dimensions [20, 2, 2] need 80 bytes of values, found at most 79",
     );
-    refuse(&[&whole[..], &[0]].concat(), "there are more: 81");
+    refuse(&[&whole[..], &[0]].concat(), "found more: 81");
     refuse(&whole[..9], "ends within its header");
     refuse(
         &idx(8, &[u32::MAX, u32::MAX, u32::MAX], &[]),
@@ -135,18 +139,18 @@ fn a_wrong_idx_file_is_refused() {
         &gzipped(&idx(8, &[4_000_000_000, 28, 28], &[1; 99])),
         "need 3136000000000 bytes",
     );
-    refuse(&idx(8, &[0, 2, 2], &[]), "has no image in it");
+    refuse(&idx(8, &[0, 2, 2], &[]), "contains no images");
     refuse(
         &idx(8, &[20], &[1; 20]),
         "has 1 dimensions; images have 2 to 4",
     );
     refuse(
         &idx(0x0b, &[20, 2, 2], &[0; 160]),
-        "has I16 values, images need bytes",
+        "has I16 values; images need bytes",
     );
     refuse(
         &idx(8, &[21, 2, 2], &[1; 84]),
-        "has the dimensions [20], there are 21 images",
+        "has the dimensions [20]; expected [21]",
     );
     let packed = gzipped(&whole);
     for cut in [1, 3, 9, 11, packed.len() / 2, packed.len() - 1] {
@@ -211,7 +215,11 @@ fn idx_may_be_validated_with_files_of_their_own() {
         "data.valid_clients: missing",
     );
     let both = "clients = 2\nvalid_clients = 'DIR/vo'";
-    error(at, &format!("{IDX}{held}{both}"), "data.clients is no file");
+    error(
+        at,
+        &format!("{IDX}{held}{both}"),
+        "data.clients is not a file",
+    );
     error(
         at,
         &format!("{IDX}valid_images = 'DIR/vi'\n{iid}"),
@@ -221,7 +229,7 @@ fn idx_may_be_validated_with_files_of_their_own() {
     error(
         at,
         &format!("{IDX}{held}{iid}"),
-        "shape [4], those to train on [1, 2, 2]",
+        "shape [4], the training images [1, 2, 2]",
     );
     fs::write(at.join("vi"), idx(8, &[10, 2, 2], &pixels)).unwrap();
     fs::write(at.join("vl"), idx(8, &[10], &[2; 10])).unwrap();

@@ -69,7 +69,7 @@ fn leaf_keeps_its_users_its_split_and_its_bytes() {
     refuse(&train.replace("[0, 2]", "[0, 1.5]"), "label 1 is 1.5");
     refuse(
         &train.replace("[0, 2]", "[0, 1]"),
-        "a label is 2, allowed is 0 to 1",
+        "found the label 2, allowed is 0 to 1",
     );
     refuse(
         &train.replace("[0.4, 0.6]", "[0.4]"),
@@ -78,7 +78,7 @@ fn leaf_keeps_its_users_its_split_and_its_bytes() {
     refuse(&train.replace("0.6", "1e39"), "number out of range");
     refuse(
         &train.replace("\"u\", \"v\"", "\"u\", \"w\""),
-        "the user 'w' is not in user_data",
+        "the user 'w' is missing in user_data",
     );
     refuse(
         &train.replace("2, 1]", "2]"),
@@ -87,11 +87,11 @@ fn leaf_keeps_its_users_its_split_and_its_bytes() {
     refuse(&train[..train.len() - 2], "is not a LEAF file");
     fs::write(at.join("train/a.json"), &train).unwrap();
     fs::write(at.join("train/b.json"), &train).unwrap();
-    error(at, spec, "b.json: the user 'u' is in another file too");
+    error(at, spec, "b.json: the user 'u' is also in another file");
     error(
         at,
         "kind = 'leaf'\ndir = 'DIR/none'",
-        "none/train: is not there",
+        "none/train: does not exist",
     );
     // One stray label does not make a model of 65,536 outputs.
     fs::remove_file(at.join("train/b.json")).unwrap();

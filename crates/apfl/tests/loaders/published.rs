@@ -21,7 +21,7 @@ fn mnist_needs_its_files_its_shape_and_its_labels() {
     error(
         at,
         spec,
-        "there is neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz",
+        "contains neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz",
     );
     error(at, spec, "neither train-images-idx3-ubyte nor");
     fs::write(
@@ -91,7 +91,7 @@ fn qmnist_takes_images_from_beside_and_writers_from_its_tables() {
     let problem = Spec::parse(&text).unwrap().plan().unwrap_err().to_string();
     assert!(problem.contains("data.partition"), "{problem}");
     fs::write(qmnist.join("qmnist-test-labels-idx2-int"), table(5, &|_| 1)).unwrap();
-    error(dir.path(), spec, "needed are 6 rows or more");
+    error(dir.path(), spec, "expected at least 6 rows");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn femnist_uses_its_own_split_and_turns_paper_dark() {
     };
     assert!(bytes.iter().all(|b| *b == 0));
     fs::write(at.join("writers.tsv"), "index\twriter\n0\tann\n").unwrap();
-    error(at, spec, "has the writer 1; writers.tsv names 1");
+    error(at, spec, "has the writer 1; writers.tsv has writers 0 to 0");
     fs::write(at.join("writers.tsv"), "index\twriter\n1\tann\n").unwrap();
     error(at, spec, "line 2: expected '0'");
     write("split-idx1-ubyte", idx(8, &[8], &[0, 0, 1, 1, 0, 0, 0, 2]));

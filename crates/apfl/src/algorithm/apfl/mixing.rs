@@ -102,7 +102,7 @@ const HELD_OUT: Setting<Number> =
 const REFIT: Setting<Flag> = Setting::flag("refit", true)
     .help("whether a last pass trains on all rows; else the models of the only pass are final")
     .with("folds = 1");
-const PASS: Setting<Whole> = Setting::optional("pass", at_least(1).to_that_of("folds"))
+const PASS: Setting<Whole> = Setting::optional("pass", at_least(1).up_to_setting("folds"))
     .help("runs this pass only, as in choice/1, … of a run directory");
 
 /// The settings in the table.
@@ -112,7 +112,7 @@ pub(crate) const SETTINGS: &[&dyn Declaration] = &[
 
 impl Alpha {
     pub(super) fn settings(&mut self, s: &mut Section<'_>) {
-        if s.holds("mixing", "chosen") {
+        if s.has_nested("mixing", "chosen") {
             *self = Alpha::Chosen(Choosing::from([0.0, 1.0]));
         }
         match self {

@@ -66,8 +66,8 @@ impl Options {
         };
         let round = client.round();
         let loss = client.on_batch(|model, batch, ws| {
-            let batch = &batch.asked_again();
-            let batch_v = &batch.dropped_if(self.drops_v(round));
+            let batch = &batch.with_next_mask();
+            let batch_v = &batch.with_dropout_if(self.drops_v(round));
             let at = match self.mix {
                 Mix::Parameters => {
                     model.forward(v_bar, batch_v, ws);
@@ -120,7 +120,7 @@ impl Options {
                     decay: 0.0,
                 };
                 client.on_batch(|model, batch, ws| {
-                    let batch = &batch.asked_again();
+                    let batch = &batch.with_next_mask();
                     model.forward(w, batch, ws);
                     ws.delta.clear();
                     ws.delta.extend_from_slice(delta);
@@ -157,10 +157,10 @@ impl Options {
             (AlphaGradient::Slope, Mix::Logits) => {
                 let round = client.round();
                 let along_outputs = client.on_batch(|model, batch, ws| {
-                    let batch = &batch.asked_again();
+                    let batch = &batch.with_next_mask();
                     model.forward(w, batch, ws);
                     let z_w = ws.outputs.clone();
-                    model.forward(v, &batch.dropped_if(self.drops_v(round)), ws);
+                    model.forward(v, &batch.with_dropout_if(self.drops_v(round)), ws);
                     dot_difference(&ws.outputs, &z_w, delta)
                 });
                 if self.l2_on_v {

@@ -6,9 +6,9 @@
 use std::path::Path;
 
 use crate::data::{SourceFile, folder};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// The type of an array's values.
+/// Represents the type of an array's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// 0x08
@@ -38,7 +38,7 @@ impl Element {
         })
     }
 
-    /// Bytes of one value.
+    /// Returns the number of bytes of one value.
     pub fn size(self) -> usize {
         match self {
             Element::U8 | Element::I8 => 1,
@@ -49,26 +49,26 @@ impl Element {
     }
 }
 
-/// An array as the file has it.
+/// Represents an array as stored in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     /// The type of its values.
     pub element: Element,
-    /// Its dimensions; the last runs fastest.
+    /// Its dimensions, in row-major order.
     pub shape: Vec<usize>,
     /// Its values, big-endian.
     pub bytes: Vec<u8>,
 }
 
 impl Array {
-    /// Reads an array, plain or gzipped. What the header promises is checked against
-    /// what is there before memory is taken.
+    /// Parses an array, plain or gzipped. The header is checked against the actual size before
+    /// memory is allocated.
     pub fn parse(bytes: &[u8]) -> std::result::Result<Self, String> {
         if !folder::is_gzip(bytes) {
             let (element, shape, start, size) = header(bytes)?;
             let found = (bytes.len() - start) as u64;
             if size != found {
-                return Err(promised(&shape, size, found));
+                return Err(wrong_size(&shape, size, found));
             }
             return Ok(Self {
                 element,
@@ -79,14 +79,14 @@ impl Array {
         // 4 bytes and up to 255 dimensions: enough for any header.
         let head = folder::inflate(bytes, 4 + 4 * 255)?;
         let (element, shape, start, size) = header(&head)?;
-        let most = folder::MOST_PER_BYTE * bytes.len() as u64;
+        let most = folder::MAX_DEFLATE_RATIO * bytes.len() as u64;
         if size > most {
-            return Err(promised(&shape, size, most));
+            return Err(wrong_size(&shape, size, most));
         }
         let mut values = folder::inflate(bytes, start as u64 + size + 1)?;
         let found = (values.len() - start) as u64;
         if size != found {
-            return Err(promised(&shape, size, found));
+            return Err(wrong_size(&shape, size, found));
         }
         values.drain(..start);
         Ok(Self {
@@ -96,14 +96,17 @@ impl Array {
         })
     }
 
-    /// Reads a file, and returns its checksum too.
+    /// Reads a file and its checksum.
     pub fn read(path: &Path) -> Result<(Self, SourceFile)> {
         let (bytes, file) = folder::read(path)?;
-        let array = Self::parse(&bytes).map_err(|e| folder::wrong(path, e))?;
+        let array = Self::parse(&bytes).map_err(|e| Error::in_file(path, e))?;
         Ok((array, file))
     }
 
-    /// Its values where they are whole numbers.
+    /// Returns the values as integers.
+    ///
+    /// # Errors
+    /// The values are floating-point numbers.
     pub fn integers(&self) -> std::result::Result<Vec<i64>, String> {
         let values = self.bytes.chunks_exact(self.element.size());
         let word = |b: &[u8]| b.iter().fold(0i64, |sum, byte| sum << 8 | i64::from(*byte));
@@ -113,10 +116,7 @@ impl Array {
             Element::I16 => values.map(|b| i64::from(word(b) as i16)).collect(),
             Element::I32 => values.map(|b| i64::from(word(b) as i32)).collect(),
             Element::F32 | Element::F64 => {
-                return Err(format!(
-                    "has {:?} values, needed are integers",
-                    self.element
-                ));
+                return Err(format!("has {:?} values; expected integers", self.element));
             }
         })
     }
@@ -135,14 +135,13 @@ fn header(bytes: &[u8]) -> std::result::Result<Header, String> {
     let Some(element) = element.filter(|_| dimensions > 0) else {
         return Err(format!(
             "is not an IDX file: it begins with the bytes {zero:02x} {also_zero:02x} {code:02x} \
-             {dimensions:02x}, an IDX file with 00 00, a type from 08 to 0e and a number of \
-             dimensions"
+             {dimensions:02x}; expected 00 00, a type from 08 to 0e and the number of dimensions"
         ));
     };
     let start = 4 + 4 * usize::from(dimensions);
     let Some(lengths) = bytes.get(4..start) else {
         return Err(format!(
-            "ends within its header: {dimensions} dimensions were promised"
+            "ends within its header, which has {dimensions} dimensions"
         ));
     };
     let shape: Vec<usize> = lengths
@@ -156,10 +155,10 @@ fn header(bytes: &[u8]) -> std::result::Result<Header, String> {
     Ok((element, shape, start, size))
 }
 
-fn promised(shape: &[usize], size: u64, found: u64) -> String {
+fn wrong_size(shape: &[usize], size: u64, found: u64) -> String {
     format!(
-        "does not fit its header: dimensions {shape:?} need {size} bytes of values, \
-         there are {}{found}",
+        "does not match its header: dimensions {shape:?} need {size} bytes of values, found \
+         {}{found}",
         if found > size { "more: " } else { "at most " }
     )
 }

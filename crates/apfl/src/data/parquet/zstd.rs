@@ -1,5 +1,5 @@
-//! Pages compressed by Zstandard. The `parquet` crate's own way needs a library in C, which
-//! takes longer to build than the rest of this one; a decoder in Rust does it as well.
+//! Reads pages compressed by Zstandard with a decoder in Rust. The `parquet` crate's own support
+//! needs a library in C, which takes longer to build than the rest of this crate.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,11 +12,10 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-/// The format writes sizes of pages in 31 bits.
-const LARGEST_PAGE: u64 = i32::MAX as u64;
+/// The format stores page sizes in 31 bits.
+const MAX_PAGE: u64 = i32::MAX as u64;
 
-/// The pages of one column in one row group, taken as they lie in the file and
-/// decompressed here.
+/// Reads and decompresses the pages of one column in one row group.
 pub struct ZstdPages {
     pages: SerializedPageReader<File>,
     decoder: FrameDecoder,
@@ -24,35 +23,35 @@ pub struct ZstdPages {
 
 impl ZstdPages {
     pub fn new(file: &File, column: &ColumnChunkMetaData, rows: usize) -> Result<Self> {
-        let as_it_lies = column
+        let uncompressed = column
             .clone()
             .into_builder()
             .set_compression(Compression::UNCOMPRESSED)
             .build()?;
         let file = Arc::new(file.try_clone()?);
         Ok(Self {
-            pages: SerializedPageReader::new(file, &as_it_lies, rows, None)?,
+            pages: SerializedPageReader::new(file, &uncompressed, rows, None)?,
             decoder: FrameDecoder::new(),
         })
     }
 
-    /// The page's bytes, of which the first `plain` are not compressed.
+    /// Decompresses a page, of which the first `plain` bytes are not compressed.
     fn decompressed(&mut self, bytes: &[u8], plain: usize) -> Result<Vec<u8>> {
         let wrong = |e: &dyn std::fmt::Display| ParquetError::General(format!("zstd: {e}"));
         let (plain, mut frames) = bytes
             .split_at_checked(plain)
-            .ok_or_else(|| wrong(&"the page ends too early"))?;
+            .ok_or_else(|| wrong(&"the page is truncated"))?;
         let mut out = plain.to_vec();
         while !frames.is_empty() {
             let mut frame = StreamingDecoder::new_with_decoder(&mut frames, &mut self.decoder)
                 .map_err(|e| wrong(&e))?;
-            let room = LARGEST_PAGE - out.len() as u64;
+            let room = MAX_PAGE - out.len() as u64;
             let read = (&mut frame).take(room + 1).read_to_end(&mut out);
             if read.map_err(|e| wrong(&e))? as u64 > room {
                 return Err(wrong(&"a page is larger than the format allows"));
             }
-            let said = self.decoder.get_checksum_from_data();
-            if said.is_some() && said != self.decoder.get_calculated_checksum() {
+            let expected = self.decoder.get_checksum_from_data();
+            if expected.is_some() && expected != self.decoder.get_calculated_checksum() {
                 return Err(wrong(&"a checksum is wrong"));
             }
         }

@@ -1,4 +1,4 @@
-//! `dirichlet`: uneven classes and uneven sizes. Always ends; nothing is drawn again.
+//! `dirichlet`: uneven classes and sizes, in bounded time.
 
 use std::collections::BinaryHeap;
 
@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_distr::{Distribution, Gamma};
 
-use super::{Assignment, NOT_YET, Partition, PartitionKind};
+use super::{Assignment, Partition, PartitionKind, UNSET};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream, stream};
 use crate::settings::{Kind, Number, Setting, at_least};
@@ -17,26 +17,25 @@ const CONCENTRATION: Setting<Number> =
 
 pub(super) const KIND: PartitionKind = Kind {
     name: "dirichlet",
-    about: "every class is assigned to the clients by a draw from a Dirichlet distribution",
+    about: "each class is divided among the clients by Dirichlet shares",
     settings: &[&CONCENTRATION],
     examples: &["{ kind = 'dirichlet', concentration = 0.5 }"],
     value: |s| Partition::Dirichlet {
         concentration: s.get(&CONCENTRATION),
-        clients: NOT_YET,
+        clients: UNSET,
     },
 };
 
-/// Every client has at least this many examples, where there are enough of them.
-const LEAST: usize = 10;
+/// The minimum number of examples per client, if there are enough.
+const MIN_EXAMPLES: usize = 10;
 
-/// For every class, p ~ Dirichlet(concentration, …, concentration) over the clients;
-/// client i takes the share pᵢ of that class's examples, in random order.
+/// For every class, p ~ Dirichlet(concentration, …, concentration) over the clients; client i takes
+/// the share pᵢ of that class's examples, in random order.
 ///
-/// The usual remedy against clients without examples is to draw everything again until
-/// there are none, which may never end. Here a client below the minimum takes random
-/// examples from whoever is largest at that moment, one by one: as many steps as
-/// examples are missing. The minimum is 10, or half the mean where that is less, but
-/// 2 at least.
+/// The usual remedy against clients without examples is to resample everything until there are
+/// none, which may never end. Here a client below the minimum takes random examples one by one from
+/// the client that is largest at that moment. The minimum is 10, or half the mean if that is less,
+/// but at least 2.
 pub(super) fn assign(
     labels: &[u32],
     classes: usize,
@@ -44,10 +43,11 @@ pub(super) fn assign(
     clients: usize,
     seed: u64,
 ) -> Result<Assignment> {
-    let least = LEAST.min(labels.len() / (2 * clients)).max(2);
+    let least = MIN_EXAMPLES.min(labels.len() / (2 * clients)).max(2);
     if labels.len() < least * clients {
         return Err(Error::data(format!(
-            "{} examples are too few for {clients} clients (data.clients) with {least} each",
+            "{} examples are too few for {clients} clients (data.clients) with at least {least} \
+             each",
             labels.len()
         )));
     }
@@ -78,9 +78,8 @@ pub(super) fn assign(
     Ok(Assignment::numbered(labels.len(), parts, vec![note]))
 }
 
-/// Shares that sum to 1. Gammas of a small shape underflow, so their logarithms are
-/// drawn: ln Γ(a) = ln Γ(a+1) + ln(U)/a (Marsaglia and Tsang, 2000), relative to the
-/// largest.
+/// Samples shares that sum to 1. Gammas of a small shape underflow, so their logarithms are
+/// sampled: ln Γ(a) = ln Γ(a+1) + ln(U)/a (Marsaglia and Tsang, 2000), relative to the largest.
 fn dirichlet(concentration: f64, clients: usize, rng: &mut Stream) -> Vec<f64> {
     let gamma = Gamma::new(concentration + 1.0, 1.0).expect("a positive shape");
     let logs: Vec<f64> = (0..clients)
@@ -95,7 +94,7 @@ fn dirichlet(concentration: f64, clients: usize, rng: &mut Stream) -> Vec<f64> {
     weights.iter().map(|weight| weight / sum).collect()
 }
 
-/// Clients below `least` take random rows from whoever has most.
+/// Moves random rows from the largest clients to those with fewer than `least`.
 fn top_up(parts: &mut [Vec<u32>], least: usize, rng: &mut Stream) {
     // Largest first; of equals the first client.
     let entry = |client: usize, part: &Vec<u32>| (part.len(), std::cmp::Reverse(client));
@@ -103,7 +102,7 @@ fn top_up(parts: &mut [Vec<u32>], least: usize, rng: &mut Stream) {
     for client in 0..parts.len() {
         while parts[client].len() < least {
             let (size, std::cmp::Reverse(donor)) = largest.pop().expect("as many as clients");
-            // An entry is out of date where its client has taken since; it has no surplus.
+            // An entry is outdated if its client has taken rows since.
             if size != parts[donor].len() || donor == client {
                 continue;
             }

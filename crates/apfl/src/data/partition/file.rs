@@ -1,5 +1,5 @@
-//! A partition in a file: JSON with the number of examples, the digest of the labels it
-//! was made for, and every client's name and rows.
+//! `file`: a partition in JSON, with the number of examples, the digest of the labels that it was
+//! made for, and every client's name and rows.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use super::{Assignment, Partition, PartitionKind};
 use crate::data::folder;
 use crate::digest::sha256_of;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::settings::{Kind, Setting, Text};
 
 const PATH: Setting<Text> = Setting::text("path", || None)
-    .help("who has which example, as `data inspect` saves it; it must be given")
+    .help("a file with the examples of each client, as `data inspect` saves it; it must be given")
     .example("\"partition.json\"")
-    .required("missing: a file that says who has which example");
+    .required("missing: a file with the examples of each client");
 
 pub(super) const KIND: PartitionKind = Kind {
     name: "file",
-    about: "as a file says, which names the clients",
+    about: "as listed in a file, which names the clients",
     settings: &[&PATH],
     examples: &["{ kind = 'file', path = 'p.json' }"],
     value: |s| Partition::File(folder::read_path(s, &PATH)),
@@ -27,7 +27,7 @@ pub(super) const KIND: PartitionKind = Kind {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct PartitionFile {
     /// The format's version.
     partition: u32,
     examples: usize,
@@ -43,7 +43,7 @@ struct Client {
     rows: Vec<u32>,
 }
 
-/// The text of a partition's file, one line a client.
+/// Writes an assignment as JSON, one line per client.
 pub fn to_json(assignment: &Assignment) -> String {
     let line = |(name, rows): &(String, Vec<u32>)| {
         let client = Client {
@@ -56,52 +56,57 @@ pub fn to_json(assignment: &Assignment) -> String {
     format!(
         "{{\"partition\": 1, \"examples\": {},\n\"labels\": \"{}\",\n\"clients\": [\n{}\n]}}\n",
         assignment.examples,
-        assignment.of,
+        assignment.labels_digest,
         clients.join(",\n")
     )
 }
 
-/// The SHA-256 of that text.
+/// Returns the SHA-256 of [`to_json`].
 pub fn checksum(assignment: &Assignment) -> String {
     sha256_of(to_json(assignment).as_bytes())
 }
 
-/// Reads a partition of `examples` examples whose labels have the digest `of`, and checks
-/// all of it.
-pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Assignment, String> {
-    let written: Written =
-        serde_json::from_slice(bytes).map_err(|e| format!("is not a file of a partition: {e}"))?;
-    if written.partition != 1 {
+/// Parses and checks the partition of `examples` examples whose labels have the digest `labels`.
+pub fn parse(
+    bytes: &[u8],
+    examples: usize,
+    labels_digest: &str,
+) -> std::result::Result<Assignment, String> {
+    let content: PartitionFile =
+        serde_json::from_slice(bytes).map_err(|e| format!("is not a partition file: {e}"))?;
+    if content.partition != 1 {
         return Err(format!(
-            "is of version {}, this program reads version 1",
-            written.partition
+            "has version {}; this program reads version 1",
+            content.partition
         ));
     }
-    if written.examples != examples {
+    if content.examples != examples {
         return Err(format!(
-            "was made for {} examples, the data has {examples}",
-            written.examples
+            "was made for {} examples; the data has {examples}",
+            content.examples
         ));
     }
-    if written.labels != of {
+    if content.labels != labels_digest {
         return Err("was made for other data: the labels' checksums differ; make it again".into());
     }
-    if written.clients.is_empty() {
+    if content.clients.is_empty() {
         return Err("has no clients".into());
     }
     let mut names = HashSet::new();
     let mut taken = vec![false; examples];
-    for Client { name, rows } in &written.clients {
+    for Client { name, rows } in &content.clients {
         if name.is_empty() || !names.insert(name.as_str()) {
-            return Err(format!("names the client '{name}' twice, or not at all"));
+            return Err(format!(
+                "has the client name '{name}', which is empty or occurs twice"
+            ));
         }
         for row in rows {
             match taken.get_mut(*row as usize) {
                 Some(taken) if !*taken => *taken = true,
-                Some(_) => return Err(format!("gives example {row} to two clients")),
+                Some(_) => return Err(format!("assigns example {row} twice")),
                 None => {
                     return Err(format!(
-                        "gives client '{name}' example {row}; there are {examples}, from 0"
+                        "assigns example {row} to client '{name}'; there are {examples}, from 0"
                     ));
                 }
             }
@@ -115,17 +120,17 @@ pub fn parse(bytes: &[u8], examples: usize, of: &str) -> std::result::Result<Ass
     let client = |c: Client| (c.name, c.rows);
     Ok(Assignment {
         examples,
-        clients: written.clients.into_iter().map(client).collect(),
+        clients: content.clients.into_iter().map(client).collect(),
         notes,
         file: None,
-        of: of.into(),
+        labels_digest: labels_digest.into(),
     })
 }
 
-/// Reads the file.
-pub(super) fn read(path: &Path, examples: usize, of: &str) -> Result<Assignment> {
+/// Reads a partition file.
+pub(super) fn read(path: &Path, examples: usize, labels_digest: &str) -> Result<Assignment> {
     let (bytes, file) = folder::read(path)?;
-    let assignment = parse(&bytes, examples, of).map_err(|e| folder::wrong(path, e))?;
+    let assignment = parse(&bytes, examples, labels_digest).map_err(|e| Error::in_file(path, e))?;
     Ok(Assignment {
         file: Some(file),
         ..assignment
@@ -142,7 +147,7 @@ mod tests {
             clients: vec![("a".into(), vec![2, 0]), ("b \"c\"".into(), vec![1])],
             notes: vec!["1 of 4 examples belong to no client".into()],
             file: None,
-            of: "00".into(),
+            labels_digest: "00".into(),
         }
     }
 
@@ -155,11 +160,12 @@ mod tests {
     #[test]
     fn a_wrong_partition_is_refused() {
         let text = to_json(&assignment());
-        let error = |text: &str, of: &str| parse(text.as_bytes(), 4, of).unwrap_err();
+        let error =
+            |text: &str, labels_digest: &str| parse(text.as_bytes(), 4, labels_digest).unwrap_err();
         assert!(error(&text, "01").contains("checksums differ"));
-        assert!(error(&text.replace("[1]", "[0]"), "00").contains("two clients"));
+        assert!(error(&text.replace("[1]", "[0]"), "00").contains("example 0 twice"));
         assert!(error(&text.replace("[1]", "[4]"), "00").contains("there are 4"));
         assert!(error(&text.replace("\": 4", "\": 5"), "00").contains("for 5 examples"));
-        assert!(error(&text[..text.len() - 3], "00").contains("is not a file of a partition"));
+        assert!(error(&text[..text.len() - 3], "00").contains("is not a partition file"));
     }
 }

@@ -2,7 +2,7 @@
 
 use rand::seq::SliceRandom;
 
-use super::{Assignment, NOT_YET, Partition, PartitionKind};
+use super::{Assignment, Partition, PartitionKind, UNSET};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
 use crate::settings::Kind;
@@ -12,14 +12,14 @@ pub(super) const KIND: PartitionKind = Kind {
     about: "random parts of equal size",
     settings: &[],
     examples: &["{ kind = 'iid' }"],
-    value: |_| Partition::Iid { clients: NOT_YET },
+    value: |_| Partition::Iid { clients: UNSET },
 };
 
-/// Random parts; the first `rows % clients` have one example more.
+/// Assigns random parts; the first `rows % clients` have one example more.
 pub(super) fn assign(rows: usize, clients: usize, seed: u64) -> Result<Assignment> {
     if clients > rows {
         return Err(Error::data(format!(
-            "{rows} examples cannot be dealt to {clients} clients (data.clients)"
+            "{rows} examples are too few for {clients} clients (data.clients)"
         )));
     }
     let mut order: Vec<u32> = (0..rows as u32).collect();

@@ -1,6 +1,6 @@
-//! How examples fall on clients, and which of them a client holds out.
+//! Partitions of examples among clients, and the split of a client's examples.
 //!
-//! Everything here depends on the data's seed alone.
+//! Everything here depends only on the data and its seed.
 
 use std::path::PathBuf;
 
@@ -20,16 +20,16 @@ mod stripe;
 
 pub use file::{checksum, parse, to_json};
 
-/// One kind of partition: what reads the rest of `data.partition`, and what is shown.
+/// A kind of partition, with the function that reads the rest of `data.partition`.
 pub type PartitionKind = Kind<fn(&mut Section<'_>) -> Partition>;
 
-/// `clients` of data that names none; it stands beside the partition.
+/// The setting `clients` of data without client names, in the same table as the partition.
 pub(super) const CLIENTS: Setting<Whole> =
     Setting::number("clients", 100, at_least(1).to(10_000_000))
         .symbol("n")
         .help("how many clients the examples are assigned to");
 
-/// `partition` of data that does not say whose an example is.
+/// The setting `partition` of data without client names.
 pub(super) const PARTITION: Setting<Inner> =
     Setting::table("partition", "a kind, or a table of one")
         .help("how the examples are assigned to clients")
@@ -37,7 +37,7 @@ pub(super) const PARTITION: Setting<Inner> =
         .example("\"stripe\"");
 
 const CLASSES: Setting<Whole> = Setting::number("classes", 2, at_least(1).to(100_000))
-    .help("blocks or shards, and so about as many classes a client");
+    .help("blocks or shards; clients have about as many classes");
 
 registry! {
     Partition, PartitionKind:
@@ -48,56 +48,56 @@ registry! {
     File = file::KIND,
 }
 
-/// How examples are dealt to clients.
+/// Represents a rule that assigns examples to clients.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Partition {
-    /// Client c takes slice c of every one of `classes` blocks of the sorted examples.
+    /// Slice c of each of `classes` blocks of the sorted examples goes to client c.
     Stripe {
-        /// Blocks, and so about as many classes a client.
+        /// The number of blocks; clients have about as many classes.
         classes: usize,
-        /// How many clients.
+        /// The number of clients.
         clients: usize,
     },
-    /// Every client takes `classes` random shards of the sorted examples.
+    /// Every client has `classes` random shards of the sorted examples.
     Shards {
-        /// Shards a client, and so about as many classes.
+        /// The shards per client; clients have about as many classes.
         classes: usize,
-        /// How many clients.
+        /// The number of clients.
         clients: usize,
     },
-    /// Every class falls on the clients by a draw from a Dirichlet distribution.
+    /// Each class is divided among the clients by shares from a Dirichlet distribution.
     Dirichlet {
-        /// Its parameter: small is uneven.
+        /// The distribution's parameter: small is uneven.
         concentration: f64,
-        /// How many clients.
+        /// The number of clients.
         clients: usize,
     },
     /// Random parts of equal size.
     Iid {
-        /// How many clients.
+        /// The number of clients.
         clients: usize,
     },
-    /// As a file says.
+    /// As listed in a file.
     File(PathBuf),
 }
 
-/// Who has which examples.
+/// Represents the assignment of examples to clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
-    /// How many examples there were to deal.
+    /// The number of examples, assigned or not.
     pub examples: usize,
     /// Every client's name and rows.
     pub clients: Vec<(String, Vec<u32>)>,
-    /// What a user should be told, such as examples left over.
+    /// Messages for the user, such as examples left over.
     pub notes: Vec<String>,
-    /// The file it was read from.
+    /// The file that it was read from.
     pub file: Option<SourceFile>,
-    /// The digest of the labels that were dealt, in the examples' order.
-    pub of: String,
+    /// The digest of the labels, in the examples' order.
+    pub labels_digest: String,
 }
 
 impl Assignment {
-    /// Clients named by their numbers.
+    /// Creates an assignment to clients that are named by their numbers.
     fn numbered(examples: usize, rows: Vec<Vec<u32>>, notes: Vec<String>) -> Self {
         let named = |(client, rows): (usize, Vec<u32>)| (client.to_string(), rows);
         Self {
@@ -105,13 +105,13 @@ impl Assignment {
             clients: rows.into_iter().enumerate().map(named).collect(),
             notes,
             file: None,
-            of: String::new(),
+            labels_digest: String::new(),
         }
     }
 }
 
-/// The digest of labels in the examples' order: what a partition is of, however the files
-/// around them are packed.
+/// Returns the digest of labels in the examples' order, which identifies the data of a partition
+/// whatever its files are.
 pub(super) fn digest_of_labels<T: ToString>(labels: &[T]) -> String {
     let lines: Vec<String> = labels.iter().map(T::to_string).collect();
     sha256_of(lines.join("\n").as_bytes())
@@ -126,7 +126,7 @@ impl Partition {
             let kind = s.pick_or("kind", default, Self::KINDS);
             (kind.value)(s)
         });
-        // `clients` stands in [data], beside the partition.
+        // `clients` is in [data], beside the partition.
         match &mut partition {
             Partition::Stripe { clients, .. }
             | Partition::Shards { clients, .. }
@@ -138,7 +138,7 @@ impl Partition {
                 if s.take("clients").is_some() {
                     s.problem(
                         "clients",
-                        "the partition's file names the clients: leave it out",
+                        "the partition's file names the clients; leave it out",
                     );
                 }
             }
@@ -146,13 +146,13 @@ impl Partition {
         partition
     }
 
-    /// Deals the examples of those classes; `of` is the digest of their labels, which a
-    /// partition's file must have been made for.
+    /// Assigns examples with these labels; a partition file must have been made for
+    /// `labels_digest`.
     pub fn assign(
         &self,
         labels: &[u32],
         classes: usize,
-        of: String,
+        labels_digest: String,
         seed: u64,
     ) -> Result<Assignment> {
         let assignment = match self {
@@ -165,43 +165,47 @@ impl Partition {
                 clients,
             } => dirichlet::assign(labels, classes, *concentration, *clients, seed),
             Partition::Iid { clients } => iid::assign(labels.len(), *clients, seed),
-            Partition::File(path) => file::read(path, labels.len(), &of),
+            Partition::File(path) => file::read(path, labels.len(), &labels_digest),
         }?;
-        Ok(Assignment { of, ..assignment })
+        Ok(Assignment {
+            labels_digest,
+            ..assignment
+        })
     }
 }
 
-/// How many clients there are until [`Partition::read`] has read it.
-const NOT_YET: usize = 0;
+/// The number of clients until [`Partition::read`] has read it.
+const UNSET: usize = 0;
 
-/// The rows in the order of their labels; equal labels in the order of the rows.
+/// Returns the rows sorted by label; equal labels keep the order of the rows.
 fn sorted_by_label(labels: &[u32]) -> Vec<u32> {
     let mut rows: Vec<u32> = (0..labels.len() as u32).collect();
     rows.sort_by_key(|row| labels[*row as usize]);
     rows
 }
 
+/// Returns a note about examples that no client has.
 fn remainder_note(assigned: usize, of: usize) -> Vec<String> {
     match of - assigned {
         0 => Vec::new(),
         left => vec![format!(
-            "{left} of {of} examples are left over: every client takes equally many"
+            "{left} of {of} examples are left over, because all clients have the same number"
         )],
     }
 }
 
-/// Which of a client's `m` examples are for training and which for validation:
-/// ⌈share·m⌉ are held out, drawn at random, both lists in ascending order.
+/// Splits a client's `m` examples at random into training and ⌈share·m⌉ validation examples, both
+/// ascending.
 pub fn hold_out(m: usize, share: f64, seed: u64, client: u64) -> (Vec<u32>, Vec<u32>) {
     let [train, valid, _] = hold_out_parts(m, [share, 0.0], seed, client);
     (train, valid)
 }
 
-/// The same with a test part: ⌈validation·m⌉ examples, another ⌈test·m⌉, and the rest, which
-/// comes first. The validation examples are those that [`hold_out`] draws.
+/// Splits a client's `m` examples at random into training, ⌈validation·m⌉ validation and ⌈test·m⌉
+/// test examples, all ascending. The validation examples are those of [`hold_out`].
 pub fn hold_out_parts(m: usize, shares: [f64; 2], seed: u64, client: u64) -> [Vec<u32>; 3] {
-    let valid = held_out(m, shares[0]);
-    let test = held_out(m, shares[1]).min(m - valid);
+    let valid = held_out_count(m, shares[0]);
+    let test = held_out_count(m, shares[1]).min(m - valid);
     let mut order: Vec<u32> = (0..m as u32).collect();
     order.shuffle(&mut stream(seed, Purpose::Split, 0, client));
     let mut part = vec![0; m];
@@ -215,8 +219,8 @@ pub fn hold_out_parts(m: usize, shares: [f64; 2], seed: u64, client: u64) -> [Ve
     })
 }
 
-/// ⌈share·m⌉. A product that is whole but for rounding (0.07·100) counts as whole.
-pub fn held_out(m: usize, share: f64) -> usize {
+/// Returns ⌈share·m⌉; a product that is an integer but for rounding (0.07·100) counts as one.
+pub fn held_out_count(m: usize, share: f64) -> usize {
     let exact = share * m as f64;
     let whole = exact.round();
     let held = if (exact - whole).abs() < 1e-9 * exact.max(1.0) {
@@ -234,11 +238,11 @@ mod tests {
 
     #[test]
     fn the_share_held_out_is_rounded_up() {
-        assert_eq!(held_out(10, 0.2), 2);
-        assert_eq!(held_out(11, 0.2), 3);
-        assert_eq!(held_out(1, 0.2), 1);
-        assert_eq!(held_out(600, 0.2), 120);
-        assert_eq!(held_out(100, 0.07), 7); // 7.000000000000001 in f64
+        assert_eq!(held_out_count(10, 0.2), 2);
+        assert_eq!(held_out_count(11, 0.2), 3);
+        assert_eq!(held_out_count(1, 0.2), 1);
+        assert_eq!(held_out_count(600, 0.2), 120);
+        assert_eq!(held_out_count(100, 0.07), 7); // 7.000000000000001 in f64
     }
 
     #[test]
@@ -259,9 +263,9 @@ mod tests {
         Partition::read(&mut Section::new("data", given, &mut problems), "iid")
     }
 
-    /// Whatever the kind: nobody has an example twice, and what nobody has is said.
+    /// For every kind, no example is assigned twice, and a note counts unassigned ones.
     #[test]
-    fn every_kind_is_disjoint_and_says_what_is_left_over() {
+    fn every_kind_is_disjoint_and_notes_what_is_left_over() {
         let labels: Vec<u32> = (0..1013).map(|row| row * 7 % 10).collect();
         let examples = Partition::KINDS.iter().flat_map(|kind| kind.examples);
         for partition in examples.map(|example| of_ten_clients(example)) {
@@ -280,8 +284,11 @@ mod tests {
             all.dedup();
             assert_eq!(all.len(), 1013 - left, "{}", partition.kind());
             let note = format!("{left} of 1013");
-            let said = assignment.notes.iter().any(|said| said.starts_with(&note));
-            assert_eq!(said, left > 0, "{}", partition.kind());
+            let noted = assignment
+                .notes
+                .iter()
+                .any(|found| found.starts_with(&note));
+            assert_eq!(noted, left > 0, "{}", partition.kind());
             // ⌊⌊1013/3⌋/10⌋ = 33 a slice, 990 in all; ⌊1013/30⌋ = 33 a shard, likewise.
             if let Partition::Stripe { .. } | Partition::Shards { .. } = partition {
                 assert_eq!(left, 23);

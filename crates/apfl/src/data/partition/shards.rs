@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom;
 
 use super::{
-    Assignment, CLASSES, NOT_YET, Partition, PartitionKind, remainder_note, sorted_by_label,
+    Assignment, CLASSES, Partition, PartitionKind, UNSET, remainder_note, sorted_by_label,
 };
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, stream};
@@ -16,12 +16,12 @@ pub(super) const KIND: PartitionKind = Kind {
     examples: &["{ kind = 'shards', classes = 3 }"],
     value: |s| Partition::Shards {
         classes: s.get(&CLASSES) as usize,
-        clients: NOT_YET,
+        clients: UNSET,
     },
 };
 
-/// The examples, sorted by label, are cut into clients·classes equal shards; every
-/// client takes `classes` of them at random.
+/// Cuts the examples, sorted by label, into clients·classes equal shards and assigns `classes`
+/// random ones to every client.
 pub(super) fn assign(
     labels: &[u32],
     classes: usize,

@@ -1,7 +1,7 @@
 //! `stripe`, the partition of the APFL authors' experiments.
 
 use super::{
-    Assignment, CLASSES, NOT_YET, Partition, PartitionKind, remainder_note, sorted_by_label,
+    Assignment, CLASSES, Partition, PartitionKind, UNSET, remainder_note, sorted_by_label,
 };
 use crate::error::{Error, Result};
 use crate::settings::Kind;
@@ -13,13 +13,13 @@ pub(super) const KIND: PartitionKind = Kind {
     examples: &["{ kind = 'stripe', classes = 3 }"],
     value: |s| Partition::Stripe {
         classes: s.get(&CLASSES) as usize,
-        clients: NOT_YET,
+        clients: UNSET,
     },
 };
 
-/// The examples, sorted by label, are cut into `classes` equal blocks; client c takes
-/// slice c of every block. With 2 blocks of MNIST and 100 clients that is 2×300 digits,
-/// of two classes for most clients.
+/// Cuts the examples, sorted by label, into `classes` equal blocks and assigns slice c of every
+/// block to client c. With 2 blocks of MNIST and 100 clients that is 2×300 digits, of two classes
+/// for most clients.
 pub(super) fn assign(labels: &[u32], classes: usize, clients: usize) -> Result<Assignment> {
     let sorted = sorted_by_label(labels);
     let block = labels.len() / classes;

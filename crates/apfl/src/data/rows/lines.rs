@@ -1,4 +1,4 @@
-//! The lines of a CSV file, counted as an editor does.
+//! Counts the lines of a CSV file as an editor does.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -7,118 +7,120 @@ use std::rc::Rc;
 
 use memchr::{memchr, memchr_iter, memchr2};
 
-/// Where lines with something in them start, and their numbers, as far as the file was
-/// read and a row was not.
-pub(super) type Starts = Rc<RefCell<VecDeque<(u64, u64)>>>;
+/// Start and number of each non-empty line that was read from the file but not yet returned as a
+/// row.
+pub(super) type LineStarts = Rc<RefCell<VecDeque<(u64, u64)>>>;
 
-/// The longest row, in bytes: what has none so long ago that it would fill the memory is no
-/// table (a gzip of zeros, a quote that is closed a gigabyte later).
-const LONGEST_ROW: u64 = 32 << 20;
+/// The longest row, in bytes. A longer one is not a table and could fill the memory (a gzip of
+/// zeros, a quote that is closed a gigabyte later).
+const MAX_ROW: u64 = 32 << 20;
 
-/// A file whose lines are counted as an editor does: the CSV reader's own count stays
-/// behind where lines end in \r\n, and at empty lines.
-pub(super) struct Counted<R> {
+/// Counts the lines of a file as an editor does. The CSV reader's own count is too low if lines end
+/// in \r\n or are empty.
+pub(super) struct LineCounter<R> {
     from: R,
     at: u64,
-    /// Where this row began.
+    /// The start of this row.
     row: u64,
     line: u64,
-    /// Nothing stood in this line yet.
-    fresh: bool,
-    starts: Starts,
-    quotes: Quotes,
+    /// Whether the line is empty so far.
+    line_is_empty: bool,
+    starts: LineStarts,
+    quotes: QuoteState,
     unclosed: Rc<Cell<Option<u64>>>,
 }
 
-/// Where in a field the file is, as the CSV reader sees it.
+/// The position within a field, as the CSV reader sees it.
 #[derive(Clone, Copy, Debug)]
-enum Quotes {
+enum QuoteState {
     /// Before a field's first byte.
     Start,
-    /// Within a field that is not quoted, or behind its closing quote.
+    /// Within an unquoted field, or behind the closing quote.
     Plain,
     /// Within a field whose quote was opened in that line.
     Quoted(u64),
-    /// Behind a quote within such a field: its end, or the first of two that mean one.
+    /// Behind a quote within such a field: its end, or the first of a doubled quote.
     Quote(u64),
 }
 
-impl Quotes {
+impl QuoteState {
     fn after(self, byte: u8, line: u64) -> Self {
         match (self, byte) {
-            (Quotes::Start, b'"') => Quotes::Quoted(line),
-            (Quotes::Quoted(line), b'"') => Quotes::Quote(line),
-            (Quotes::Quoted(line), _) | (Quotes::Quote(line), b'"') => Quotes::Quoted(line),
-            (_, b',' | b'\n' | b'\r') => Quotes::Start,
-            _ => Quotes::Plain,
+            (QuoteState::Start, b'"') => QuoteState::Quoted(line),
+            (QuoteState::Quoted(line), b'"') => QuoteState::Quote(line),
+            (QuoteState::Quoted(line), _) | (QuoteState::Quote(line), b'"') => {
+                QuoteState::Quoted(line)
+            }
+            (_, b',' | b'\n' | b'\r') => QuoteState::Start,
+            _ => QuoteState::Plain,
         }
     }
 }
 
-impl<R: Read> Counted<R> {
-    pub(super) fn new(from: R, starts: Starts, unclosed: Rc<Cell<Option<u64>>>) -> Self {
+impl<R: Read> LineCounter<R> {
+    pub(super) fn new(from: R, starts: LineStarts, unclosed: Rc<Cell<Option<u64>>>) -> Self {
         Self {
             from,
             at: 0,
             row: 0,
             line: 1,
-            fresh: true,
+            line_is_empty: true,
             starts,
-            quotes: Quotes::Start,
+            quotes: QuoteState::Start,
             unclosed,
         }
     }
 
-    /// Goes on by bytes that have no quote and no \r, outside of quotes: nothing but the ends of
-    /// lines need be looked at.
+    /// Processes bytes outside of quotes that contain neither quotes nor \r, so that only line ends
+    /// matter.
     fn plain(&mut self, bytes: &[u8], starts: &mut VecDeque<(u64, u64)>) {
         let mut begin = 0;
         for end in memchr_iter(b'\n', bytes) {
-            if self.fresh && begin < end {
+            if self.line_is_empty && begin < end {
                 starts.push_back((self.at + begin as u64, self.line));
             }
             begin = end + 1;
-            (self.line, self.fresh) = (self.line + 1, true);
+            (self.line, self.line_is_empty) = (self.line + 1, true);
             self.row = self.at + begin as u64;
         }
-        if self.fresh && begin < bytes.len() {
+        if self.line_is_empty && begin < bytes.len() {
             starts.push_back((self.at + begin as u64, self.line));
-            self.fresh = false;
+            self.line_is_empty = false;
         }
         if let Some(last) = bytes.last() {
             self.quotes = match last {
-                b',' | b'\n' => Quotes::Start,
-                _ => Quotes::Plain,
+                b',' | b'\n' => QuoteState::Start,
+                _ => QuoteState::Plain,
             };
         }
         self.at += bytes.len() as u64;
     }
 
-    /// The same by any bytes.
+    /// Processes any bytes.
     fn quoted(&mut self, bytes: &[u8], starts: &mut VecDeque<(u64, u64)>) {
         let mut rest = bytes.iter();
         while let Some(byte) = rest.next() {
             self.quotes = self.quotes.after(*byte, self.line);
             match byte {
-                b'\n' => (self.line, self.fresh) = (self.line + 1, true),
-                b'\r' => self.fresh = true,
-                _ if self.fresh => {
+                b'\n' => (self.line, self.line_is_empty) = (self.line + 1, true),
+                b'\r' => self.line_is_empty = true,
+                _ if self.line_is_empty => {
                     starts.push_back((self.at, self.line));
-                    self.fresh = false;
+                    self.line_is_empty = false;
                 }
                 _ => {}
             }
             self.at += 1;
-            if let (b'\n' | b'\r', Quotes::Start) = (byte, self.quotes) {
+            if let (b'\n' | b'\r', QuoteState::Start) = (byte, self.quotes) {
                 self.row = self.at;
             }
-            // Within a field nothing happens before its end, or that of the line.
+            // Skip to the end of the field or line.
             let left = rest.as_slice();
             let end = match self.quotes {
-                _ if self.fresh => 0,
-                Quotes::Plain => ahead(left, b','),
-                Quotes::Quoted(_) => ahead(left, b'"'),
-                Quotes::Start | Quotes::Quote(_) => 0,
+                _ if self.line_is_empty => 0,
+                QuoteState::Plain => bytes_before(left, b','),
+                QuoteState::Quoted(_) => bytes_before(left, b'"'),
+                QuoteState::Start | QuoteState::Quote(_) => 0,
             };
             rest = left[end..].iter();
             self.at += end as u64;
@@ -126,16 +128,16 @@ impl<R: Read> Counted<R> {
     }
 }
 
-/// How many bytes come before that one, or the end of a line.
-fn ahead(bytes: &[u8], stop: u8) -> usize {
+/// Returns the number of bytes before `stop` or the end of the line.
+fn bytes_before(bytes: &[u8], stop: u8) -> usize {
     let end = |byte: &u8| *byte == stop || *byte == b'\n' || *byte == b'\r';
     bytes.iter().position(end).unwrap_or(bytes.len())
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for LineCounter<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let n = self.from.read(buffer)?;
-        if let (0, Quotes::Quoted(line), false) = (n, self.quotes, buffer.is_empty()) {
+        if let (0, QuoteState::Quoted(line), false) = (n, self.quotes, buffer.is_empty()) {
             self.unclosed.set(Some(line));
         }
         let zero = memchr(0, &buffer[..n]);
@@ -143,30 +145,30 @@ impl<R: Read> Read for Counted<R> {
         let all = self.starts.clone();
         let mut starts = all.borrow_mut();
         match self.quotes {
-            Quotes::Quoted(_) => self.quoted(bytes, &mut starts),
+            QuoteState::Quoted(_) => self.quoted(bytes, &mut starts),
             _ if memchr2(b'"', b'\r', bytes).is_some() => self.quoted(bytes, &mut starts),
             _ => self.plain(bytes, &mut starts),
         }
         if zero.is_some() {
             return Err(std::io::Error::other(format!(
-                "line {}: a byte 0, which no text has; is this a table? (UTF-16 text: save it as \
-                 UTF-8)",
+                "line {}: contains a zero byte, so it is not a text table; save UTF-16 text as \
+                 UTF-8",
                 self.line
             )));
         }
-        if self.at - self.row > LONGEST_ROW {
+        if self.at - self.row > MAX_ROW {
             return Err(std::io::Error::other(format!(
-                "line {}: the row that ends there or later has more than {} MB; is this a table?",
+                "line {}: the row has more than {} MB; the file does not seem to be a table",
                 self.line,
-                LONGEST_ROW >> 20
+                MAX_ROW >> 20
             )));
         }
         Ok(n)
     }
 }
 
-/// The line of the row that starts at that byte or, where line ends stand there, after.
-pub(super) fn line_of(start: u64, starts: &Starts) -> u64 {
+/// Returns the line of the row that starts at that byte, or after the line ends there.
+pub(super) fn line_of(start: u64, starts: &LineStarts) -> u64 {
     let mut starts = starts.borrow_mut();
     while starts.front().is_some_and(|(at, _)| *at < start) {
         starts.pop_front();
@@ -178,10 +180,10 @@ pub(super) fn line_of(start: u64, starts: &Starts) -> u64 {
 mod tests {
     use super::*;
 
-    /// What was read of a text in pieces of that size: the lines' starts, and where it ended.
+    /// Reads a text in pieces of that size and returns the lines' starts and the final state.
     fn counted(text: &str, piece: usize, quick: bool) -> (Vec<(u64, u64)>, [u64; 3], String) {
-        let starts = Starts::default();
-        let mut counted = Counted::new(text.as_bytes(), starts.clone(), Rc::default());
+        let starts = LineStarts::default();
+        let mut counted = LineCounter::new(text.as_bytes(), starts.clone(), Rc::default());
         if quick {
             let mut buffer = vec![0; piece];
             while counted.read(&mut buffer).unwrap() > 0 {}
@@ -192,12 +194,12 @@ mod tests {
             }
         }
         let end = [counted.at, counted.row, counted.line];
-        let state = format!("{:?} {}", counted.quotes, counted.fresh);
+        let state = format!("{:?} {}", counted.quotes, counted.line_is_empty);
         (starts.take().into(), end, state)
     }
 
-    /// Every text of up to seven bytes of those that matter, whole and in pieces of three,
-    /// byte by byte and as it is read.
+    /// Every text of up to seven of the relevant bytes, whole and in pieces of three: the fast
+    /// paths agree with byte-by-byte processing.
     #[test]
     fn the_quick_ways_count_as_the_slow_one() {
         let letters = ['a', ',', '"', '\n', '\r'];

@@ -1,5 +1,4 @@
-//! Standard normal numbers, many at a time: to the bit those that `rand_distr` draws from the
-//! same stream one by one.
+//! Samples standard normal numbers in bulk, with the same bits as `rand_distr` one by one.
 
 use std::convert::Infallible;
 use std::sync::LazyLock;
@@ -11,17 +10,17 @@ use rand_distr::StandardNormal;
 
 use crate::rng::Stream;
 
-/// Random words that are taken from the stream at once.
-const HELD: usize = 512;
+/// The number of random words taken from the stream at once.
+const BUFFERED: usize = 512;
 
-/// Standard normal numbers from a stream that nothing else is drawn from.
+/// Samples standard normal numbers from a stream that nothing else uses.
 pub(super) struct Normals {
     stream: Stream,
-    words: [u64; HELD],
-    /// The number that each of them makes, where a word is enough for one.
-    numbers: [f64; HELD],
-    enough: [u8; HELD],
-    /// The first of them that is not used.
+    words: [u64; BUFFERED],
+    /// The number made from each word, if one word is accepted.
+    numbers: [f64; BUFFERED],
+    accepted: [u8; BUFFERED],
+    /// The index of the first unused word.
     next: usize,
 }
 
@@ -29,26 +28,26 @@ impl Normals {
     pub(super) fn new(stream: Stream) -> Self {
         Self {
             stream,
-            words: [0; HELD],
-            numbers: [0.0; HELD],
-            enough: [0; HELD],
-            next: HELD,
+            words: [0; BUFFERED],
+            numbers: [0.0; BUFFERED],
+            accepted: [0; BUFFERED],
+            next: BUFFERED,
         }
     }
 
-    /// The next one.
+    /// Returns the next number.
     pub(super) fn one(&mut self) -> f64 {
         self.sample(StandardNormal)
     }
 
-    /// The next ones.
+    /// Fills `out` with the next numbers.
     pub(super) fn fill(&mut self, out: &mut [f64]) {
         let mut done = 0;
         while done < out.len() {
             self.refill();
-            let n = (HELD - self.next).min(out.len() - done);
-            let enough = &self.enough[self.next..][..n];
-            let quick = memchr(0, enough).unwrap_or(n);
+            let n = (BUFFERED - self.next).min(out.len() - done);
+            let accepted = &self.accepted[self.next..][..n];
+            let quick = memchr(0, accepted).unwrap_or(n);
             out[done..][..quick].copy_from_slice(&self.numbers[self.next..][..quick]);
             self.next += quick;
             done += quick;
@@ -59,7 +58,7 @@ impl Normals {
         }
     }
 
-    /// The next ones, each moved by the same.
+    /// Returns the next `n` numbers, shifted by `mean`.
     pub(super) fn around(&mut self, mean: f64, n: usize) -> Vec<f64> {
         let mut numbers = vec![0.0; n];
         self.fill(&mut numbers);
@@ -68,19 +67,19 @@ impl Normals {
     }
 
     fn refill(&mut self) {
-        if self.next < HELD {
+        if self.next < BUFFERED {
             return;
         }
-        let mut bytes = [0; 8 * HELD];
+        let mut bytes = [0; 8 * BUFFERED];
         self.stream.fill_bytes(&mut bytes);
         for (word, bytes) in self.words.iter_mut().zip(bytes.as_chunks().0) {
             *word = u64::from_le_bytes(*bytes);
         }
         self.next = 0;
-        Arch::new().dispatch(Quick {
+        Arch::new().dispatch(FastPath {
             words: &self.words,
             numbers: &mut self.numbers,
-            enough: &mut self.enough,
+            accepted: &mut self.accepted,
             ziggurat: &ZIGGURAT,
         });
     }
@@ -116,22 +115,22 @@ struct Ziggurat {
     inner: [f64; 256],
 }
 
-/// Its numbers are read off `rand_distr`, which gives u·outer[i] for the word that means layer
-/// i and u = −½: a product that is exact.
+/// Its numbers are obtained from `rand_distr`, which returns u·outer[i], an exact product, for the
+/// word of layer i and u = −½.
 static ZIGGURAT: LazyLock<Ziggurat> = LazyLock::new(|| {
     let outer: [f64; 256] = std::array::from_fn(|i| {
-        // Layer 255 has no part wholly under the density: there a second number decides.
+        // Layer 255 has no part wholly under the density, so a second number decides.
         let words = vec![u64::MAX, 1 << 62 | i as u64];
-        -2.0 * Words(words).sample::<f64, _>(StandardNormal)
+        -2.0 * FixedWords(words).sample::<f64, _>(StandardNormal)
     });
     let inner = std::array::from_fn(|i| outer.get(i + 1).copied().unwrap_or(0.0));
     Ziggurat { outer, inner }
 });
 
-/// Words to be drawn, the last first.
-struct Words(Vec<u64>);
+/// Returns fixed words, the last first.
+struct FixedWords(Vec<u64>);
 
-impl TryRng for Words {
+impl TryRng for FixedWords {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -148,28 +147,28 @@ impl TryRng for Words {
     }
 }
 
-/// What words make of themselves: u·outer[i], where that is less than inner[i], with u in
-/// [−1, 1) from the upper 52 bits and i from the lower 8.
-struct Quick<'a> {
-    words: &'a [u64; HELD],
-    numbers: &'a mut [f64; HELD],
-    enough: &'a mut [u8; HELD],
+/// The fast path: u·outer[i], accepted if it is less than inner[i], with u in [−1, 1) from the
+/// upper 52 bits of the word and i from the lower 8.
+struct FastPath<'a> {
+    words: &'a [u64; BUFFERED],
+    numbers: &'a mut [f64; BUFFERED],
+    accepted: &'a mut [u8; BUFFERED],
     ziggurat: &'a Ziggurat,
 }
 
-impl WithSimd for Quick<'_> {
+impl WithSimd for FastPath<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         let Ziggurat { outer, inner } = self.ziggurat;
-        for k in 0..HELD {
+        for k in 0..BUFFERED {
             let word = self.words[k];
             let i = (word & 255) as usize;
             let u = f64::from_bits(word >> 12 | 1024 << 52) - 3.0;
             let x = u * outer[i];
             self.numbers[k] = x;
-            self.enough[k] = u8::from(x.abs() < inner[i]);
+            self.accepted[k] = u8::from(x.abs() < inner[i]);
         }
     }
 }

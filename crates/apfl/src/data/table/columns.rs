@@ -10,39 +10,39 @@ pub enum Column {
     /// Numbers; NaN is missing.
     Numbers(Vec<f64>),
     /// Numbers of single precision; NaN is missing.
-    Singles(Vec<f32>),
+    Floats(Vec<f32>),
     /// Whole numbers.
-    Wholes(Vec<Option<i64>>),
+    Integers(Vec<Option<i64>>),
     /// Texts.
     Texts(Vec<Option<String>>),
     /// True or false.
-    Truths(Vec<Option<bool>>),
-    /// One of these texts each.
+    Booleans(Vec<Option<bool>>),
+    /// Categories, as indices into a list of texts.
     Categories {
         /// The texts.
         names: Vec<String>,
-        /// Which of them stands in each row.
+        /// The index of each row's text.
         codes: Vec<Option<u32>>,
     },
-    /// Something that is neither text nor number; its type, and how many rows it has.
+    /// Values that are neither text nor number: their type and the number of rows.
     Other(String, usize),
 }
 
 impl Column {
-    /// Its rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Column::Numbers(x) => x.len(),
-            Column::Singles(x) => x.len(),
-            Column::Wholes(x) => x.len(),
+            Column::Floats(x) => x.len(),
+            Column::Integers(x) => x.len(),
             Column::Texts(x) => x.len(),
-            Column::Truths(x) => x.len(),
+            Column::Booleans(x) => x.len(),
             Column::Categories { codes, .. } => codes.len(),
             Column::Other(_, rows) => *rows,
         }
     }
 
-    /// Whether it has no row.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -50,12 +50,12 @@ impl Column {
     fn cell(&self, row: usize) -> Cell<'_> {
         match self {
             Column::Numbers(x) if x[row].is_nan() => Cell::Missing,
-            Column::Numbers(x) => Cell::Real(x[row]),
-            Column::Singles(x) if x[row].is_nan() => Cell::Missing,
-            Column::Singles(x) => Cell::Single(x[row]),
-            Column::Wholes(x) => x[row].map_or(Cell::Missing, Cell::Whole),
+            Column::Numbers(x) => Cell::Double(x[row]),
+            Column::Floats(x) if x[row].is_nan() => Cell::Missing,
+            Column::Floats(x) => Cell::Float(x[row]),
+            Column::Integers(x) => x[row].map_or(Cell::Missing, Cell::Integer),
             Column::Texts(x) => x[row].as_deref().map_or(Cell::Missing, Cell::Text),
-            Column::Truths(x) => x[row].map_or(Cell::Missing, Cell::Truth),
+            Column::Booleans(x) => x[row].map_or(Cell::Missing, Cell::Boolean),
             Column::Categories { names, codes } => match codes[row] {
                 Some(code) => Cell::Text(&names[code as usize]),
                 None => Cell::Missing,
@@ -83,12 +83,15 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// A table without columns.
+    /// Creates a table without columns.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with one more column.
+    /// Adds a column.
+    ///
+    /// # Errors
+    /// The column has another length than the first one, or a category without a text.
     pub fn with(mut self, name: impl Into<String>, column: Column) -> Result<Self> {
         let name = name.into();
         if let Some(first) = self.columns.first()
@@ -114,17 +117,17 @@ impl Columns {
         Ok(self)
     }
 
-    /// Its rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.columns.first().map_or(0, Column::len)
     }
 
-    /// Whether it has no row.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its rows, from the first to the last.
+    /// Returns a reader of all rows.
     pub fn rows(&self) -> impl RowReader + '_ {
         MemoryRows {
             table: self,

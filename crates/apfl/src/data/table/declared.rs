@@ -1,4 +1,4 @@
-//! What a spec says of a table beforehand, so that nobody has to look for it: categories,
+//! Properties of a table that the spec declares, so that clients need not reveal them: categories,
 //! classes, moments.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::value::name_of;
 use crate::moments::Moments;
 use crate::settings::{Custom, Section, Setting, as_number};
 
-/// `data.categories`, `data.classes`, `data.moments`.
+/// Represents `data.categories`, `data.classes` and `data.moments`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Declared {
     /// The values of columns that are categories.
@@ -22,12 +22,12 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// Takes out of a survey what is declared: that much is not told. `counts`: labels are
-    /// counted all the same.
+    /// Removes what is declared from a survey, so that it is not disclosed. Label counts stay where
+    /// `counts` is true.
     pub fn strip(&self, columns: &[String], survey: &mut Survey, counts: bool) {
         for (name, seen) in columns.iter().zip(&mut survey.columns) {
             if self.categories.contains_key(name) {
-                seen.words = None;
+                seen.non_numeric = None;
             }
             if self.moments.contains_key(name) {
                 seen.numbers = Moments::default();
@@ -38,12 +38,12 @@ impl Declared {
         }
     }
 
-    /// Puts into the federation's survey what is declared.
+    /// Inserts what is declared into the federation's survey.
     pub(super) fn apply(&self, columns: &[String], survey: &mut Survey) {
         for (name, seen) in columns.iter().zip(&mut survey.columns) {
             if let Some(values) = self.categories.get(name) {
-                let words = seen.words.get_or_insert_default();
-                words.values = values.iter().cloned().collect();
+                let other = seen.non_numeric.get_or_insert_default();
+                other.values = values.iter().cloned().collect();
             }
             if let Some((mean, deviation)) = self.moments.get(name) {
                 seen.numbers = Moments {
@@ -60,7 +60,7 @@ impl Declared {
         }
     }
 
-    /// Reads the keys, where they are written.
+    /// Reads the three keys.
     pub(super) fn read(s: &mut Section<'_>) -> Self {
         s.knows(&["categories", "classes", "moments"]);
         let categories = s.optional(&CATEGORIES);
@@ -74,7 +74,7 @@ impl Declared {
     }
 }
 
-/// Something of a table, and how it was written.
+/// A parsed value with its TOML as written.
 pub(super) type AsWritten<T> = Setting<Custom<(T, Value)>>;
 
 pub(super) const CATEGORIES: AsWritten<BTreeMap<String, Vec<String>>> = Setting::custom(
@@ -91,7 +91,7 @@ pub(super) const CATEGORIES: AsWritten<BTreeMap<String, Vec<String>>> = Setting:
         write: |(_, found)| found.clone(),
     },
 )
-.help("a category's values, where they shall not be looked for")
+.help("the values of categorical columns; they are then not collected from the clients")
 .example("{ sex = [\"F\", \"M\"] }")
 .seldom();
 
@@ -108,7 +108,7 @@ pub(super) const CLASSES: AsWritten<Vec<String>> = Setting::custom(
         write: |(_, found)| found.clone(),
     },
 )
-.help("the labels, likewise")
+.help("the labels; they are then not collected from the clients")
 .example("[\"healthy\", \"ill\"]")
 .seldom();
 
@@ -132,11 +132,11 @@ pub(super) const MOMENTS: AsWritten<BTreeMap<String, (f64, f64)>> = Setting::cus
         write: |(_, found)| found.clone(),
     },
 )
-.help("mean and deviation of a number, likewise")
+.help("mean and deviation of numeric columns; they are then not collected from the clients")
 .example("{ age = { mean = 54.0, deviation = 9.0 } }")
 .seldom();
 
-/// Different names, as cells are called; none where there is one that cannot be.
+/// Reads distinct category names; returns `None` where one is invalid.
 fn names(value: &Value) -> Option<Vec<String>> {
     let name = |value: &Value| match value {
         Value::String(text) => match text.trim().parse::<f64>() {

@@ -1,14 +1,14 @@
-//! What is wrong with a table, gathered until it is enough to be told.
+//! Problems of a table, collected and reported together.
 
 use std::path::PathBuf;
 
 use crate::data::rows::RowReader;
 use crate::error::{Error, Result};
 
-/// Problems that are told at once.
+/// The most problems that are reported at once.
 const MOST: usize = 20;
 
-/// What is wrong with a table so far.
+/// Collects the problems of a table.
 #[derive(Debug, Default)]
 pub(super) struct Diagnostics {
     found: Vec<(Option<PathBuf>, String)>,
@@ -16,7 +16,7 @@ pub(super) struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// None yet; `place` is named where no row is to blame.
+    /// Creates an empty collection; `place` is the file named by problems of no particular row.
     pub(super) fn new(place: Option<PathBuf>) -> Self {
         Self {
             place,
@@ -24,29 +24,29 @@ impl Diagnostics {
         }
     }
 
-    /// What is named where no row is to blame.
+    /// Returns the file named by problems of no particular row.
     pub(super) fn place(&self) -> Option<PathBuf> {
         self.place.clone()
     }
 
-    /// Whether nothing is wrong.
-    pub(super) fn none(&self) -> bool {
+    /// Returns whether there are no problems.
+    pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Whether there are enough to stop looking.
+    /// Returns whether the limit is reached.
     pub(super) fn full(&self) -> bool {
         self.found.len() >= MOST
     }
 
-    /// Something is wrong with the table as a whole.
+    /// Adds a problem of the whole table.
     pub(super) fn note(&mut self, message: impl Into<String>) {
         if !self.full() {
             self.found.push((self.place.clone(), message.into()));
         }
     }
 
-    /// Something is wrong with the file that is being read.
+    /// Adds a problem of the file that is being read.
     pub(super) fn note_file(&mut self, rows: &dyn RowReader, message: impl Into<String>) {
         if !self.full() {
             let path = rows.origin().map(Into::into).or(self.place.clone());
@@ -54,20 +54,20 @@ impl Diagnostics {
         }
     }
 
-    /// Something is wrong with this row.
+    /// Adds a problem of the current row.
     pub(super) fn note_row(&mut self, rows: &dyn RowReader, message: &str) {
         let (unit, number) = (rows.unit(), rows.number());
         self.note_file(rows, format!("{unit} {number}{message}"));
     }
 
-    /// An error where something is wrong.
+    /// Returns an error with all problems, if there are any.
     pub(super) fn check(self) -> Result<()> {
         let same = self.found.windows(2).all(|w| w[0].0 == w[1].0);
         let path = match self.found.first() {
             None => return Ok(()),
             Some((path, _)) => path.clone().filter(|_| same),
         };
-        let told = match &self.found[..] {
+        let message = match &self.found[..] {
             [(_, message)] => message.clone(),
             all => {
                 let lines = all.iter().map(|(path, message)| match path {
@@ -79,8 +79,8 @@ impl Diagnostics {
             }
         };
         Err(match path {
-            Some(path) => Error::in_file(&path, told),
-            None => Error::data(told),
+            Some(path) => Error::in_file(&path, message),
+            None => Error::data(message),
         })
     }
 }

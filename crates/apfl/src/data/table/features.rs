@@ -1,60 +1,59 @@
-//! New rows for a trained model: raw ones, through the run's own preparation.
+//! Reads raw rows for a trained model and applies the run's preparation.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use super::diagnostics::Diagnostics;
-use super::preparation::{Encoder, Scale, Strange};
-use super::records::{Part, listed, meant, stem};
+use super::preparation::{Encoder, Scale, UnseenCells};
+use super::records::{Split, client_of_file, list_names, suggestion};
 use super::source::{Files, TableSource};
 use super::value::{MISSING, Missing};
-use super::{ClientOf, Table};
+use super::{ClientSource, Table};
 use crate::data::rows::Cell;
 use crate::data::{Normalization, Schema, Targets, Task};
 use crate::error::{Error, Result};
 
-/// What is wanted of new rows.
+/// Reads new rows for inference.
 #[derive(Clone, Copy, Debug)]
 pub struct InferenceReader<'a> {
-    /// What the model's inputs look like.
+    /// The schema of the model's inputs.
     pub schema: &'a Schema,
-    /// The table that the run was trained on, where it was one.
+    /// The settings of the training table, if the run was trained on one.
     pub table: Option<&'a Table>,
-    /// Whose rows they are; `None`: the table's client column says so, where it has one.
+    /// The client that owns the rows; `None` reads it from the table's client column, if it has
+    /// one.
     pub client: Option<&'a str>,
-    /// The label's column, where labels are wanted.
+    /// The label column, if labels are needed.
     pub label: Option<&'a str>,
-    /// The split's column, used where the rows have it.
+    /// The split column, used if the rows have it.
     pub split: Option<&'a str>,
-    /// Columns to be passed through.
+    /// Columns to pass through.
     pub ids: &'a [String],
 }
 
-/// New rows as a model sees them.
+/// Represents rows that are ready for a model.
 #[derive(Clone, Debug)]
 pub struct InferenceRows {
-    /// How many rows.
+    /// The number of rows.
     pub rows: usize,
-    /// Their features, row by row.
+    /// The features, row by row.
     pub x: Vec<f32>,
-    /// The clients' names and which of them each row is of; `None`: the rows do not say.
+    /// The clients' names and, for each row, an index into them; `None` if the rows name no client.
     pub clients: Option<(Vec<String>, Vec<u32>)>,
-    /// The labels, as training has them.
+    /// The labels, encoded as in training.
     pub targets: Option<Targets>,
-    /// Which rows are for training and for validation, where a column says so; rows of a test
-    /// part are in neither.
+    /// Training, validation and test rows, if there is a split column.
     pub split: Option<[Vec<u32>; 3]>,
-    /// The columns that are passed through.
+    /// The passed-through cells of each row.
     pub ids: Vec<Vec<String>>,
-    /// What training did not show.
-    pub strange: Strange,
+    /// Missing cells and categories that training did not have.
+    pub unseen: UnseenCells,
 }
 
-/// Reads the feature columns of a new table, in the schema's order and scale; other
-/// columns are ignored.
+/// Reads the feature columns of a file in the schema's order and scale; other columns are ignored.
 pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
     let paths = [path.to_path_buf()];
-    let question = InferenceReader {
+    let reader = InferenceReader {
         schema,
         table: None,
         client: None,
@@ -66,17 +65,17 @@ pub fn read_features(path: &Path, schema: &Schema) -> Result<Vec<f32>> {
         paths: &paths,
         header: None,
     };
-    Ok(question.ask(&files)?.x)
+    Ok(reader.read(&files)?.x)
 }
 
-/// How the cells of a row become features.
-enum Way<'a> {
+/// Encodes the cells of a row as features.
+enum FeatureEncoder<'a> {
     Prepared(Encoder<'a>),
     Plain(&'a Normalization, usize),
 }
 
-impl Way<'_> {
-    fn put(
+impl FeatureEncoder<'_> {
+    fn encode(
         &mut self,
         k: usize,
         cell: &Cell<'_>,
@@ -84,8 +83,8 @@ impl Way<'_> {
         out: &mut Vec<f32>,
     ) -> std::result::Result<(), String> {
         let (normalization, width) = match self {
-            Way::Prepared(encoder) => return encoder.encode(k, cell, own, out),
-            Way::Plain(normalization, width) => (normalization, *width),
+            FeatureEncoder::Prepared(encoder) => return encoder.encode(k, cell, own, out),
+            FeatureEncoder::Plain(normalization, width) => (normalization, *width),
         };
         let raw = cell.number()?;
         out.push(match normalization {
@@ -103,8 +102,8 @@ impl Way<'_> {
 }
 
 impl InferenceReader<'_> {
-    /// Reads all rows.
-    pub fn ask(&self, source: &dyn TableSource) -> Result<InferenceRows> {
+    /// Reads all rows and reports up to twenty problems together.
+    pub fn read(&self, source: &dyn TableSource) -> Result<InferenceRows> {
         let mut rows = source.open()?;
         let header = rows.header().to_vec();
         let error = |message: String| match source.place() {
@@ -123,24 +122,24 @@ impl InferenceReader<'_> {
                 }
                 (None, _) => Err(error(format!(
                     "there is no column '{name}', {what}{}; the columns are {}",
-                    meant(name, &header),
-                    listed(&header)
+                    suggestion(name, &header),
+                    list_names(&header)
                 ))),
             }
         };
-        let (names, mut way, missing): (Vec<&str>, _, _) = match &self.schema.normalization {
+        let (names, mut encoder, missing): (Vec<&str>, _, _) = match &self.schema.normalization {
             Normalization::Prepared(preparation) => (
                 preparation
                     .columns
                     .iter()
                     .map(|c| c.name.as_str())
                     .collect(),
-                Way::Prepared(preparation.encoder()),
+                FeatureEncoder::Prepared(preparation.encoder()),
                 Missing::new(&preparation.missing),
             ),
             plain => (
                 self.schema.features.iter().map(String::as_str).collect(),
-                Way::Plain(plain, self.schema.features.len()),
+                FeatureEncoder::Plain(plain, self.schema.features.len()),
                 Missing::new(&MISSING),
             ),
         };
@@ -157,8 +156,8 @@ impl InferenceReader<'_> {
             let absent: Vec<String> = absent.iter().map(|name| format!("'{name}'")).collect();
             return Err(error(format!(
                 "there are no columns {}, {trained_on}; the columns are {}",
-                listed(&absent),
-                listed(&header)
+                list_names(&absent),
+                list_names(&header)
             )));
         }
         let columns: Vec<usize> = (names.iter())
@@ -174,15 +173,15 @@ impl InferenceReader<'_> {
         let optional = |name: &str| header.iter().position(|column| column == name);
         let split = self.split.and_then(optional);
         let client = match (self.client, self.table.map(|table| &table.client)) {
-            (None, Some(ClientOf::Column(name))) => optional(name),
+            (None, Some(ClientSource::Column(name))) => optional(name),
             _ => None,
         };
         let by_file = self.client.is_none()
             && self
                 .table
-                .is_some_and(|table| table.client == ClientOf::File);
+                .is_some_and(|table| table.client == ClientSource::File);
 
-        let mut asked = InferenceRows {
+        let mut inference = InferenceRows {
             rows: 0,
             x: Vec::new(),
             clients: (client.is_some() || by_file).then(Default::default),
@@ -192,7 +191,7 @@ impl InferenceReader<'_> {
             }),
             split: split.map(|_| Default::default()),
             ids: Vec::new(),
-            strange: Strange::default(),
+            unseen: UnseenCells::default(),
         };
         let classes: HashMap<&str, u32> = match &self.schema.task {
             Task::Classification { classes } => {
@@ -203,7 +202,7 @@ impl InferenceReader<'_> {
         let mut numbers: HashMap<String, u32> = HashMap::new();
         let mut diagnostics = Diagnostics::new(source.place().map(Into::into));
         let own_scales = |name: &str| match &self.schema.normalization {
-            Normalization::Prepared(preparation) => preparation.of_client(name),
+            Normalization::Prepared(preparation) => preparation.client_scales(name),
             _ => None,
         };
         while rows.advance().map_err(error)? {
@@ -219,34 +218,36 @@ impl InferenceReader<'_> {
                 Ok(text) => Ok(text.into_owned()),
                 Err(e) => Err(at(k, e)),
             };
-            let row = asked.rows as u32;
+            let row = inference.rows as u32;
             let mut read = || -> std::result::Result<(), String> {
                 let name = match (client, by_file) {
                     (Some(k), _) => Some(text(k)?),
-                    (None, true) => Some(rows.origin().map(stem).unwrap_or_default()),
+                    (None, true) => Some(rows.origin().map(client_of_file).unwrap_or_default()),
                     (None, false) => None,
                 };
                 let own = own_scales(name.as_deref().or(self.client).unwrap_or_default());
-                if let (Some((names, of)), Some(name)) = (&mut asked.clients, name) {
+                if let (Some((names, indices)), Some(name)) = (&mut inference.clients, name) {
                     let number = *numbers.entry(name.clone()).or_insert(names.len() as u32);
                     if number as usize == names.len() {
                         names.push(name);
                     }
-                    of.push(number);
+                    indices.push(number);
                 }
                 if let Some(k) = label {
                     let target = self.target(&rows.cell(k), &missing, &classes);
-                    match (&mut asked.targets, target.map_err(|e| at(k, e))?) {
-                        (Some(Targets::Classes(of)), Target::Class(class)) => of.push(class),
-                        (Some(Targets::Values(of)), Target::Value(value)) => of.push(value),
+                    match (&mut inference.targets, target.map_err(|e| at(k, e))?) {
+                        (Some(Targets::Classes(classes)), Target::Class(class)) => {
+                            classes.push(class)
+                        }
+                        (Some(Targets::Values(values)), Target::Value(value)) => values.push(value),
                         _ => unreachable!("made of one task"),
                     }
                 }
-                if let (Some(k), Some(split)) = (split, &mut asked.split) {
+                if let (Some(k), Some(split)) = (split, &mut inference.split) {
                     let part = match text(k)?.as_str() {
-                        "train" => Part::Train,
-                        "valid" => Part::Valid,
-                        "test" => Part::Test,
+                        "train" => Split::Train,
+                        "valid" => Split::Valid,
+                        "test" => Split::Test,
                         other => {
                             let found = format!("found '{other}', allowed is train, valid or test");
                             return Err(at(k, found));
@@ -256,29 +257,30 @@ impl InferenceReader<'_> {
                 }
                 for (j, k) in columns.iter().enumerate() {
                     let cell = rows.cell(*k);
-                    way.put(j, &cell, own, &mut asked.x)
+                    encoder
+                        .encode(j, &cell, own, &mut inference.x)
                         .map_err(|e| at(*k, e))?;
                 }
                 if !ids.is_empty() {
                     let passed: std::result::Result<_, String> =
                         ids.iter().map(|k| text(*k)).collect();
-                    asked.ids.push(passed?);
+                    inference.ids.push(passed?);
                 }
                 Ok(())
             };
             if let Err(message) = read() {
                 diagnostics.note_row(&*rows, &message);
             }
-            asked.rows += 1;
+            inference.rows += 1;
         }
         diagnostics.check()?;
-        if let Way::Prepared(encoder) = way {
-            asked.strange = encoder.strange;
+        if let FeatureEncoder::Prepared(encoder) = encoder {
+            inference.unseen = encoder.unseen;
         }
-        Ok(asked)
+        Ok(inference)
     }
 
-    /// A label as training has it.
+    /// Encodes a label as in training.
     fn target(
         &self,
         cell: &Cell<'_>,
@@ -299,7 +301,7 @@ impl InferenceReader<'_> {
         classes
             .get(name.as_str())
             .map(|k| Target::Class(*k))
-            .ok_or_else(|| format!("found '{name}', the run knows {}", listed(all)))
+            .ok_or_else(|| format!("found '{name}', the run knows {}", list_names(all)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! From a table to every client's examples.
+//! Loads a table: surveys its columns, agrees on a preparation, encodes every client's rows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::diagnostics::Diagnostics;
 use super::preparation::{Encoding, Preparation};
-use super::records::{Answers, Layout, Part, Records, stem};
+use super::records::{ColumnLayout, Records, RowTargets, Split, client_of_file, source_error};
 use super::source::TableSource;
-use super::split::{Parts, index_of};
+use super::split::{SplitRows, index_of};
 use super::survey::{MOST_CATEGORIES, Survey};
 use super::value::{Missing, Value, value_of};
-use super::{ClientOf, Scale, Standardize, Table};
+use super::{ClientSource, Scale, Standardize, Table};
 use crate::data::rows::{Cell, RowReader};
 use crate::data::scales::scale_warning;
 use crate::data::{
@@ -21,12 +21,12 @@ use crate::data::{
 use crate::error::{Error, Result};
 use crate::moments::Moments;
 
-/// A table of which everything is known but the numbers themselves: who has which row, and
-/// every client's survey of its training rows.
+/// Represents a table after two readings: each row's client and part, and every client's survey of
+/// its training rows.
 pub struct Surveyed {
-    pub(super) layout: Layout,
+    pub(super) layout: ColumnLayout,
     records: Records,
-    pub(super) parts: Parts,
+    pub(super) parts: SplitRows,
     pub(super) surveys: Vec<Survey>,
     samples: Samples,
     assignment: Option<Assignment>,
@@ -34,55 +34,57 @@ pub struct Surveyed {
     diagnostics: Diagnostics,
 }
 
-/// What a federation agrees on before its clients read their numbers.
+/// Represents what a federation agrees on before its clients encode their rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreed {
-    /// What becomes of the columns.
+    /// How columns become features.
     pub preparation: Preparation,
-    /// What is to be predicted.
+    /// The prediction task.
     pub task: Task,
 }
 
 impl Surveyed {
-    /// The columns that are features, in the order of every survey.
+    /// Returns the feature columns, in the order of every survey.
     pub fn columns(&self) -> &[String] {
         &self.layout.names
     }
 
-    /// The clients that take part, in their order.
+    /// Returns the clients that take part, in order.
     pub fn clients(&self) -> Vec<&str> {
         let kept = self.parts.kept.iter();
         kept.map(|(client, _)| self.records.clients[*client].as_str())
             .collect()
     }
 
-    /// Every client's survey, in the same order.
+    /// Returns the surveys of these clients, in the same order.
     pub fn surveys(&self) -> &[Survey] {
         &self.surveys
     }
 
-    /// An error that shows the cells where a column of one client has numbers and text: what
-    /// kind of column it is need not be asked of others.
+    /// Checks that no client has both numbers and text in a numeric column.
+    ///
+    /// # Errors
+    /// Names the columns and shows some of the cells.
     pub fn require_unmixed(&self) -> Result<()> {
         let mut diagnostics = Diagnostics::new(self.diagnostics.place());
         for (k, name) in self.layout.names.iter().enumerate() {
             let mixed = |survey: &Survey| {
                 let seen = &survey.columns[k];
-                let words = seen.words.as_ref();
-                words.is_some_and(|words| words.texts > 0 && seen.numbers.n + words.huge > 0)
+                let other = seen.non_numeric.as_ref();
+                other.is_some_and(|other| other.texts > 0 && seen.numbers.n + other.huge > 0)
             };
             if !self.layout.categorical[k] && self.surveys.iter().any(mixed) {
                 let why = "has numbers and text; name the texts in data.missing if they mean \
                            \"not known\", or the column in data.categorical";
-                diagnostics.note(self.samples.told(k, name, why));
+                diagnostics.note(self.samples.describe(k, name, why));
             }
         }
         diagnostics.check()
     }
 
-    /// What an agreed preparation makes of this table's columns that cannot be, where it does:
-    /// numbers as categories would tell them one by one.
-    pub(crate) fn misfit(&self, preparation: &Preparation) -> Option<String> {
+    /// Returns why an agreed preparation cannot be applied to this table, if so. Numbers encoded as
+    /// categories would disclose each of them.
+    pub(crate) fn incompatibility(&self, preparation: &Preparation) -> Option<String> {
         preparation.columns.iter().find_map(|column| {
             let name = &column.name;
             let k = self.layout.names.iter().position(|own| own == name)?;
@@ -93,22 +95,28 @@ impl Surveyed {
                     format!("a category of {} values", values.len())
                 }
                 Encoding::Category { .. } if numbers && !categorical => "a category".into(),
-                Encoding::Number { .. } | Encoding::Truth { .. } if categorical => {
-                    "no category".into()
+                Encoding::Number { .. } | Encoding::Boolean { .. } if categorical => {
+                    "a number".into()
                 }
                 _ => return None,
             };
-            Some(format!("the agreement makes {why} of column '{name}'"))
+            Some(format!(
+                "the agreement encodes column '{name}' as {why}, which this table does not allow"
+            ))
         })
     }
 
-    /// Training, validation and test rows of a client, by its place among those that take part.
+    /// Returns the numbers of training, validation and test rows of the `client`th participating
+    /// client.
     pub fn rows(&self, client: usize) -> [usize; 3] {
         self.parts.kept[client].1
     }
 
-    /// The same with its columns in another order; an error where they are others.
-    pub fn in_order(mut self, columns: &[String]) -> Result<Self> {
+    /// Reorders the columns.
+    ///
+    /// # Errors
+    /// `columns` are not this table's columns.
+    pub fn reorder(mut self, columns: &[String]) -> Result<Self> {
         let names = &self.layout.names;
         let place = |name: &String| names.iter().position(|own| own == name);
         let order: Option<Vec<usize>> = columns.iter().map(place).collect();
@@ -129,7 +137,7 @@ impl Surveyed {
         Ok(self)
     }
 
-    /// An error where rows could not be read.
+    /// Returns the problems found while reading rows as an error.
     pub fn check(self) -> Result<Self> {
         let mut whole = self;
         let place = whole.diagnostics.place();
@@ -149,16 +157,16 @@ impl std::fmt::Debug for Surveyed {
 }
 
 impl Table {
-    /// Reads the files, splits every client's rows and checks all of it.
+    /// Loads the files, splits every client's rows and checks everything.
     pub fn load(&self) -> Result<InMemory> {
-        self.take(&self.files())
+        self.load_from(&self.files())
     }
 
-    /// The data set that the rows of a source make.
-    pub fn take(&self, source: &dyn TableSource) -> Result<InMemory> {
+    /// Loads the data set from the rows of a source.
+    pub fn load_from(&self, source: &dyn TableSource) -> Result<InMemory> {
         let mut surveyed = self.survey(source)?;
         let mut diagnostics = std::mem::take(&mut surveyed.diagnostics);
-        let clean = diagnostics.none();
+        let clean = diagnostics.is_empty();
         let agreed =
             Survey::merged(&surveyed.surveys).map(|all| self.agree(&surveyed.layout.names, &all));
         let agreed = match agreed {
@@ -168,9 +176,9 @@ impl Table {
                     match column {
                         Some(k) => {
                             let name = &surveyed.layout.names[k];
-                            diagnostics.note(surveyed.samples.told(k, name, &why));
+                            diagnostics.note(surveyed.samples.describe(k, name, &why));
                         }
-                        // What follows from rows that are wrong is not told too.
+                        // A consequence of invalid rows, which are reported already.
                         None if clean => diagnostics.note(why),
                         None => {}
                     }
@@ -181,11 +189,11 @@ impl Table {
         };
         diagnostics.check()?;
         let agreed = agreed.ok_or_else(|| Error::data("the table has no training rows"))?;
-        self.fill(source, surveyed, agreed)
+        self.encode(source, surveyed, agreed)
     }
 
-    /// Reads a table twice: who has which row, and what every client's training rows look
-    /// like. What is wrong with rows is told by [`Surveyed::check`].
+    /// Reads a table twice: for each row's client and part, and for every client's survey.
+    /// [`Surveyed::check`] reports invalid rows.
     pub fn survey(&self, source: &dyn TableSource) -> Result<Surveyed> {
         let files = source.files()?;
         let mut diagnostics = Diagnostics::new(source.place().map(Into::into));
@@ -197,26 +205,26 @@ impl Table {
         drop(rows);
         if diagnostics.full() {
             diagnostics.check()?; // the rest was not read
-            unreachable!("there are troubles");
+            unreachable!("there are problems");
         }
         if records.client.is_empty() {
-            diagnostics.note("there is a header but not one row");
+            diagnostics.note("the table has a header but no rows");
             diagnostics.check()?;
-            unreachable!("a trouble was noted");
+            unreachable!("a problem was noted");
         }
         let assignment = match &self.partition {
             None => None,
             Some(partition) => Some(
                 self.assign(partition, &mut records)
-                    .map_err(|e| self.told_of(source, e))?,
+                    .map_err(|e| in_source(source, e))?,
             ),
         };
-        // Where rows are wrong already, what follows from their absence is not told too.
-        let mut untold = Diagnostics::default();
-        let parts = if diagnostics.none() {
+        // Consequences of invalid rows are not reported beside them.
+        let mut consequences = Diagnostics::default();
+        let parts = if diagnostics.is_empty() {
             self.parts(&mut records, &mut diagnostics)
         } else {
-            self.parts(&mut records, &mut untold)
+            self.parts(&mut records, &mut consequences)
         };
         let mut surveyed = Surveyed {
             surveys: vec![Survey::new(layout.features.len()); parts.kept.len()],
@@ -232,8 +240,10 @@ impl Table {
         Ok(surveyed)
     }
 
-    /// What the merged survey of a federation makes of those columns and labels, or what it
-    /// does not allow: a column's place and why, or why alone.
+    /// Derives preparation and task from the merged survey of a federation.
+    ///
+    /// # Errors
+    /// The reasons why it cannot, each with the index of its column if it has one.
     pub fn agree(
         &self,
         columns: &[String],
@@ -253,7 +263,7 @@ impl Table {
         let categorical: Vec<bool> = (columns.iter())
             .map(|name| self.categorical.contains(name))
             .collect();
-        match Preparation::of(columns, all, &categorical, self.standardize) {
+        match Preparation::from_survey(columns, all, &categorical, self.standardize) {
             Err(columns) => {
                 refused.extend(columns.into_iter().map(|(k, why)| (Some(k), why)));
                 Err(refused)
@@ -270,24 +280,17 @@ impl Table {
         }
     }
 
-    /// The place of an error that a partition knows nothing of.
-    fn told_of(&self, source: &dyn TableSource, error: Error) -> Error {
-        match source.place() {
-            Some(path) => Error::in_file(path, error),
-            None => error,
-        }
-    }
-
     fn require_one_client_a_file(&self, diagnostics: &mut Diagnostics) {
-        if self.client != ClientOf::File {
+        if self.client != ClientSource::File {
             return;
         }
         let mut seen: HashMap<String, &Path> = HashMap::new();
         for path in &self.paths {
-            let name = stem(path);
+            let name = client_of_file(path);
             if let Some(before) = seen.insert(name.clone(), path) {
                 diagnostics.note(format!(
-                    "{} and {} would both be the client '{name}' (data.client = {{ file = true }}); \
+                    "{} and {} would both be the client '{name}' (data.client = {{ file = true \
+                     }}); \
                      rename one",
                     before.display(),
                     path.display()
@@ -296,8 +299,8 @@ impl Table {
         }
     }
 
-    /// The second reading: every client's survey of its training rows, and a few cells of each
-    /// column that are no numbers.
+    /// Reads the table a second time: surveys every client's training rows and samples cells that
+    /// are not numbers.
     fn read_surveys(&self, source: &dyn TableSource, surveyed: &mut Surveyed) -> Result<()> {
         let missing = Missing::new(&self.missing);
         let Surveyed {
@@ -308,16 +311,16 @@ impl Table {
             samples,
             ..
         } = surveyed;
-        self.again(source, parts.owner.len(), |row, rows| {
-            let Some((client, Part::Train)) = parts.of(row) else {
+        self.reread(source, parts.owner.len(), |row, rows| {
+            let Some((client, Split::Train)) = parts.of(row) else {
                 return true;
             };
             let survey = &mut surveys[client];
             survey.rows += 1;
-            match &records.answers {
-                Answers::Values(values) => survey.values.add(values[row]),
-                Answers::Labels { names, of } => {
-                    let name = &names[of[row] as usize];
+            match &records.targets {
+                RowTargets::Values(values) => survey.values.add(values[row]),
+                RowTargets::Labels { names, indices } => {
+                    let name = &names[indices[row] as usize];
                     match survey.labels.get_mut(name) {
                         Some(count) => *count += 1,
                         None => {
@@ -338,8 +341,8 @@ impl Table {
         })
     }
 
-    /// The third reading: every client's numbers, as the federation agreed on.
-    pub fn fill(
+    /// Reads the table a third time and encodes every client's rows as agreed.
+    pub fn encode(
         &self,
         source: &dyn TableSource,
         surveyed: Surveyed,
@@ -361,7 +364,9 @@ impl Table {
         let name = |client: usize| &records.clients[client];
         if self.standardize == Standardize::Client {
             let own = (parts.kept.iter().zip(&surveys))
-                .map(|((client, _), survey)| (name(*client).clone(), preparation.scales_of(survey)))
+                .map(|((client, _), survey)| {
+                    (name(*client).clone(), preparation.local_scales(survey))
+                })
                 .collect();
             preparation.clients = own;
         }
@@ -378,24 +383,24 @@ impl Table {
                 self.common.min_examples
             ));
         }
-        notes.extend(without(&parts));
-        notes.extend(preparation.notable());
+        notes.extend(missing_parts(&parts));
+        notes.extend(preparation.describe_if_notable());
         if self.standardize == Standardize::No {
-            notes.extend(warning(&preparation, &surveys));
+            notes.extend(scale_warning_of(&preparation, &surveys));
         }
         drop(surveys);
 
         let features = preparation.features();
         let width = features.len();
         let mut diagnostics = Diagnostics::new(source.place().map(Into::into));
-        let mut made: Vec<[Made; 3]> = (parts.kept.iter())
-            .map(|(_, sizes)| sizes.map(|rows| Made::new(rows, width, self.regression)))
+        let mut builders: Vec<[ExamplesBuilder; 3]> = (parts.kept.iter())
+            .map(|(_, sizes)| sizes.map(|rows| ExamplesBuilder::new(rows, width, self.regression)))
             .collect();
         let scales: Vec<_> = (parts.kept.iter())
-            .map(|(client, _)| preparation.of_client(name(*client)))
+            .map(|(client, _)| preparation.client_scales(name(*client)))
             .collect();
-        let class: Vec<Option<u32>> = match (&records.answers, &task) {
-            (Answers::Labels { names, .. }, Task::Classification { classes }) => {
+        let class: Vec<Option<u32>> = match (&records.targets, &task) {
+            (RowTargets::Labels { names, .. }, Task::Classification { classes }) => {
                 let index = index_of(classes);
                 let class = |name: &String| index.get(name.as_str()).copied();
                 names.iter().map(class).collect()
@@ -404,29 +409,30 @@ impl Table {
         };
         let label = preparation.label;
         let mut encoder = preparation.encoder();
-        self.again(source, parts.owner.len(), |row, rows| {
-            let Some((client, part)) = parts.of(row) else {
+        self.reread(source, parts.owner.len(), |row, rows| {
+            let Some((client, split)) = parts.of(row) else {
                 return true;
             };
-            let made = &mut made[client][part as usize];
-            match &records.answers {
-                Answers::Labels { names, of } => {
-                    let label = of[row] as usize;
+            let builders = &mut builders[client][split as usize];
+            match &records.targets {
+                RowTargets::Labels { names, indices } => {
+                    let label = indices[row] as usize;
                     if class[label].is_none() {
                         let whose = name(parts.kept[client].0);
-                        let told = unseen(&names[label], whose, part, layout.split.is_some());
-                        diagnostics.note_row(rows, &told);
+                        let message =
+                            untrained_label(&names[label], whose, split, layout.split.is_some());
+                        diagnostics.note_row(rows, &message);
                     }
-                    made.classes.push(class[label].unwrap_or(0));
+                    builders.classes.push(class[label].unwrap_or(0));
                 }
-                Answers::Values(values) => made.values.push(match label {
+                RowTargets::Values(values) => builders.values.push(match label {
                     None => values[row] as f32,
                     Some(scale) => ((values[row] - scale.mean) / scale.deviation) as f32,
                 }),
             }
             for (k, place) in layout.features.iter().enumerate() {
                 let cell = rows.cell(*place);
-                if let Err(e) = encoder.encode(k, &cell, scales[client], &mut made.x) {
+                if let Err(e) = encoder.encode(k, &cell, scales[client], &mut builders.x) {
                     let name = &layout.names[k];
                     diagnostics.note_row(rows, &format!(", column '{name}': {e}"));
                 }
@@ -434,9 +440,10 @@ impl Table {
             !diagnostics.full()
         })?;
         diagnostics.check()?;
-        notes.extend(encoder.strange.notes());
-        let shard = |((client, _), parts): (&(usize, [usize; 3]), [Made; 3])| {
-            let [train, valid, test] = parts.map(|made| made.examples(width, self.regression));
+        notes.extend(encoder.unseen.notes());
+        let shard = |((client, _), parts): (&(usize, [usize; 3]), [ExamplesBuilder; 3])| {
+            let [train, valid, test] =
+                parts.map(|builders| builders.examples(width, self.regression));
             Arc::new(Shard {
                 name: name(*client).clone(),
                 train,
@@ -444,7 +451,7 @@ impl Table {
                 test,
             })
         };
-        let shards = parts.kept.iter().zip(made).map(shard).collect();
+        let shards = parts.kept.iter().zip(builders).map(shard).collect();
         let schema = Schema {
             task,
             shape: vec![width],
@@ -456,8 +463,8 @@ impl Table {
         Ok(data)
     }
 
-    /// Reads all rows once more; `each` says whether to go on.
-    pub(super) fn again(
+    /// Reads all rows again until `each` returns false.
+    pub(super) fn reread(
         &self,
         source: &dyn TableSource,
         count: usize,
@@ -465,9 +472,9 @@ impl Table {
     ) -> Result<()> {
         let mut rows = source.open()?;
         let mut row = 0;
-        while rows.advance().map_err(|e| self.broken(&*rows, e))? {
+        while rows.advance().map_err(|e| source_error(&*rows, e))? {
             if row >= count {
-                return Err(self.changed(&*rows));
+                return Err(changed(&*rows));
             }
             if rows.defect().is_none() && !each(row, &*rows) {
                 return Ok(());
@@ -477,23 +484,32 @@ impl Table {
         if row == count {
             Ok(())
         } else {
-            Err(self.changed(&*rows))
+            Err(changed(&*rows))
         }
-    }
-
-    fn changed(&self, rows: &dyn RowReader) -> Error {
-        self.broken(rows, "changed while it was being read".into())
     }
 }
 
-/// A part of a client's examples in the making.
-struct Made {
+/// Makes an error about a source whose rows are not the same as before.
+fn changed(rows: &dyn RowReader) -> Error {
+    source_error(rows, "changed while it was being read".into())
+}
+
+/// Adds the source's file to an error.
+fn in_source(source: &dyn TableSource, error: Error) -> Error {
+    match source.place() {
+        Some(path) => Error::in_file(path, error),
+        None => error,
+    }
+}
+
+/// Builds the examples of one part of a client's rows.
+struct ExamplesBuilder {
     x: Vec<f32>,
     classes: Vec<u32>,
     values: Vec<f32>,
 }
 
-impl Made {
+impl ExamplesBuilder {
     fn new(rows: usize, width: usize, regression: bool) -> Self {
         Self {
             x: Vec::with_capacity(rows * width),
@@ -512,7 +528,7 @@ impl Made {
     }
 }
 
-/// A few cells of each column that are no numbers: where they stand, and what they say.
+/// Holds a few cells of each column that are not numbers: their place and content.
 struct Samples(Vec<Vec<(String, String)>>);
 
 impl Samples {
@@ -528,8 +544,8 @@ impl Samples {
         samples.push((format!("{} {}", rows.unit(), rows.number()), text));
     }
 
-    /// What is wrong with a column, beginning with a cell that shows it.
-    fn told(&self, column: usize, name: &str, why: &str) -> String {
+    /// Describes a problem of a column, with cells that show it.
+    fn describe(&self, column: usize, name: &str, why: &str) -> String {
         let Some(((place, text), more)) = self.0[column].split_first() else {
             return format!("column '{name}' {why}");
         };
@@ -545,17 +561,17 @@ impl Samples {
     }
 }
 
-/// What is told of a label that nobody trains on.
-fn unseen(label: &str, client: &str, part: Part, split: bool) -> String {
+/// Describes a label that occurs in no training row.
+fn untrained_label(label: &str, client: &str, split: Split, has_split_column: bool) -> String {
     format!(
         ": the label '{label}' of client '{client}' is in its {} rows but in no client's training \
          rows; {}, or remove such rows",
-        if part == Part::Test {
+        if split == Split::Test {
             "test"
         } else {
             "validation"
         },
-        if split {
+        if has_split_column {
             "move such a row to training"
         } else {
             "another data.seed may hold out other rows, a split column says which"
@@ -563,8 +579,8 @@ fn unseen(label: &str, client: &str, part: Part, split: bool) -> String {
     )
 }
 
-/// How many clients have nothing to validate or to test with.
-fn without(parts: &Parts) -> Vec<String> {
+/// Returns notes about clients without validation or test rows.
+fn missing_parts(parts: &SplitRows) -> Vec<String> {
     let count = parts.kept.len();
     let tested = parts.kept.iter().any(|(_, sizes)| sizes[2] > 0);
     [(1, "validation"), (2, "test")]
@@ -583,8 +599,8 @@ fn without(parts: &Parts) -> Vec<String> {
         .collect()
 }
 
-/// A word of warning where numbers' scales differ.
-fn warning(preparation: &Preparation, surveys: &[Survey]) -> Option<String> {
+/// Returns a warning if the scales of the numeric columns differ widely.
+fn scale_warning_of(preparation: &Preparation, surveys: &[Survey]) -> Option<String> {
     let all = Survey::merged(surveys)?;
     let moments: BTreeMap<&str, Moments> = (preparation.columns.iter().zip(&all.columns))
         .filter(|(column, _)| matches!(column.encoding, super::Encoding::Number { .. }))

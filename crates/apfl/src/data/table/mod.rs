@@ -1,8 +1,8 @@
-//! A user's own table: one row an example, with a client, a label and columns of any kind.
+//! A user's own table: one row per example, with a client, a label and feature columns.
 //!
-//! A table is read three times and never held as it is: who has which row and which label;
-//! what each client's training rows look like (a [`Survey`]); and, by the preparation that the
-//! merged surveys make, the numbers themselves.
+//! A table is read three times and never held in memory as it is. The first reading finds each
+//! row's client and label. The second makes a [`Survey`] of each client's training rows. The third
+//! encodes the rows by the preparation that follows from the merged surveys.
 
 use std::path::PathBuf;
 
@@ -24,81 +24,81 @@ pub use columns::{Column, Columns};
 pub use declared::Declared;
 pub use features::{InferenceReader, InferenceRows, read_features};
 pub use load::{Agreed, Surveyed};
-pub use preparation::{Encoding, Preparation, PreparedColumn, Scale, Standardize, Strange};
+pub use preparation::{Encoding, Preparation, PreparedColumn, Scale, Standardize, UnseenCells};
 pub use rare::RARE;
 pub(super) use settings::KIND;
 pub use source::{Files, Stream, TableSource, header_for};
-pub use survey::{ColumnSurvey, MOST_CATEGORIES, Survey, Words};
+pub use survey::{ColumnSurvey, MOST_CATEGORIES, NonNumeric, Survey};
 pub use value::{MISSING, Missing};
 
 use super::Common;
 use super::partition::Partition;
 
-/// Where the table lies and how to read it.
+/// Represents the settings of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// The files, one after the other; none where the rows come from elsewhere.
+    /// The files, in order; none if the rows come from elsewhere.
     pub paths: Vec<PathBuf>,
-    /// The columns' names, where the files do not say them.
+    /// The column names, if the files have no header.
     pub header: Option<Vec<String>>,
-    /// Who has a row.
-    pub client: ClientOf,
-    /// The column to be predicted.
+    /// How rows name their client.
+    pub client: ClientSource,
+    /// The column to predict.
     pub label: String,
-    /// What labels are called: pairs of a label and its name; `*` is every other label.
+    /// Pairs of a label and its name; `*` is every other label.
     pub label_map: Vec<(String, String)>,
-    /// The column that says `train`, `valid` or `test`, where there is one.
+    /// The column with `train`, `valid` or `test`, if there is one.
     pub split: String,
-    /// Whether `split` was asked for by name, so that its absence is an error.
+    /// Whether the spec names `split`, so that its absence is an error.
     pub split_required: bool,
-    /// Whether the label is a number to be predicted.
+    /// Whether the label is a number.
     pub regression: bool,
-    /// Columns that are left out.
+    /// Columns to ignore.
     pub ignore: Vec<String>,
-    /// Columns whose numbers are names.
+    /// Columns whose numbers are categories.
     pub categorical: Vec<String>,
-    /// The words that mean: not known.
+    /// The cells that mean "not known".
     pub missing: Vec<String>,
-    /// Whether, and by whose moments, numbers are brought to mean 0 and deviation 1.
+    /// Whether, and by whose moments, numbers are standardized.
     pub standardize: Standardize,
-    /// What is known of it beforehand.
+    /// Properties that the spec declares.
     pub declared: Box<Declared>,
-    /// How a table without clients is dealt to clients.
+    /// How rows are assigned to clients if the table names none.
     pub partition: Option<Partition>,
-    /// Seed, held-out shares and least number of examples.
+    /// Seed, held-out shares and minimum number of examples.
     pub common: Common,
 }
 
-/// Who has a row.
+/// Says how rows name their client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientOf {
-    /// Whom that column names.
+pub enum ClientSource {
+    /// A column names it.
     Column(String),
-    /// The client that is called like the file, without its ending.
+    /// The file's name without its extension is the client.
     File,
-    /// Nobody: rows are dealt by a partition.
-    Nobody,
-    /// One client, at its own site.
+    /// Rows name none; a partition assigns them.
+    Unnamed,
+    /// All rows are of one client, at its own site.
     Only {
         /// Its name.
         name: String,
-        /// Its place among all clients.
+        /// Its index among all clients.
         place: usize,
-        /// The column that names it, where there is one.
+        /// The column that names it, if there is one.
         column: Option<String>,
     },
 }
 
 impl Table {
-    /// The table of one client at its own site, who stands at `place` among all.
+    /// Returns the settings for one client at its own site, with index `place` among all clients.
     pub fn at_site(&self, path: PathBuf, name: &str, place: usize) -> Self {
         Self {
             paths: vec![path],
-            client: ClientOf::Only {
+            client: ClientSource::Only {
                 name: name.into(),
                 place,
                 column: match &self.client {
-                    ClientOf::Column(column) => Some(column.clone()),
+                    ClientSource::Column(column) => Some(column.clone()),
                     _ => None,
                 },
             },
@@ -106,15 +106,15 @@ impl Table {
         }
     }
 
-    /// A client's place among all of the federation, by its place in this table.
-    fn place(&self, client: usize) -> usize {
+    /// Returns a client's index in the federation from its index in this table.
+    fn client_index(&self, client: usize) -> usize {
         match self.client {
-            ClientOf::Only { place, .. } => place,
+            ClientSource::Only { place, .. } => place,
             _ => client,
         }
     }
 
-    /// The files of the spec.
+    /// Returns the files of the spec.
     pub fn files(&self) -> Files<'_> {
         Files {
             paths: &self.paths,

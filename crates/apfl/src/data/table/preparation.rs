@@ -1,20 +1,20 @@
-//! How the columns of a table become features: made of a survey, kept in `schema.json`.
+//! How the columns of a table become features: derived from a survey, kept in `schema.json`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::survey::{ColumnSurvey, MOST_CATEGORIES, Survey, Words};
-use super::value::{Missing, Value, called, in_order, value_of};
+use super::survey::{ColumnSurvey, MOST_CATEGORIES, NonNumeric, Survey};
+use super::value::{Missing, Value, category_name, sort_names, value_of};
 use crate::data::rows::Cell;
 use crate::moments::Moments;
 
 /// A shift and a scale: (x − mean)/deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
-    /// Subtracted.
+    /// The number that is subtracted.
     pub mean: f64,
-    /// Divided by.
+    /// The number that is divided by.
     pub deviation: f64,
 }
 
@@ -27,69 +27,70 @@ impl Scale {
     }
 }
 
-/// What becomes of one column.
+/// Represents how one column becomes features.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Encoding {
     /// A number.
     Number {
-        /// What stands for a missing one.
+        /// The value of missing cells.
         fill: f64,
-        /// How it is standardized, where it is.
+        /// The standardization, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scale: Option<Scale>,
-        /// Whether a 0/1 column tells that it was missing.
+        /// Whether a 0/1 feature marks missing cells.
         indicator: bool,
     },
     /// True or false, as 1 and 0.
-    Truth {
-        /// What stands for a missing one.
+    #[serde(rename = "truth")]
+    Boolean {
+        /// The value of missing cells.
         fill: f64,
-        /// Whether a 0/1 column tells that it was missing.
+        /// Whether a 0/1 feature marks missing cells.
         indicator: bool,
     },
-    /// One 0/1 column for each of these values and one for none of them.
+    /// A category: one 0/1 feature per value and one for any other value.
     Category {
         /// The values, in order.
         values: Vec<String>,
     },
 }
 
-/// A column and what becomes of it.
+/// Represents a column and its encoding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PreparedColumn {
     /// Its name in the table.
     pub name: String,
-    /// Cells of training rows that were missing.
+    /// The number of missing cells in training rows.
     pub missing: u64,
-    /// What becomes of it.
+    /// Its encoding.
     #[serde(flatten)]
     pub encoding: Encoding,
 }
 
-/// How the raw rows of a table become what models see.
+/// Represents the conversion of a table's raw rows into features.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Preparation {
     /// The columns that are used, in the order of the features.
     pub columns: Vec<PreparedColumn>,
-    /// Columns that were named to be left out.
+    /// The columns that the spec leaves out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
-    /// The words that mean: not known.
+    /// The cells that mean "not known".
     pub missing: Vec<String>,
-    /// How the label was standardized, where it is a number and was.
+    /// The standardization of the label, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Scale>,
-    /// Every client's own scales, column by column, where each has its own; others take the
-    /// columns' own, which are the federation's.
+    /// Each client's own scales by column, if clients are standardized by their own moments. Other
+    /// clients use the federation's, which are in `columns`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub clients: BTreeMap<String, Vec<Option<Scale>>>,
 }
 
-/// Whose mean and deviation features are brought to 0 and 1 by.
+/// Says whose moments standardize the features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standardize {
-    /// Nobody's: they stay.
+    /// Features are not standardized.
     No,
     /// The federation's.
     Federation,
@@ -97,21 +98,21 @@ pub enum Standardize {
     Client,
 }
 
-/// Cells that training did not show: counted, column by column.
+/// Counts cells that did not occur in training, by column.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Strange {
-    /// Missing cells of columns that had none.
+pub struct UnseenCells {
+    /// Missing cells of columns that had none in training.
     pub missing: BTreeMap<String, u64>,
-    /// Values of a category that are none of its own.
-    pub unseen: BTreeMap<String, u64>,
+    /// Values that are not among the categories of training.
+    pub categories: BTreeMap<String, u64>,
 }
 
-impl Strange {
-    /// A sentence about each; none where there is nothing to tell.
+impl UnseenCells {
+    /// Returns one sentence per kind of cell that occurred.
     pub fn notes(&self) -> Vec<String> {
         let each = |counts: &BTreeMap<String, u64>| -> String {
-            let said = counts.iter().map(|(name, n)| format!("{name} ({n})"));
-            said.collect::<Vec<_>>().join(", ")
+            let counts = counts.iter().map(|(name, n)| format!("{name} ({n})"));
+            counts.collect::<Vec<_>>().join(", ")
         };
         let mut notes = Vec::new();
         if !self.missing.is_empty() {
@@ -120,22 +121,23 @@ impl Strange {
                 each(&self.missing)
             ));
         }
-        if !self.unseen.is_empty() {
+        if !self.categories.is_empty() {
             notes.push(format!(
-                "values that training has not seen, taken as \"none of these\": {}",
-                each(&self.unseen)
+                "values not seen in training, encoded as \"none of these\": {}",
+                each(&self.categories)
             ));
         }
         notes
     }
 }
 
-/// What a table's survey does not allow: the column and why.
+/// The index of a column that cannot be used and the reason.
 pub(super) type Refused = (usize, String);
 
 impl Preparation {
-    /// What a survey makes of those columns, or every column that cannot be used.
-    pub(super) fn of(
+    /// Derives the preparation of the columns from a survey, or returns every column that cannot be
+    /// used.
+    pub(super) fn from_survey(
         names: &[String],
         survey: &Survey,
         categorical: &[bool],
@@ -166,13 +168,13 @@ impl Preparation {
         }
     }
 
-    /// A client's own scales, from its own survey.
-    pub(super) fn scales_of(&self, survey: &Survey) -> Vec<Option<Scale>> {
+    /// Returns a client's own scales, from its own survey.
+    pub(super) fn local_scales(&self, survey: &Survey) -> Vec<Option<Scale>> {
         let columns = self.columns.iter().zip(&survey.columns);
         let scale = |(column, seen): (&PreparedColumn, &ColumnSurvey)| {
             let moments = match column.encoding {
                 Encoding::Number { .. } => seen.numbers,
-                Encoding::Truth { .. } => seen.truths(),
+                Encoding::Boolean { .. } => seen.booleans(),
                 Encoding::Category { .. } => return None,
             };
             (moments.n > 0).then(|| Scale::of(&moments))
@@ -180,12 +182,12 @@ impl Preparation {
         columns.map(scale).collect()
     }
 
-    /// The names of the features.
+    /// Returns the names of the features.
     pub fn features(&self) -> Vec<String> {
         let mut names = Vec::new();
         for PreparedColumn { name, encoding, .. } in &self.columns {
             match encoding {
-                Encoding::Number { indicator, .. } | Encoding::Truth { indicator, .. } => {
+                Encoding::Number { indicator, .. } | Encoding::Boolean { indicator, .. } => {
                     names.push(name.clone());
                     names.extend(indicator.then(|| format!("{name}?")));
                 }
@@ -198,36 +200,36 @@ impl Preparation {
         names
     }
 
-    /// The same where it is more than plain numbers.
-    pub(super) fn notable(&self) -> Option<String> {
-        let plain = |column: &PreparedColumn| {
-            let plain = matches!(column.encoding, Encoding::Number { scale: None, .. });
-            plain && column.missing == 0
+    /// Returns [`Preparation::describe`] unless all columns are plain numbers.
+    pub(super) fn describe_if_notable(&self) -> Option<String> {
+        let is_plain = |column: &PreparedColumn| {
+            let unscaled = matches!(column.encoding, Encoding::Number { scale: None, .. });
+            unscaled && column.missing == 0
         };
-        let nothing = self.columns.iter().all(plain) && self.ignored.is_empty();
-        (!nothing).then(|| self.words())
+        let plain = self.columns.iter().all(is_plain) && self.ignored.is_empty();
+        (!plain).then(|| self.describe())
     }
 
-    /// What was done, in words.
-    pub fn words(&self) -> String {
+    /// Describes the preparation in one sentence.
+    pub fn describe(&self) -> String {
         let mut numbers = Vec::new();
-        let mut said = Vec::new();
+        let mut sentences = Vec::new();
         for column in &self.columns {
             let PreparedColumn { name, missing, .. } = column;
             match &column.encoding {
-                Encoding::Number { fill, .. } | Encoding::Truth { fill, .. } if *missing > 0 => {
+                Encoding::Number { fill, .. } | Encoding::Boolean { fill, .. } if *missing > 0 => {
                     let cells = if *missing == 1 { "cell" } else { "cells" };
                     let whose = if self.clients.is_empty() {
                         short(*fill)
                     } else {
                         "the client's mean".into()
                     };
-                    said.push(format!(
+                    sentences.push(format!(
                         "{name}: {missing} missing {cells} filled with {whose}"
                     ));
                 }
                 Encoding::Number { .. } => numbers.push(name.as_str()),
-                Encoding::Truth { .. } => said.push(format!("{name}: true or false")),
+                Encoding::Boolean { .. } => sentences.push(format!("{name}: true or false")),
                 Encoding::Category { values } => {
                     let n = values.len();
                     let word = if n == 1 { "category" } else { "categories" };
@@ -236,25 +238,25 @@ impl Preparation {
                         1 => ", 1 missing cell is none of these".into(),
                         m => format!(", {m} missing cells are none of these"),
                     };
-                    said.push(format!("{name}: {n} {word}{gaps}"));
+                    sentences.push(format!("{name}: {n} {word}{gaps}"));
                 }
             }
         }
-        said.extend(self.ignored.iter().map(|name| match name.as_str() {
+        sentences.extend(self.ignored.iter().map(|name| match name.as_str() {
             "" => "the column without a name ignored".into(),
             name => format!("{name} ignored"),
         }));
         if !numbers.is_empty() {
-            let more = if said.is_empty() { "" } else { "other " };
+            let more = if sentences.is_empty() { "" } else { "other " };
             let (plain, they) = match numbers.len() {
                 1 => ("number", "it is"),
                 _ => ("numbers", "they are"),
             };
             let names = match numbers.len() {
-                ..=NAMED => numbers.join(", "),
-                n => format!("{}, … {n} in all", numbers[..NAMED].join(", ")),
+                ..=MOST_NAMED => numbers.join(", "),
+                n => format!("{}, … {n} in all", numbers[..MOST_NAMED].join(", ")),
             };
-            said.push(format!("{more}{plain} as {they}: {names}"));
+            sentences.push(format!("{more}{plain} as {they}: {names}"));
         }
         let scaled = |column: &PreparedColumn| {
             matches!(column.encoding, Encoding::Number { scale: Some(_), .. })
@@ -269,7 +271,7 @@ impl Preparation {
         } else {
             ""
         };
-        let text = format!("columns: {}{whose}{label}", said.join("; "));
+        let text = format!("columns: {}{whose}{label}", sentences.join("; "));
         match whose {
             "" => text,
             _ => text
@@ -278,13 +280,12 @@ impl Preparation {
         }
     }
 
-    /// How the rows of a client are prepared; the federation's way for one that has no scales
-    /// of its own.
-    pub fn of_client(&self, client: &str) -> Option<&[Option<Scale>]> {
+    /// Returns a client's own scales, if it has any.
+    pub fn client_scales(&self, client: &str) -> Option<&[Option<Scale>]> {
         self.clients.get(client).map(Vec::as_slice)
     }
 
-    /// What reads rows by this preparation.
+    /// Returns an encoder of rows.
     pub(super) fn encoder(&self) -> Encoder<'_> {
         let index = |column: &PreparedColumn| match &column.encoding {
             Encoding::Category { values } => values.iter().cloned().zip(0..).collect(),
@@ -294,40 +295,40 @@ impl Preparation {
             missing: Missing::new(&self.missing),
             places: self.columns.iter().map(index).collect(),
             preparation: self,
-            strange: Strange::default(),
+            unseen: UnseenCells::default(),
         }
     }
 }
 
-/// The type of a column: the federation's.
+/// Decides how a column is encoded.
 fn encoding(
     seen: &ColumnSurvey,
     categorical: bool,
     standardize: Standardize,
 ) -> Result<Encoding, String> {
-    let nothing = Words::default();
-    let words = seen.words.as_deref().unwrap_or(&nothing);
+    let none = NonNumeric::default();
+    let other = seen.non_numeric.as_deref().unwrap_or(&none);
     let numbers = seen.numbers.n;
-    let truths = words.trues + words.falses;
+    let truths = other.trues + other.falses;
     let indicator = seen.missing > 0;
     let way_out = "leave it out with data.ignore";
-    if words.others > 0 {
+    if other.unsupported > 0 {
         return Err(format!(
             "is neither text nor number; {way_out}, or save it as text or numbers"
         ));
     }
-    if categorical || (words.texts > 0 && numbers + words.huge == 0) {
-        if !categorical && words.dates == words.texts && truths == 0 {
+    if categorical || (other.texts > 0 && numbers + other.huge == 0) {
+        if !categorical && other.dates == other.texts && truths == 0 {
             return Err(format!(
-                "holds dates or times, which are no numbers to a model; {way_out}, or take every \
-                 different one as a category with data.categorical"
+                "contains dates or times, which models cannot use as numbers; {way_out}, or use \
+                 each different one as a category with data.categorical"
             ));
         }
-        return match words.values.len() {
+        return match other.values.len() {
             0 => Err(format!("is empty in every training row; {way_out}")),
             1..=MOST_CATEGORIES => {
-                let mut values: Vec<String> = words.values.iter().cloned().collect();
-                in_order(&mut values);
+                let mut values: Vec<String> = other.values.iter().cloned().collect();
+                sort_names(&mut values);
                 Ok(Encoding::Category { values })
             }
             _ => Err(format!(
@@ -336,20 +337,20 @@ fn encoding(
             )),
         };
     }
-    match (numbers + words.huge, truths, words.texts) {
+    match (numbers + other.huge, truths, other.texts) {
         (0, 0, _) => Err(format!("is empty in every training row; {way_out}")),
-        (0, _, _) => Ok(Encoding::Truth {
-            fill: seen.truths().mean,
+        (0, _, _) => Ok(Encoding::Boolean {
+            fill: seen.booleans().mean,
             indicator,
         }),
-        (_, 0, 0) if words.huge == 0 => Ok(Encoding::Number {
+        (_, 0, 0) if other.huge == 0 => Ok(Encoding::Number {
             fill: seen.numbers.mean,
             scale: (standardize != Standardize::No).then(|| Scale::of(&seen.numbers)),
             indicator,
         }),
         (_, 0, 0) => Err(
-            "holds numbers that are too large or have no end (3.4e38 at most); mend them, or name \
-             them in data.missing if they mean \"not known\""
+            "contains numbers that are infinite or too large (at most 3.4e38 is allowed); correct \
+             them, or name them in data.missing if they mean \"not known\""
                 .into(),
         ),
         _ => Err(
@@ -360,8 +361,8 @@ fn encoding(
     }
 }
 
-/// Columns of plain numbers that are named one by one.
-const NAMED: usize = 12;
+/// The most numeric columns that a description names.
+const MOST_NAMED: usize = 12;
 
 fn short(x: f64) -> String {
     match x.abs() {
@@ -371,18 +372,21 @@ fn short(x: f64) -> String {
     }
 }
 
-/// Turns rows into features.
+/// Encodes rows as features.
 pub(super) struct Encoder<'p> {
     preparation: &'p Preparation,
     missing: Missing,
-    /// Where the values of a category are.
+    /// For each column, the index of each category.
     places: Vec<BTreeMap<String, usize>>,
-    /// What training did not show.
-    pub(super) strange: Strange,
+    /// Cells that did not occur in training.
+    pub(super) unseen: UnseenCells,
 }
 
 impl Encoder<'_> {
-    /// Appends what column `k`'s cell becomes; an error tells what is wrong with it.
+    /// Appends the features of a cell of column `k`.
+    ///
+    /// # Errors
+    /// The cell does not fit the column's type.
     pub(super) fn encode(
         &mut self,
         k: usize,
@@ -398,13 +402,13 @@ impl Encoder<'_> {
         };
         let (indicator, x, scale) = match (&column.encoding, &value) {
             (Encoding::Category { values }, value) => {
-                let name = called(value.clone(), cell);
+                let name = category_name(value.clone(), cell);
                 if let Value::Other(kind) = value {
                     return Err(format!("is a {kind}, which is neither text nor number"));
                 }
                 let place = name.as_ref().and_then(|name| self.places[k].get(&**name));
                 if place.is_none() && name.is_some() {
-                    note(&mut self.strange.unseen);
+                    note(&mut self.unseen.categories);
                 }
                 let place = place.copied().unwrap_or(values.len());
                 let first = out.len();
@@ -430,15 +434,15 @@ impl Encoder<'_> {
                     Value::Missing => (*indicator, None, (scale, fill)),
                     _ => {
                         return Err(cell.number().err().unwrap_or_else(|| {
-                            "says true or false, where training has numbers".into()
+                            "is true or false; the column is numeric in training".into()
                         }));
                     }
                 }
             }
-            (Encoding::Truth { indicator, fill }, value) => {
+            (Encoding::Boolean { indicator, fill }, value) => {
                 let fill = own.map_or(*fill, |own| own.mean);
                 match value {
-                    Value::Truth(x) => (*indicator, Some(f64::from(u8::from(*x))), (None, fill)),
+                    Value::Boolean(x) => (*indicator, Some(f64::from(u8::from(*x))), (None, fill)),
                     // A file that has lost the type: 1 and 0 are true and false.
                     Value::Number(x) if *x == 0.0 || *x == 1.0 => {
                         (*indicator, Some(*x), (None, fill))
@@ -448,14 +452,14 @@ impl Encoder<'_> {
                         let text = cell.text()?;
                         let shown: String = text.chars().take(60).collect();
                         return Err(format!(
-                            "found '{shown}', where training has true and false"
+                            "found '{shown}'; the column is true or false in training"
                         ));
                     }
                 }
             }
         };
         if x.is_none() && !indicator {
-            note(&mut self.strange.missing);
+            note(&mut self.unseen.missing);
         }
         let (scale, fill) = scale;
         let raw = x.unwrap_or(fill);

@@ -1,48 +1,48 @@
-//! Values of text columns that only few rows have.
+//! Values of text columns that occur in only a few rows.
 
 use std::collections::HashMap;
 
-use super::records::Part;
+use super::records::Split;
 use super::source::TableSource;
-use super::value::{Missing, called, value_of};
+use super::value::{Missing, category_name, value_of};
 use super::{Surveyed, Table};
 use crate::error::Result;
 
-/// A value of fewer rows of a client could point at them.
+/// The fewest training rows of a client that may share a value; fewer could be identified by it.
 pub const RARE: u64 = 5;
 
 impl Table {
-    /// The columns whose values a survey tells and of which one has fewer than [`RARE`] of the
-    /// training rows.
+    /// Returns the columns whose values the survey discloses and that have a value of fewer than
+    /// [`RARE`] training rows.
     pub fn rare_columns(
         &self,
         source: &dyn TableSource,
         surveyed: &Surveyed,
     ) -> Result<Vec<String>> {
         let missing = Missing::new(&self.missing);
-        let told = |k: usize| {
+        let disclosed = |k: usize| {
             let values = |survey: &super::Survey| {
-                let words = survey.columns[k].words.as_ref();
-                words.is_some_and(|words| !words.values.is_empty())
+                let other = survey.columns[k].non_numeric.as_ref();
+                other.is_some_and(|other| !other.values.is_empty())
             };
             let declared = &self.declared.categories;
             !declared.contains_key(&surveyed.layout.names[k]) && surveyed.surveys.iter().any(values)
         };
         let columns: Vec<usize> = (0..surveyed.layout.names.len())
-            .filter(|k| told(*k))
+            .filter(|k| disclosed(*k))
             .collect();
         if columns.is_empty() {
             return Ok(Vec::new());
         }
         let mut counts: Vec<HashMap<String, u64>> = vec![HashMap::new(); columns.len()];
-        self.again(source, surveyed.parts.owner.len(), |row, rows| {
-            let Some((_, Part::Train)) = surveyed.parts.of(row) else {
+        self.reread(source, surveyed.parts.owner.len(), |row, rows| {
+            let Some((_, Split::Train)) = surveyed.parts.of(row) else {
                 return true;
             };
             for (k, counts) in columns.iter().zip(&mut counts) {
                 let cell = rows.cell(surveyed.layout.features[*k]);
                 let value = value_of(&cell, &missing);
-                if let Some(name) = called(value, &cell) {
+                if let Some(name) = category_name(value, &cell) {
                     *counts.entry(name.into_owned()).or_default() += 1;
                 }
             }

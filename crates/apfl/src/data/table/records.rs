@@ -1,12 +1,12 @@
-//! The first reading of a table: which column is what, who has which row, and its label.
+//! The first reading of a table: the roles of the columns, and each row's client, part and label.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
 use super::diagnostics::Diagnostics;
-use super::value::{Missing, Value, called, value_of};
-use super::{ClientOf, Table};
+use super::value::{Missing, Value, category_name, value_of};
+use super::{ClientSource, Table};
 use crate::data::rows::{Cell, RowReader};
 use crate::error::{Error, Result};
 use crate::settings::nearest;
@@ -14,57 +14,59 @@ use crate::settings::nearest;
 /// The most bytes of a client's name or a label.
 const LONGEST_NAME: usize = 1000;
 
-/// A row of nobody.
-pub(super) const NOBODY: u32 = u32::MAX;
+/// The client of a row that belongs to nobody.
+pub(super) const NO_CLIENT: u32 = u32::MAX;
 
-/// Which of a client's three parts a row is in.
+/// The part of a client's data that a row belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Split {
     Train,
     Valid,
     Test,
 }
 
-pub(super) struct Layout {
+/// The roles of a table's columns, by index.
+pub(super) struct ColumnLayout {
     pub(super) client: Option<usize>,
     pub(super) label: usize,
     pub(super) split: Option<usize>,
-    /// Where the features are, and their names.
+    /// The feature columns; `names` and `categorical` are in the same order.
     pub(super) features: Vec<usize>,
     pub(super) names: Vec<String>,
     pub(super) categorical: Vec<bool>,
 }
 
-/// What is to be predicted, row by row.
-pub(super) enum Answers {
-    /// A label each.
-    Labels { names: Vec<String>, of: Vec<u32> },
-    /// A number each.
+/// The targets of all rows.
+pub(super) enum RowTargets {
+    /// Different labels, and each row's index into them.
+    Labels {
+        names: Vec<String>,
+        indices: Vec<u32>,
+    },
+    /// Numbers.
     Values(Vec<f64>),
 }
 
+/// Each row's client, part and target.
 pub(super) struct Records {
     pub(super) clients: Vec<String>,
     pub(super) client: Vec<u32>,
-    /// What the split column says; empty where there is none.
-    pub(super) split: Vec<Part>,
-    pub(super) answers: Answers,
+    /// Each row's part; empty if there is no split column.
+    pub(super) split: Vec<Split>,
+    pub(super) targets: RowTargets,
 }
 
 impl Table {
-    pub(super) fn layout(&self, rows: &dyn RowReader) -> Result<Layout> {
+    pub(super) fn layout(&self, rows: &dyn RowReader) -> Result<ColumnLayout> {
         let header = rows.header();
-        let error = |message: String| match rows.origin() {
-            Some(path) => Error::in_file(path, message),
-            None => Error::data(message),
-        };
+        let error = |message: String| source_error(rows, message);
         if header.is_empty() || header.iter().all(String::is_empty) {
             let what = "the file is empty; its first line must name the columns";
             return Err(error(what.into()));
         }
         let mut seen = HashMap::new();
         for (k, name) in header.iter().enumerate() {
-            // pandas writes a data frame's index so: a number that would give the order away.
+            // pandas names a data frame's index so; it would reveal the order of the rows.
             let unnamed = name.is_empty() || name.starts_with("__index_level_");
             if unnamed && !self.ignore.contains(name) {
                 return Err(error(format!(
@@ -102,18 +104,20 @@ impl Table {
                 }
                 error(format!(
                     "there is no column '{name}' (data.{key}){}; the columns are {}{way_out}",
-                    meant(name, header),
-                    listed(header)
+                    suggestion(name, header),
+                    list_names(header)
                 ))
             })
         };
-        self.all_there(&seen, header).map_err(error)?;
+        self.require_named_columns(&seen, header).map_err(error)?;
         let client = match &self.client {
-            ClientOf::Nobody | ClientOf::File | ClientOf::Only { column: None, .. } => None,
-            ClientOf::Only {
+            ClientSource::Unnamed
+            | ClientSource::File
+            | ClientSource::Only { column: None, .. } => None,
+            ClientSource::Only {
                 column: Some(name), ..
             } => Some(need("client", name, "")?),
-            ClientOf::Column(name) => Some(need(
+            ClientSource::Column(name) => Some(need(
                 "client",
                 name,
                 "; data.client = \"\" deals the rows to data.clients clients",
@@ -151,7 +155,7 @@ impl Table {
             return Err(error("no column is left for features".into()));
         }
         let names: Vec<String> = features.iter().map(|k| header[*k].clone()).collect();
-        Ok(Layout {
+        Ok(ColumnLayout {
             client,
             label,
             split,
@@ -163,31 +167,31 @@ impl Table {
         })
     }
 
-    /// Where several columns that the spec names are not there, all of them.
-    fn all_there(
+    /// Returns an error naming all missing columns if there are several.
+    fn require_named_columns(
         &self,
         seen: &HashMap<&str, usize>,
         header: &[String],
     ) -> std::result::Result<(), String> {
-        let mut named: Vec<(&str, &String)> = vec![("label", &self.label)];
-        if let ClientOf::Column(name) = &self.client {
-            named.insert(0, ("client", name));
+        let mut mapped_label: Vec<(&str, &String)> = vec![("label", &self.label)];
+        if let ClientSource::Column(name) = &self.client {
+            mapped_label.insert(0, ("client", name));
         }
         if self.split_required && !self.split.is_empty() {
-            named.push(("split", &self.split));
+            mapped_label.push(("split", &self.split));
         }
-        named.extend(self.ignore.iter().map(|name| ("ignore", name)));
-        named.extend(self.categorical.iter().map(|name| ("categorical", name)));
-        let missing: Vec<String> = (named.into_iter())
+        mapped_label.extend(self.ignore.iter().map(|name| ("ignore", name)));
+        mapped_label.extend(self.categorical.iter().map(|name| ("categorical", name)));
+        let missing: Vec<String> = (mapped_label.into_iter())
             .filter(|(_, name)| !seen.contains_key(name.as_str()))
-            .map(|(key, name)| format!("'{name}' (data.{key}){}", meant(name, header)))
+            .map(|(key, name)| format!("'{name}' (data.{key}){}", suggestion(name, header)))
             .collect();
         match missing.len() {
-            ..2 => Ok(()), // told in its own words
+            ..2 => Ok(()), // reported where it is used
             _ => Err(format!(
                 "there are no columns {}; the columns are {}",
                 missing.join(", "),
-                listed(header)
+                list_names(header)
             )),
         }
     }
@@ -196,73 +200,78 @@ impl Table {
     pub(super) fn records(
         &self,
         rows: &mut dyn RowReader,
-        layout: &Layout,
+        layout: &ColumnLayout,
         diagnostics: &mut Diagnostics,
     ) -> Result<Records> {
         let missing = Missing::new(&self.missing);
-        let mut clients = Names::default();
-        let mut labels = Names::default();
+        let mut clients = NameIndex::default();
+        let mut labels = NameIndex::default();
         let mut records = Records {
             clients: Vec::new(),
             client: Vec::new(),
             split: Vec::new(),
-            answers: if self.regression {
-                Answers::Values(Vec::new())
+            targets: if self.regression {
+                RowTargets::Values(Vec::new())
             } else {
-                Answers::Labels {
+                RowTargets::Labels {
                     names: Vec::new(),
-                    of: Vec::new(),
+                    indices: Vec::new(),
                 }
             },
         };
-        while rows.advance().map_err(|e| self.broken(rows, e))? {
+        while rows.advance().map_err(|e| source_error(rows, e))? {
             if diagnostics.full() {
                 break;
             }
             let read = self.record(rows, layout, &missing);
-            let (client, part, answer) = match read {
+            let (client, part, target) = match read {
                 Ok(read) => read,
                 Err(message) => {
                     match rows.defect() {
                         Some(defect) => diagnostics.note_file(rows, defect),
                         None => diagnostics.note_row(rows, &message),
                     }
-                    // In its place stands a row of nobody, so that the next are counted right.
-                    (None, Part::Train, Answer::None)
+                    // A row of nobody takes its place, so that row numbers stay right.
+                    (None, Split::Train, RowTarget::None)
                 }
             };
             records.client.push(match (&self.client, client) {
-                (ClientOf::Nobody, Some(_)) => 0,
+                (ClientSource::Unnamed, Some(_)) => 0,
                 (_, Some(name)) => clients.number(&name),
-                (_, None) => NOBODY,
+                (_, None) => NO_CLIENT,
             });
             if layout.split.is_some() {
                 records.split.push(part);
             }
-            match (&mut records.answers, answer) {
-                (Answers::Labels { of, .. }, Answer::Label(name)) => of.push(labels.number(&name)),
-                (Answers::Labels { of, .. }, _) => of.push(0),
-                (Answers::Values(values), Answer::Value(x)) => values.push(x),
-                (Answers::Values(values), _) => values.push(0.0),
+            match (&mut records.targets, target) {
+                (RowTargets::Labels { indices, .. }, RowTarget::Label(name)) => {
+                    indices.push(labels.number(&name))
+                }
+                (RowTargets::Labels { indices, .. }, _) => indices.push(0),
+                (RowTargets::Values(values), RowTarget::Value(x)) => values.push(x),
+                (RowTargets::Values(values), _) => values.push(0.0),
             }
-            if records.client.len() == NOBODY as usize {
-                return Err(self.broken(rows, format!("has more than {NOBODY} rows")));
+            if records.client.len() == NO_CLIENT as usize {
+                return Err(source_error(
+                    rows,
+                    format!("has more than {NO_CLIENT} rows"),
+                ));
             }
         }
         records.clients = clients.names;
-        if let Answers::Labels { names, .. } = &mut records.answers {
+        if let RowTargets::Labels { names, .. } = &mut records.targets {
             *names = labels.names;
         }
         Ok(records)
     }
 
-    /// A row's client, part and answer, or what is wrong with it.
+    /// Reads a row's client, part and target.
     fn record<'a>(
         &'a self,
         rows: &'a dyn RowReader,
-        layout: &Layout,
+        layout: &ColumnLayout,
         missing: &Missing,
-    ) -> std::result::Result<(Option<Cow<'a, str>>, Part, Answer<'a>), String> {
+    ) -> std::result::Result<(Option<Cow<'a, str>>, Split, RowTarget<'a>), String> {
         if let Some(defect) = rows.defect() {
             return Err(defect);
         }
@@ -281,8 +290,8 @@ impl Table {
                         ))
                     });
                 }
-                // A label is called as a category is; a client and a split by their text.
-                value if what == "label" => match called(value, &cell) {
+                // Labels are named as categories are; clients and splits by their text.
+                value if what == "label" => match category_name(value, &cell) {
                     Some(name) => name,
                     None => cell.text().map_err(at)?,
                 },
@@ -296,11 +305,11 @@ impl Table {
             }
         };
         let client = match (&self.client, layout.client) {
-            (ClientOf::File, _) => match rows.origin() {
-                Some(path) => Cow::Owned(stem(path)),
-                None => return Err(": it is in no file, as data.client asks for".into()),
+            (ClientSource::File, _) => match rows.origin() {
+                Some(path) => Cow::Owned(client_of_file(path)),
+                None => return Err(": data.client = { file = true } needs rows from files".into()),
             },
-            (ClientOf::Only { name: own, .. }, k) => {
+            (ClientSource::Only { name: own, .. }, k) => {
                 if let Some(k) = k
                     && name(k, "client")? != *own
                 {
@@ -317,9 +326,9 @@ impl Table {
             .transpose()?
             .as_deref()
         {
-            None | Some("train") => Part::Train,
-            Some("valid") => Part::Valid,
-            Some("test") => Part::Test,
+            None | Some("train") => Split::Train,
+            Some("valid") => Split::Valid,
+            Some("test") => Split::Test,
             Some(other) => {
                 return Err(format!(
                     ", column '{}': found '{other}', allowed is train, valid or test",
@@ -328,20 +337,23 @@ impl Table {
             }
         };
         let at = |e: String| format!(", column '{}': {e}", self.label);
-        let answer = if self.regression {
+        let target = if self.regression {
             let cell = rows.cell(layout.label);
             match value_of(&cell, missing) {
                 Value::Missing => return Err(": the label is empty".into()),
-                _ => Answer::Value(cell.number().map_err(at)?),
+                _ => RowTarget::Value(cell.number().map_err(at)?),
             }
         } else {
-            Answer::Label(self.named(name(layout.label, "label")?).map_err(at)?)
+            RowTarget::Label(
+                self.mapped_label(name(layout.label, "label")?)
+                    .map_err(at)?,
+            )
         };
-        Ok((Some(client), part, answer))
+        Ok((Some(client), part, target))
     }
 
-    /// The name of a label, by `label_map`.
-    pub(super) fn named<'a>(
+    /// Returns the name of a label, by `label_map`.
+    pub(super) fn mapped_label<'a>(
         &'a self,
         label: Cow<'a, str>,
     ) -> std::result::Result<Cow<'a, str>, String> {
@@ -352,20 +364,12 @@ impl Table {
         match find(&label).or_else(|| find("*")) {
             Some((_, name)) => Ok(Cow::Borrowed(name)),
             None => Err(format!(
-                "found '{label}', which data.label_map does not name; \"*\" names every other label"
+                "found '{label}', which is not in data.label_map; add it, or \"*\" for all others"
             )),
         }
     }
 
-    /// An error of a file that cannot be read on.
-    pub(super) fn broken(&self, rows: &dyn RowReader, message: String) -> Error {
-        match rows.origin() {
-            Some(path) => Error::in_file(path, message),
-            None => Error::data(message),
-        }
-    }
-
-    /// A label as the run calls it, of a row that is new to it.
+    /// Returns the label of a new row as the run names it.
     pub(super) fn label_of(
         &self,
         cell: &Cell<'_>,
@@ -373,36 +377,46 @@ impl Table {
     ) -> std::result::Result<String, String> {
         match value_of(cell, missing) {
             Value::Missing => Err("the label is empty".into()),
-            value => match called(value, cell) {
-                Some(name) => self.named(name).map(Cow::into_owned),
+            value => match category_name(value, cell) {
+                Some(name) => self.mapped_label(name).map(Cow::into_owned),
                 None => Err(cell.text().err().unwrap_or_default()),
             },
         }
     }
 }
 
-/// The client that a file is: its name without its ending.
-pub(super) fn stem(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.strip_suffix(".gz").unwrap_or(&name);
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    stem.to_owned()
+/// Makes an error about the file that is being read, if it is one.
+pub(super) fn source_error(rows: &dyn RowReader, message: String) -> Error {
+    match rows.origin() {
+        Some(path) => Error::in_file(path, message),
+        None => Error::data(message),
+    }
 }
 
-enum Answer<'a> {
+/// Returns the name of a file without its extension, which names its client.
+pub(super) fn client_of_file(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    let client_of_file = name
+        .rsplit_once('.')
+        .map_or(name, |(client_of_file, _)| client_of_file);
+    client_of_file.to_owned()
+}
+
+enum RowTarget<'a> {
     Label(Cow<'a, str>),
     Value(f64),
     None,
 }
 
-/// Names, numbered in the order in which they come.
+/// Numbers names in the order in which they first occur.
 #[derive(Default)]
-struct Names {
+struct NameIndex {
     names: Vec<String>,
     index: HashMap<String, u32>,
 }
 
-impl Names {
+impl NameIndex {
     fn number(&mut self, name: &str) -> u32 {
         if let Some(number) = self.index.get(name) {
             return *number;
@@ -414,15 +428,16 @@ impl Names {
     }
 }
 
-/// A column whose name is nearly that one.
-pub(super) fn meant(name: &str, header: &[String]) -> String {
+/// Suggests a column with a similar name.
+pub(super) fn suggestion(name: &str, header: &[String]) -> String {
     match nearest(name, header.iter().map(String::as_str)) {
         Some(near) => format!(", did you mean '{near}'?"),
         None => String::new(),
     }
 }
 
-pub(super) fn listed(names: &[String]) -> String {
+/// Joins the first twenty names.
+pub(super) fn list_names(names: &[String]) -> String {
     let shown: Vec<_> = names.iter().take(20).map(String::as_str).collect();
     let more = if names.len() > 20 { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))

@@ -1,11 +1,11 @@
-//! `[data]` of a table.
+//! The settings of a table in `[data]`.
 
 use std::path::PathBuf;
 
 use toml::{Table as Toml, Value};
 
 use super::value::{MISSING, name_of};
-use super::{ClientOf, Declared, Standardize, Table, declared};
+use super::{ClientSource, Declared, Standardize, Table, declared};
 use crate::data::partition::{CLIENTS, PARTITION, Partition};
 use crate::data::{Common, Source, SourceKind};
 use crate::settings::{Custom, Inner, Kind, Section, Setting, Text, Texts, Whole, Words};
@@ -16,8 +16,8 @@ pub(in crate::data) const KIND: SourceKind = Kind {
     settings: &[
         &PATH,
         &CLIENT,
-        &DEALT_TO,
-        &DEALT_BY,
+        &ASSIGNED_CLIENTS,
+        &ASSIGNED_BY,
         &LABEL,
         &TASK,
         &SPLIT,
@@ -48,7 +48,7 @@ impl Table {
         s.knows(&["split", "header"]);
         let split_required = s.has("split");
         let client = s.get(&CLIENT);
-        let partition = (client == ClientOf::Nobody).then(|| Partition::read(s, "iid"));
+        let partition = (client == ClientSource::Unnamed).then(|| Partition::read(s, "iid"));
         let regression = s.get(&TASK);
         match &partition {
             Some(Partition::Iid { .. } | Partition::File(_)) | None => {}
@@ -57,7 +57,7 @@ impl Table {
                 if regression {
                     s.problem(
                         "partition.kind",
-                        format!("found \"{kind}\", but regression has no classes: iid or file"),
+                        format!("found \"{kind}\", which needs classes; allowed is iid or file"),
                     );
                 }
             }
@@ -65,11 +65,11 @@ impl Table {
         let label_map = s.optional(&LABEL_MAP);
         let label_map = label_map.map_or(Vec::new(), |(pairs, _)| pairs);
         if regression && !label_map.is_empty() {
-            s.problem("label_map", "regression has numbers, no labels to name");
+            s.problem("label_map", "regression has no class labels; remove it");
         }
         let declared = Declared::read(s);
         if regression && declared.classes.is_some() {
-            s.problem("classes", "regression has numbers, no classes");
+            s.problem("classes", "regression has no classes; remove it");
         }
         let mut categorical = s.get(&CATEGORICAL);
         let more = declared.categories.keys();
@@ -104,7 +104,7 @@ impl Table {
     }
 }
 
-/// The files, and whether they were written as a list.
+/// The files, and whether they are written as a list.
 const PATH: Setting<Custom<(Vec<PathBuf>, bool)>> = Setting::custom(
     "path",
     Custom {
@@ -136,34 +136,35 @@ const PATH: Setting<Custom<(Vec<PathBuf>, bool)>> = Setting::custom(
 .example("\"my.csv\"")
 .required("missing: the CSV or Parquet file to read, such as \"my.csv\", or a list of files");
 
-const CLIENT: Setting<Custom<ClientOf>> = Setting::custom(
+const CLIENT: Setting<Custom<ClientSource>> = Setting::custom(
     "client",
     Custom {
         name: "text or table",
-        default: || Some(ClientOf::Column("client".into())),
+        default: || Some(ClientSource::Column("client".into())),
         allowed: "a column's name, \"\" or { file = true }",
         parse: |found| match found {
-            Value::String(name) if name.is_empty() => Some(ClientOf::Nobody),
-            Value::String(name) => Some(ClientOf::Column(name.clone())),
+            Value::String(name) if name.is_empty() => Some(ClientSource::Unnamed),
+            Value::String(name) => Some(ClientSource::Column(name.clone())),
             Value::Table(table) => (table.len() == 1
                 && table.get("file").and_then(Value::as_bool) == Some(true))
-            .then_some(ClientOf::File),
+            .then_some(ClientSource::File),
             _ => None,
         },
         write: |client| match client {
-            ClientOf::Column(name) => name.as_str().into(),
-            ClientOf::File => Toml::from_iter([("file".to_string(), true.into())]).into(),
-            ClientOf::Nobody | ClientOf::Only { .. } => "".into(),
+            ClientSource::Column(name) => name.as_str().into(),
+            ClientSource::File => Toml::from_iter([("file".to_string(), true.into())]).into(),
+            ClientSource::Unnamed | ClientSource::Only { .. } => "".into(),
         },
     },
 )
 .help(
-    "the column that names the client; { file = true }: the file's name does; \"\" assigns the rows \
+    "the column that names the client; { file = true }: the file's name does; \"\" assigns the \
+     rows \
      to `clients`, by a partition",
 );
 
-const DEALT_TO: Setting<Whole> = CLIENTS.with("client = \"\"").seldom();
-const DEALT_BY: Setting<Inner> = PARTITION
+const ASSIGNED_CLIENTS: Setting<Whole> = CLIENTS.with("client = \"\"").seldom();
+const ASSIGNED_BY: Setting<Inner> = PARTITION
     .with("client = \"\"")
     .usually("`\"iid\"`")
     .example("\"iid\"")
@@ -194,7 +195,7 @@ const CATEGORICAL: Setting<Texts> = Setting::texts("categorical", || Some(Vec::n
 
 const MISSING_CELLS: Setting<Texts> =
     Setting::texts("missing", || Some(MISSING.map(str::to_owned).to_vec()))
-        .help("cells that mean: not known");
+        .help("cells that mean \"not known\"");
 
 const STANDARDIZE: Setting<Custom<Standardize>> = Setting::custom(
     "standardize",
@@ -223,10 +224,10 @@ const HEADER: Setting<Texts> = Setting::texts("header", || Some(Vec::new()))
     .example("[\"age\", \"label\"]")
     .seldom();
 
-/// Pairs of a label and its name.
-type Pairs = Vec<(String, String)>;
+/// LabelNames of a label and its name.
+type LabelNames = Vec<(String, String)>;
 
-const LABEL_MAP: declared::AsWritten<Pairs> = Setting::custom(
+const LABEL_MAP: declared::AsWritten<LabelNames> = Setting::custom(
     "label_map",
     Custom {
         name: "table",
@@ -240,19 +241,19 @@ const LABEL_MAP: declared::AsWritten<Pairs> = Setting::custom(
 .example("{ \"0\" = \"healthy\", \"*\" = \"ill\" }")
 .seldom();
 
-/// Reads `label_map`, its keys as labels are called.
-fn label_map(found: &Value) -> Option<Pairs> {
+/// Reads `label_map`; its keys are named as labels are.
+fn label_map(found: &Value) -> Option<LabelNames> {
     let pair = |(label, name): (&String, &Value)| {
         let name = match name {
             Value::String(name) => name.clone(),
             Value::Integer(name) => name.to_string(),
             _ => return None,
         };
-        let called = match label.trim().parse::<f64>() {
+        let key = match label.trim().parse::<f64>() {
             Ok(x) if x.is_finite() => name_of(x),
             _ => label.trim().to_owned(),
         };
-        (!name.trim().is_empty()).then_some((called, name))
+        (!name.trim().is_empty()).then_some((key, name))
     };
     let pairs: Vec<_> = found.as_table()?.iter().map(pair).collect::<Option<_>>()?;
     (!pairs.is_empty()).then_some(pairs)

@@ -1,4 +1,4 @@
-//! Where the rows of a table come from: files, a stream, or columns in memory.
+//! Sources of a table's rows: files, a stream, or columns in memory.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,33 +6,33 @@ use std::path::{Path, PathBuf};
 use super::Table;
 use super::columns::Columns;
 use crate::data::SourceFile;
-use crate::data::folder::require_regular;
+use crate::data::folder::require_regular_file;
 use crate::data::rows::{Cell, RowReader, open_csv, open_with};
 use crate::digest::sha256_of_file;
 use crate::error::{Error, Result};
 
-/// Rows that can be read from the first to the last as often as is needed.
+/// Provides rows that can be read repeatedly.
 pub trait TableSource {
-    /// Goes to the first row.
+    /// Opens a reader before the first row.
     fn open(&self) -> Result<Box<dyn RowReader + '_>>;
 
-    /// The files, with their checksums.
+    /// Returns the files with their checksums.
     fn files(&self) -> Result<Vec<SourceFile>> {
         Ok(Vec::new())
     }
 
-    /// What errors name where no row does.
+    /// Returns the file named by errors of no particular row.
     fn place(&self) -> Option<&Path> {
         None
     }
 }
 
-/// One CSV or Parquet file, or several with the same columns.
+/// One or more CSV or Parquet files with the same columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {
-    /// The files, one after the other.
+    /// The files, in order.
     pub paths: &'a [PathBuf],
-    /// The columns' names, where the files do not say them.
+    /// The column names, if the files have no header.
     pub header: Option<&'a [String]>,
 }
 
@@ -40,23 +40,23 @@ impl TableSource for Files<'_> {
     fn open(&self) -> Result<Box<dyn RowReader + '_>> {
         let Some(first) = self.paths.first() else {
             return Err(Error::data(
-                "data.path names no file: the run's rows came from memory (give them again, as in \
+                "data.path names no file; the run's rows came from memory (pass them again, as in \
                  apfl.train(resume=…, data=frame)) or are at sites (docs/FEDERATION.md)",
             ));
         };
         let rows = open_with(first, self.header)?;
-        Ok(Box::new(Chain {
+        Ok(Box::new(ConcatenatedFiles {
             names: rows.header().to_vec(),
             map: (0..rows.header().len()).collect(),
             rows,
             files: *self,
-            at: 0,
+            current: 0,
         }))
     }
 
     fn files(&self) -> Result<Vec<SourceFile>> {
         let described = |path: &PathBuf| {
-            require_regular(path)?; // a pipe would be read by its checksum
+            require_regular_file(path)?; // computing a pipe's checksum would consume it
             Ok(SourceFile {
                 path: path.display().to_string(),
                 sha256: sha256_of_file(path)?,
@@ -71,18 +71,18 @@ impl TableSource for Files<'_> {
 }
 
 /// The rows of several files, one after the other.
-struct Chain<'a> {
+struct ConcatenatedFiles<'a> {
     files: Files<'a>,
-    at: usize,
+    current: usize,
     rows: Box<dyn RowReader>,
     names: Vec<String>,
-    /// Where the first file's columns are in this one.
+    /// For each column of the first file, its index in the current one.
     map: Vec<usize>,
 }
 
-impl Chain<'_> {
+impl ConcatenatedFiles<'_> {
     fn next_file(&mut self) -> std::result::Result<bool, String> {
-        let Some(path) = self.files.paths.get(self.at + 1) else {
+        let Some(path) = self.files.paths.get(self.current + 1) else {
             return Ok(false);
         };
         let rows = open_with(path, self.files.header).map_err(|e| e.to_string())?;
@@ -94,26 +94,26 @@ impl Chain<'_> {
         if !missing.is_empty() || header.len() != self.names.len() {
             let more = header.iter().filter(|name| !self.names.contains(name));
             let more: Vec<&str> = more.map(String::as_str).collect();
-            let said = |what: &str, names: &[&str]| match names {
+            let list = |what: &str, names: &[&str]| match names {
                 [] => String::new(),
                 names => format!("; {what}: {}", names.join(", ")),
             };
             return Err(format!(
-                "{}: its columns are not those of {}{}{}",
+                "{}: its columns differ from those of {}{}{}",
                 path.display(),
                 self.files.paths[0].display(),
-                said("it has no", &missing),
-                said("it has more", &more)
+                list("missing", &missing),
+                list("additional", &more)
             ));
         }
         self.map = self.names.iter().map(|name| place[name.as_str()]).collect();
         self.rows = rows;
-        self.at += 1;
+        self.current += 1;
         Ok(true)
     }
 }
 
-impl RowReader for Chain<'_> {
+impl RowReader for ConcatenatedFiles<'_> {
     fn header(&self) -> &[String] {
         &self.names
     }
@@ -131,7 +131,7 @@ impl RowReader for Chain<'_> {
         self.rows.defect()
     }
     fn origin(&self) -> Option<&Path> {
-        Some(&self.files.paths[self.at])
+        Some(&self.files.paths[self.current])
     }
     fn cell(&self, column: usize) -> Cell<'_> {
         self.rows.cell(self.map[column])
@@ -144,21 +144,21 @@ impl RowReader for Chain<'_> {
     }
 }
 
-/// A CSV file, plain or gzipped, that was read from a stream.
+/// A CSV file, plain or gzipped, read from a stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// What it is called, such as `stdin`.
+    /// Its name in messages, such as `stdin`.
     pub name: PathBuf,
-    /// All of it.
+    /// Its whole content.
     pub bytes: Vec<u8>,
-    /// The columns' names, where its first line does not say them.
+    /// The column names, if the first line does not have them.
     pub header: Option<Vec<String>>,
 }
 
 impl TableSource for Stream {
     fn open(&self) -> Result<Box<dyn RowReader + '_>> {
         let rows = if self.bytes.starts_with(b"PAR1") {
-            Err("is a Parquet file; save it to a file first".into())
+            Err("is Parquet, which cannot be read from a stream; save it to a file first".into())
         } else {
             open_csv(Box::new(&self.bytes[..]), self.header.as_deref())
         };
@@ -170,8 +170,8 @@ impl TableSource for Stream {
     }
 }
 
-/// The header that the rows of an input need: that of the table which a model was trained on,
-/// unless the input's first line names some of its columns.
+/// Returns the header that an input needs: that of the training table, unless the input's first
+/// line names some of its columns.
 pub fn header_for(table: Option<&Table>, input: &dyn TableSource) -> Result<Option<Vec<String>>> {
     let Some(names) = table.and_then(|table| table.header.clone()) else {
         return Ok(None);

@@ -1,49 +1,49 @@
-//! Training, validation and test rows of every client, and what is to be predicted.
+//! Splits every client's rows into training, validation and test rows, and derives the task.
 
 use std::collections::{HashMap, HashSet};
 
 use super::diagnostics::Diagnostics;
-use super::records::{Answers, NOBODY, Part, Records};
+use super::records::{NO_CLIENT, Records, RowTargets, Split};
 use super::survey::Survey;
-use super::{ClientOf, Table};
+use super::{ClientSource, Table};
 use crate::data::Task;
 use crate::data::partition::{Assignment, Partition, digest_of_labels, hold_out_parts};
 use crate::error::Result;
 
-/// Which rows are used, by whom and for what.
-pub(super) struct Parts {
-    /// The clients that take part: their place among all clients, and how many rows each of
-    /// their three parts has.
+/// The client and part of every row.
+pub(super) struct SplitRows {
+    /// The clients that take part: their index among all clients and the sizes of their three
+    /// parts.
     pub(super) kept: Vec<(usize, [usize; 3])>,
-    /// Every row's client among those kept, or nobody.
+    /// Every row's client, as an index into `kept`, or [`NO_CLIENT`].
     pub(super) owner: Vec<u32>,
     /// Every row's part.
-    pub(super) part: Vec<Part>,
-    /// How many clients are too small.
+    pub(super) part: Vec<Split>,
+    /// The number of clients with too few rows.
     pub(super) left_out: usize,
 }
 
-impl Parts {
-    /// Whom a row belongs to, and for what.
-    pub(super) fn of(&self, row: usize) -> Option<(usize, Part)> {
+impl SplitRows {
+    /// Returns the client and part of a row, if it is used.
+    pub(super) fn of(&self, row: usize) -> Option<(usize, Split)> {
         match self.owner.get(row) {
-            Some(owner) if *owner != NOBODY => Some((*owner as usize, self.part[row])),
+            Some(owner) if *owner != NO_CLIENT => Some((*owner as usize, self.part[row])),
             _ => None,
         }
     }
 }
 
 impl Table {
-    /// Every client's rows of each part.
-    pub(super) fn parts(&self, records: &mut Records, diagnostics: &mut Diagnostics) -> Parts {
+    /// Splits every client's rows.
+    pub(super) fn parts(&self, records: &mut Records, diagnostics: &mut Diagnostics) -> SplitRows {
         let split_given = !records.split.is_empty();
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); records.clients.len()];
         for (row, client) in records.client.iter().enumerate() {
-            if *client != NOBODY {
+            if *client != NO_CLIENT {
                 rows[*client as usize].push(row as u32);
             }
         }
-        let mut parts = Parts {
+        let mut parts = SplitRows {
             kept: Vec::new(),
             owner: std::mem::take(&mut records.client),
             part: if split_given {
@@ -53,11 +53,11 @@ impl Table {
             },
             left_out: 0,
         };
-        parts.owner.fill(NOBODY);
-        parts.part.resize(parts.owner.len(), Part::Train);
+        parts.owner.fill(NO_CLIENT);
+        parts.part.resize(parts.owner.len(), Split::Train);
         for (client, rows) in rows.into_iter().enumerate() {
-            if rows.is_empty() && !split_given && self.client == ClientOf::Nobody {
-                continue; // told by the partition
+            if rows.is_empty() && !split_given && self.client == ClientSource::Unnamed {
+                continue; // reported by the partition
             }
             if rows.len() < self.common.min_examples {
                 parts.left_out += 1;
@@ -69,9 +69,9 @@ impl Table {
                     rows.len(),
                     [common.validation, common.test],
                     common.seed,
-                    self.place(client) as u64,
+                    self.client_index(client) as u64,
                 );
-                for (held, part) in [(valid, Part::Valid), (test, Part::Test)] {
+                for (held, part) in [(valid, Split::Valid), (test, Split::Test)] {
                     for k in held {
                         parts.part[rows[k as usize] as usize] = part;
                     }
@@ -88,10 +88,10 @@ impl Table {
                 } else {
                     let more = rows.len() + 1;
                     let fewer = match self.client {
-                        ClientOf::Nobody => "lower data.clients, ",
+                        ClientSource::Unnamed => "lower data.clients, ",
                         _ => "",
                     };
-                    // A single row is held out whatever the share.
+                    // A single row is held out for any share.
                     let share = match rows.len() {
                         1 => "",
                         _ => "lower data.validation, or ",
@@ -116,17 +116,17 @@ impl Table {
         parts
     }
 
-    /// The classes are those of some client's training rows.
+    /// Derives the task; its classes are the labels of all training rows.
     pub(super) fn task(&self, all: &Survey) -> std::result::Result<Task, String> {
         if self.regression {
             return Ok(Task::Regression);
         }
-        let classes = in_order(all.labels.keys().map(String::as_str));
+        let classes = distinct_labels(all.labels.keys().map(String::as_str));
         let numeric = classes.iter().all(|c| c.parse::<f64>().is_ok());
         if let [class] = classes[..] {
             return Err(format!(
-                "every training row has the label '{class}' (column '{}'): there is nothing to \
-                 learn",
+                "every training row has the label '{class}' (column '{}'): classification needs \
+                 at least two labels",
                 self.label
             ));
         }
@@ -144,28 +144,31 @@ impl Table {
         })
     }
 
-    /// Deals the rows of a table without clients.
+    /// Assigns the rows of a table without clients by a partition.
     pub(super) fn assign(
         &self,
         partition: &Partition,
         records: &mut Records,
     ) -> Result<Assignment> {
-        let (labels, classes, digest) = match &records.answers {
-            Answers::Values(values) => (vec![0; values.len()], 1, digest_of_labels(values)),
-            Answers::Labels { names, of } => {
-                let classes = in_order(names.iter().map(String::as_str));
+        let (labels, classes, digest) = match &records.targets {
+            RowTargets::Values(values) => (vec![0; values.len()], 1, digest_of_labels(values)),
+            RowTargets::Labels { names, indices } => {
+                let classes = distinct_labels(names.iter().map(String::as_str));
                 let index = index_of(&classes);
                 let class: Vec<u32> = names.iter().map(|name| index[name.as_str()]).collect();
-                let called: Vec<&str> = of.iter().map(|k| names[*k as usize].as_str()).collect();
+                let names_by_row: Vec<&str> = indices
+                    .iter()
+                    .map(|k| names[*k as usize].as_str())
+                    .collect();
                 (
-                    of.iter().map(|label| class[*label as usize]).collect(),
+                    indices.iter().map(|label| class[*label as usize]).collect(),
                     classes.len(),
-                    digest_of_labels(&called),
+                    digest_of_labels(&names_by_row),
                 )
             }
         };
         let assignment = partition.assign(&labels, classes, digest, self.common.seed)?;
-        records.client.fill(NOBODY);
+        records.client.fill(NO_CLIENT);
         for (client, (name, rows)) in assignment.clients.iter().enumerate() {
             records.clients.push(name.clone());
             for row in rows {
@@ -176,8 +179,8 @@ impl Table {
     }
 }
 
-/// The different labels, by value where all are numbers, else by text.
-pub(super) fn in_order<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+/// Returns the distinct labels, sorted by value if all are numbers, else by text.
+pub(super) fn distinct_labels<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let different: HashSet<&str> = labels.collect();
     let mut classes: Vec<&str> = different.into_iter().collect();
     let value = |c: &str| c.parse::<f64>();
@@ -189,6 +192,7 @@ pub(super) fn in_order<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str
     classes
 }
 
+/// Returns the index of each class.
 pub(super) fn index_of<T: AsRef<str>>(classes: &[T]) -> HashMap<&str, u32> {
     let named = classes.iter().enumerate();
     named.map(|(k, name)| (name.as_ref(), k as u32)).collect()

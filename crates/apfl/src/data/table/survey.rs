@@ -1,51 +1,52 @@
-//! What is known of a table without its rows: sums and sets that clients can add up.
+//! Surveys of training rows: mergeable sums and sets that describe a table without its rows.
 //!
-//! Every client surveys its own training rows; surveys are merged in the order of the
-//! clients. Everything that turns columns into features is made of the result, in one
-//! process as over sites.
+//! Every client surveys its own training rows, and surveys are merged in client order. The
+//! preparation of features follows from the merged survey alone, in one process as over sites.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{Value, called, is_date};
+use super::value::{Value, category_name, is_date};
 use crate::data::rows::Cell;
 use crate::moments::Moments;
 
-/// The most different values of a category.
+/// The most values that a categorical column may have.
 pub const MOST_CATEGORIES: usize = 100;
 
-/// What is known of one column.
+/// Summarizes one column.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ColumnSurvey {
-    /// Cells that mean: not known.
+    /// The number of missing cells.
     pub missing: u64,
-    /// The cells that are numbers.
+    /// The moments of the numeric cells.
     pub numbers: Moments,
-    /// The other cells, where there are some.
-    pub words: Option<Box<Words>>,
+    /// The other cells, if any.
+    #[serde(rename = "words")]
+    pub non_numeric: Option<Box<NonNumeric>>,
 }
 
-/// The cells of a column that are no numbers; all of them where the column is a category.
+/// Summarizes the cells of a column that are not numbers, or all cells of a category.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Words {
-    /// Cells that say true.
+pub struct NonNumeric {
+    /// Cells that are true.
     pub trues: u64,
-    /// Cells that say false.
+    /// Cells that are false.
     pub falses: u64,
-    /// Cells that are texts.
+    /// Cells that are text.
     pub texts: u64,
     /// Texts among them that are dates or times.
     pub dates: u64,
     /// Numbers that are too large for a model.
     pub huge: u64,
     /// Cells that are neither text nor number.
-    pub others: u64,
-    /// The different values, up to one more than a category may have.
+    #[serde(rename = "others")]
+    pub unsupported: u64,
+    /// The distinct values, at most [`MOST_CATEGORIES`] + 1.
     pub values: BTreeSet<String>,
 }
 
-impl Words {
+impl NonNumeric {
     fn note(&mut self, value: &str) {
         if self.values.len() <= MOST_CATEGORIES && !self.values.contains(value) {
             self.values.insert(value.to_owned());
@@ -54,7 +55,7 @@ impl Words {
 }
 
 impl ColumnSurvey {
-    /// Takes in one cell.
+    /// Adds one cell.
     pub(super) fn add(&mut self, value: &Value<'_>, cell: &Cell<'_>, categorical: bool) {
         match value {
             Value::Missing => {
@@ -64,42 +65,44 @@ impl ColumnSurvey {
             Value::Number(x) if !categorical => return self.numbers.add(*x),
             _ => {}
         }
-        let words = self.words.get_or_insert_default();
+        let other = self.non_numeric.get_or_insert_default();
         match value {
             Value::Missing | Value::Number(_) => {}
-            Value::Truth(true) => words.trues += 1,
-            Value::Truth(false) => words.falses += 1,
-            Value::Huge => words.huge += 1,
-            Value::Other(_) => words.others += 1,
+            Value::Boolean(true) => other.trues += 1,
+            Value::Boolean(false) => other.falses += 1,
+            Value::Huge => other.huge += 1,
+            Value::Other(_) => other.unsupported += 1,
             Value::Text(text) => {
-                words.texts += 1;
-                words.dates += u64::from(is_date(text));
+                other.texts += 1;
+                other.dates += u64::from(is_date(text));
             }
         }
-        if let Some(name) = called(value.clone(), cell) {
-            words.note(&name);
+        if let Some(name) = category_name(value.clone(), cell) {
+            other.note(&name);
         }
     }
 
-    /// Takes in what another client knows of the same column.
+    /// Adds another client's summary of the same column.
     pub fn merge(&mut self, other: &ColumnSurvey) {
         self.missing += other.missing;
         self.numbers.merge(&other.numbers);
-        let Some(more) = &other.words else { return };
-        let words = self.words.get_or_insert_default();
-        words.trues += more.trues;
-        words.falses += more.falses;
-        words.texts += more.texts;
-        words.dates += more.dates;
-        words.huge += more.huge;
-        words.others += more.others;
-        more.values.iter().for_each(|value| words.note(value));
+        let Some(more) = &other.non_numeric else {
+            return;
+        };
+        let own = self.non_numeric.get_or_insert_default();
+        own.trues += more.trues;
+        own.falses += more.falses;
+        own.texts += more.texts;
+        own.dates += more.dates;
+        own.huge += more.huge;
+        own.unsupported += more.unsupported;
+        more.values.iter().for_each(|value| own.note(value));
     }
 
-    /// Cells that say true or false, as the numbers 1 and 0.
-    pub(super) fn truths(&self) -> Moments {
-        let (trues, falses) = match &self.words {
-            Some(words) => (words.trues, words.falses),
+    /// Returns the moments of the true and false cells as 1 and 0.
+    pub(super) fn booleans(&self) -> Moments {
+        let (trues, falses) = match &self.non_numeric {
+            Some(other) => (other.trues, other.falses),
             None => (0, 0),
         };
         let n = trues + falses;
@@ -115,21 +118,21 @@ impl ColumnSurvey {
     }
 }
 
-/// What is known of some training rows.
+/// Summarizes training rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Survey {
-    /// How many.
+    /// The number of rows.
     pub rows: u64,
-    /// Their columns, in the order of the table's features.
+    /// The feature columns, in the table's order.
     pub columns: Vec<ColumnSurvey>,
-    /// How often each label occurs (classification).
+    /// The number of rows of each label (classification).
     pub labels: BTreeMap<String, u64>,
-    /// The labels as numbers (regression).
+    /// The moments of the labels (regression).
     pub values: Moments,
 }
 
 impl Survey {
-    /// No rows yet, of that many feature columns.
+    /// Creates the survey of no rows with that many feature columns.
     pub fn new(columns: usize) -> Self {
         Self {
             columns: vec![ColumnSurvey::default(); columns],
@@ -137,7 +140,7 @@ impl Survey {
         }
     }
 
-    /// Takes in another client's, of the same columns.
+    /// Adds another client's survey of the same columns.
     pub fn merge(&mut self, other: &Survey) {
         assert_eq!(self.columns.len(), other.columns.len(), "the same columns");
         self.rows += other.rows;
@@ -149,7 +152,7 @@ impl Survey {
         self.values.merge(&other.values);
     }
 
-    /// The surveys of some clients, merged in their order.
+    /// Merges surveys in the order of the clients; `None` if there are none.
     pub fn merged<'a>(clients: impl IntoIterator<Item = &'a Survey>) -> Option<Self> {
         let mut clients = clients.into_iter();
         let mut all = clients.next()?.clone();

@@ -1,55 +1,55 @@
-//! What a cell means to a model.
+//! The meaning of a table's cells.
 
 use std::borrow::Cow;
 
-use crate::data::rows::{Cell, as_written};
+use crate::data::rows::{Cell, shortest_decimal};
 
-/// The words that mean: not known.
+/// The default texts that mean "not known".
 pub const MISSING: [&str; 7] = ["", "NA", "N/A", "NaN", "nan", "null", "?"];
 
-/// Which cells mean: not known. A word that is a number means that number, however it is
-/// written.
+/// Recognizes cells that mean "not known". A text that is a number stands for that number in any
+/// notation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Missing {
-    words: Vec<String>,
+    texts: Vec<String>,
     numbers: Vec<f64>,
-    /// The words' first bytes, a bit each.
+    /// One bit for each first byte of the texts.
     firsts: [u64; 4],
 }
 
 impl Missing {
-    /// Those words.
-    pub fn new<T: AsRef<str>>(words: &[T]) -> Self {
-        let words = words.iter().map(|word| word.as_ref().trim().to_owned());
-        let words: Vec<String> = words.collect();
-        let number = |word: &String| word.parse::<f64>().ok().filter(|x| x.is_finite());
+    /// Creates a matcher of these texts.
+    pub fn new<T: AsRef<str>>(texts: &[T]) -> Self {
+        let texts = texts.iter().map(|text| text.as_ref().trim().to_owned());
+        let texts: Vec<String> = texts.collect();
+        let number = |text: &String| text.parse::<f64>().ok().filter(|x| x.is_finite());
         let mut firsts = [0; 4];
-        for byte in words.iter().filter_map(|word| word.bytes().next()) {
+        for byte in texts.iter().filter_map(|text| text.bytes().next()) {
             firsts[usize::from(byte / 64)] |= 1 << (byte % 64);
         }
         Self {
-            numbers: words.iter().filter_map(number).collect(),
-            words,
+            numbers: texts.iter().filter_map(number).collect(),
+            texts,
             firsts,
         }
     }
 
-    /// Whether a text means: not known.
-    pub fn has(&self, text: &str) -> bool {
+    /// Returns whether a text means "not known".
+    pub fn contains(&self, text: &str) -> bool {
         let Some(first) = text.bytes().next() else {
             return true;
         };
         let likely = self.firsts[usize::from(first / 64)] >> (first % 64) & 1 == 1;
-        likely && self.words.iter().any(|word| word == text)
+        likely && self.texts.iter().any(|text| text == text)
     }
 }
 
-/// What a cell means.
+/// Represents the meaning of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     Missing,
     Number(f64),
-    Truth(bool),
+    Boolean(bool),
     Text(Cow<'a, str>),
     /// A number that single precision cannot hold.
     Huge,
@@ -57,7 +57,7 @@ pub(super) enum Value<'a> {
     Other(&'a str),
 }
 
-/// What a cell means.
+/// Returns the meaning of a cell.
 pub(super) fn value_of<'a>(cell: &Cell<'a>, missing: &Missing) -> Value<'a> {
     let number = |x: f64| match x {
         x if x.is_nan() || missing.numbers.contains(&x) => Value::Missing,
@@ -66,29 +66,29 @@ pub(super) fn value_of<'a>(cell: &Cell<'a>, missing: &Missing) -> Value<'a> {
     };
     match *cell {
         Cell::Missing => Value::Missing,
-        Cell::Whole(x) => number(x as f64),
-        Cell::Real(x) => number(x),
-        Cell::Single(x) => number(as_written(x)),
-        Cell::Truth(x) => Value::Truth(x),
+        Cell::Integer(x) => number(x as f64),
+        Cell::Double(x) => number(x),
+        Cell::Float(x) => number(shortest_decimal(x)),
+        Cell::Boolean(x) => Value::Boolean(x),
         Cell::Other(kind) => Value::Other(kind),
         Cell::Text(text) => {
             let text = trimmed(text);
-            if missing.has(text) {
+            if missing.contains(text) {
                 return Value::Missing;
             }
-            // `nan` is a word: numbers have a digit, or no end.
+            // `nan` is a text: numbers have a digit or are infinite.
             let digits = || text.bytes().any(|b| b.is_ascii_digit());
             match number_in(text) {
                 Some(x) if x.is_infinite() || digits() => number(x),
-                _ if text.eq_ignore_ascii_case("true") => Value::Truth(true),
-                _ if text.eq_ignore_ascii_case("false") => Value::Truth(false),
+                _ if text.eq_ignore_ascii_case("true") => Value::Boolean(true),
+                _ if text.eq_ignore_ascii_case("false") => Value::Boolean(false),
                 _ => Value::Text(Cow::Borrowed(text)),
             }
         }
     }
 }
 
-/// A text without spaces around it, which most have none of.
+/// Trims a text; the first case is a shortcut for most texts.
 fn trimmed(text: &str) -> &str {
     match text.as_bytes() {
         [first, .., last] if first.is_ascii_graphic() && last.is_ascii_graphic() => text,
@@ -96,8 +96,7 @@ fn trimmed(text: &str) -> &str {
     }
 }
 
-/// The number that a text is. One begins with a digit, a sign, a point, or as `inf` and `nan`
-/// do; what begins otherwise need not be tried.
+/// Parses a number. Only texts that begin like a number, `inf` or `nan` are tried.
 fn number_in(text: &str) -> Option<f64> {
     match text.bytes().next()? {
         b'0'..=b'9' | b'+' | b'-' | b'.' | b'i' | b'I' | b'n' | b'N' => text.parse().ok(),
@@ -105,29 +104,29 @@ fn number_in(text: &str) -> Option<f64> {
     }
 }
 
-/// A number as the name of a class or category: `1` for 1.0, 1 and 1e0.
+/// Returns a number as the name of a class or category: `1` for 1.0, 1 and 1e0.
 pub(super) fn name_of(x: f64) -> String {
     // −0 is 0 too.
     if x == 0.0 { "0".into() } else { x.to_string() }
 }
 
-/// What a cell is called as a category, or as a label.
-pub(super) fn called<'a>(value: Value<'a>, cell: &Cell<'a>) -> Option<Cow<'a, str>> {
+/// Returns the name of a cell as a category or label.
+pub(super) fn category_name<'a>(value: Value<'a>, cell: &Cell<'a>) -> Option<Cow<'a, str>> {
     match value {
         Value::Missing | Value::Other(_) => None,
         Value::Number(x) => Some(Cow::Owned(name_of(x))),
-        Value::Truth(x) => Some(Cow::Borrowed(if x { "true" } else { "false" })),
+        Value::Boolean(x) => Some(Cow::Borrowed(if x { "true" } else { "false" })),
         Value::Text(text) => Some(text),
         Value::Huge => match *cell {
             Cell::Text(text) => Some(Cow::Borrowed(text.trim())),
-            Cell::Real(x) => Some(Cow::Owned(x.to_string())),
+            Cell::Double(x) => Some(Cow::Owned(x.to_string())),
             _ => None,
         },
     }
 }
 
-/// Names in order: numbers by value, then words.
-pub(super) fn in_order<T: AsRef<str> + Ord>(names: &mut [T]) {
+/// Sorts names: numbers by value, then texts.
+pub(super) fn sort_names<T: AsRef<str> + Ord>(names: &mut [T]) {
     let number = |name: &T| name.as_ref().parse::<f64>().ok();
     names.sort_by(|a, b| match (number(a), number(b)) {
         (Some(x), Some(y)) => x.total_cmp(&y).then_with(|| a.cmp(b)),
@@ -137,9 +136,9 @@ pub(super) fn in_order<T: AsRef<str> + Ord>(names: &mut [T]) {
     });
 }
 
-/// Whether a text is a date or a time of day: 2024-03-01, 1.3.24, 03/01/2024 10:30, 10:30.
+/// Returns whether a text is a date or a time of day: 2024-03-01, 1.3.24, 03/01/2024 10:30, 10:30.
 pub(super) fn is_date(text: &str) -> bool {
-    // Either begins so; a word does not, and there are many.
+    // A shortcut for the many texts that are neither.
     if !text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return false;
     }
@@ -176,13 +175,13 @@ mod tests {
         let missing = Missing::new(&["", "?", "-9", "NaN"]);
         let of = |cell: Cell<'static>| value_of(&cell, &missing);
         for same in [
-            [Cell::Text(" 1.0 "), Cell::Whole(1)],
-            [Cell::Text("TRUE"), Cell::Truth(true)],
+            [Cell::Text(" 1.0 "), Cell::Integer(1)],
+            [Cell::Text("TRUE"), Cell::Boolean(true)],
             [Cell::Text("?"), Cell::Missing],
-            [Cell::Text("-9.0"), Cell::Whole(-9)],
-            [Cell::Text("NaN"), Cell::Real(f64::NAN)],
-            [Cell::Text("1e400"), Cell::Real(f64::INFINITY)],
-            [Cell::Text("0.25"), Cell::Single(0.25)],
+            [Cell::Text("-9.0"), Cell::Integer(-9)],
+            [Cell::Text("NaN"), Cell::Double(f64::NAN)],
+            [Cell::Text("1e400"), Cell::Double(f64::INFINITY)],
+            [Cell::Text("0.25"), Cell::Float(0.25)],
         ] {
             assert_eq!(of(same[0]), of(same[1]), "{same:?}");
         }
@@ -222,7 +221,7 @@ mod tests {
     #[test]
     fn numbers_come_before_words() {
         let mut names = vec!["b", "10", "9", "a"];
-        in_order(&mut names);
+        sort_names(&mut names);
         assert_eq!(names, ["9", "10", "a", "b"]);
     }
 }

@@ -14,7 +14,7 @@ use super::{Engine, OnResponse};
 use crate::algorithm::Algorithm;
 use crate::clients::wire::{Body, PackedResponse, split};
 use crate::clients::{Clients, Request, Response, RunContext, StateHome};
-use crate::data::roster::keep_own;
+use crate::data::roster::keep_local;
 use crate::error::Result;
 
 mod agreement;
@@ -37,7 +37,7 @@ impl RunContext {
     /// Drops the data of clients that live on other ranks.
     pub fn for_rank(mut self, cluster: Cluster) -> Result<Self> {
         let placement = Placement::new(&*self.dataset, &self.local_training, cluster.ranks);
-        self.dataset = keep_own(self.dataset, |k| placement.rank(k) == cluster.rank)?;
+        self.dataset = keep_local(self.dataset, |k| placement.rank(k) == cluster.rank)?;
         Ok(self)
     }
 }

@@ -17,7 +17,7 @@ use crate::clients::wire::{Body, joined};
 use crate::clients::{Finalized, Keep, Request, Response, RunContext};
 use crate::digest::digest_of;
 use crate::error::{Error, Result, SiteCode};
-use crate::files::archive::{ArchiveDirectory, Written};
+use crate::files::archive::{ArchiveDirectory, ArchivePart};
 use crate::pack::{Field, Pack};
 use crate::params::Params;
 
@@ -185,8 +185,8 @@ impl<A: Algorithm> Remote<A> {
         if responses < required {
             return Err(Error::Absent {
                 when,
-                answered: responses,
-                wanted: required,
+                responded: responses,
+                required,
                 absent: absent.iter().map(|client| self.name(*client)).collect(),
                 codes,
             });
@@ -268,7 +268,12 @@ impl<A: Algorithm> Remote<A> {
     }
 
     /// Saves the versions of the client states; the states themselves stay at their sites.
-    fn save(&mut self, archive: &ArchiveDirectory, name: &str, list: &[usize]) -> Result<Written> {
+    fn save(
+        &mut self,
+        archive: &ArchiveDirectory,
+        name: &str,
+        list: &[usize],
+    ) -> Result<ArchivePart> {
         let part = archive.write(name, &message::version_fields(), list, &mut |client| {
             Ok(self.states[client].to_bytes())
         })?;

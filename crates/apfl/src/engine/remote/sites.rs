@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::message::{SiteResponse, read_response};
 use super::serve::Disclose;
-use crate::digest::digest_of_pieces;
+use crate::digest::digest_of_chunks;
 use crate::error::Result;
 
 /// A message to a client's site, or from it.
@@ -79,7 +79,7 @@ impl Sites {
         &self,
         requests: Vec<Message>,
     ) -> Result<BTreeMap<usize, (SiteResponse, Vec<u8>)>> {
-        let digest = |request: &Message| (request.client, digest_of_pieces([&request.bytes[..]]));
+        let digest = |request: &Message| (request.client, digest_of_chunks([&request.bytes[..]]));
         let digests: BTreeMap<usize, [u8; 32]> = requests.iter().map(digest).collect();
         let transport = self.transport.lock();
         let received = (transport.unwrap_or_else(PoisonError::into_inner)).exchange(requests)?;

@@ -11,7 +11,7 @@ use crate::clients::{Keep, ModelPlaces};
 use crate::data::Schema;
 use crate::error::{Error, Result, at};
 use crate::files::atomic::{AtomicFile, is_temporary, write_atomically};
-use crate::files::lock::LOCK;
+use crate::files::lock::LOCK_FILE;
 use crate::files::private::create_directory;
 use crate::files::tensors::{self, ModelsFile};
 use crate::local_client::ModelForm;
@@ -274,7 +274,7 @@ fn leftovers_only(path: &Path, deep: bool) -> bool {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let models = deep && name == "models" && leftovers_only(&entry.path(), false);
-        name == LOCK || is_leftover(&name) || models
+        name == LOCK_FILE || is_leftover(&name) || models
     })
 }
 
