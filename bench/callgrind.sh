@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Instructions of small fixed runs, counted by valgrind: the same to one part in 100,000 whatever
-# else the machine does, so that a change of one part in a thousand is seen. valgrind knows no AVX-512:
-# what is counted is the AVX2 path of the kernels.
+# Counts the instructions of small fixed runs with valgrind. Counts are reproducible to one part in
+# 100,000 on a busy machine, so a change of one part in a thousand is visible. valgrind has no
+# AVX-512, so the AVX2 path of the kernels is counted.
 #   bench/callgrind.sh [path of apfl]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures whole commands of `apfl`: wall time, seconds a round, peak memory.
+"""Measures whole commands of `apfl`: wall time, seconds per round, peak memory.
 
     python3 bench/goals.py [path of apfl] [names …]
 
-`apfl bench` measures the kernels; this measures what a user waits for. MNIST must be there
-(`apfl data get mnist`). Nothing else should run on the machine.
+`apfl bench` measures the kernels; this measures what a user waits for. Needs MNIST (`apfl data get
+mnist`). Nothing else should run on the machine.
 """
 
 import json
@@ -50,18 +50,18 @@ def start(apfl):
 
 def default(apfl):
     wall, _, memory, _ = run(apfl)
-    return f"default run (100 clients, 100 rounds, delivery): {wall:.2f} s, {memory:.0f} MB"
+    return f"default run (100 clients, 100 rounds, finalization): {wall:.2f} s, {memory:.0f} MB"
 
 
 def thousand(apfl):
     wall, _, memory, _ = run(apfl, SPECS / "thousand-clients.toml")
-    return f"1000 clients, 10 a round, 100 rounds, logistic MNIST: {wall:.2f} s, {memory:.0f} MB"
+    return f"1000 clients, 10 per round, 100 rounds, logistic MNIST: {wall:.2f} s, {memory:.0f} MB"
 
 
 def fedjax(apfl):
-    # Synthetic clients are made when they are first drawn: the last rounds meet few new ones.
+    # Synthetic clients are generated when first sampled; the last rounds have few new ones.
     _, _, memory, rounds = run(apfl, SPECS / "fedjax-size.toml")
-    return f"3400 clients, 340 a round, MLP: {median(rounds[-10:]):.2f} s a round, {memory:.0f} MB"
+    return f"3400 clients, 340 per round, MLP: {median(rounds[-10:]):.2f} s per round, {memory:.0f} MB"
 
 
 def table2(apfl):
@@ -80,8 +80,8 @@ def many(apfl):
         wall, _, memory, rounds = run(apfl, SPECS / "many-clients.toml", *size)
         lines.append((clients, median(rounds[1:]), wall, memory))
     ratio = lines[1][1] / lines[0][1]
-    text = [f"{n} clients, 1000 a round: {r:.3f} s a round, {w:.1f} s in all, {m:.0f} MB" for n, r, w, m in lines]
-    return "\n".join(text + [f"a round of a million against ten thousand: {ratio:.2f}×"])
+    text = [f"{n} clients, 1000 per round: {r:.3f} s per round, {w:.1f} s in total, {m:.0f} MB" for n, r, w, m in lines]
+    return "\n".join(text + [f"time per round, a million clients against ten thousand: {ratio:.2f}×"])
 
 
 def threads(apfl):
@@ -104,7 +104,7 @@ def disk(apfl):
         wall, summary, peak, rounds = run(apfl, *spec)
         lines.append((memory, median(rounds), wall, peak, summary["fingerprint"][:16]))
     text = [
-        f"100,000 clients, 100 a round, memories in {m}: {r:.3f} s a round, {w:.0f} s in all, "
+        f"100,000 clients, 100 per round, client states in {m}: {r:.3f} s per round, {w:.0f} s in total, "
         f"{p:.0f} MB, fingerprint {f}"
         for m, r, w, p, f in lines
     ]

@@ -1,5 +1,5 @@
-//! What the fuzz targets feed and what `tests/corpus.rs` replays: every reader of bytes
-//! from outside, as a function that gives an error or none, and never panics.
+//! The readers of external bytes, for the fuzz targets and for `tests/corpus.rs`. Each returns an
+//! error or nothing, and never panics.
 
 use std::cell::RefCell;
 use std::fs;
@@ -15,10 +15,10 @@ use apfl::run::Checkpoints;
 use apfl::spec::Spec;
 use apfl::training::Training;
 
-/// A reader: the outcome of reading those bytes.
+/// Reads bytes and returns whether they were accepted.
 pub type Reader = fn(&[u8]) -> Result<(), String>;
 
-/// An IDX file, and the images and labels made of it.
+/// Reads an IDX file, and its images and labels.
 pub fn idx(bytes: &[u8]) -> Result<(), String> {
     let array = IdxArray::parse(bytes)?;
     let _ = array.integers();
@@ -26,7 +26,7 @@ pub fn idx(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A batch of CIFAR-10.
+/// Reads a batch of CIFAR-10.
 pub fn cifar(bytes: &[u8]) -> Result<(), String> {
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     cifar10::parse(bytes, &mut pixels, &mut labels)?;
@@ -34,12 +34,12 @@ pub fn cifar(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A file of LEAF.
+/// Reads a file of LEAF.
 pub fn leaf(bytes: &[u8]) -> Result<(), String> {
     leaf_files::parse(bytes).map(|_| ())
 }
 
-/// A user's CSV; the first byte picks one of the ways to read a table.
+/// Reads a user's CSV; the first byte selects the settings of the table.
 pub fn csv(bytes: &[u8]) -> Result<(), String> {
     let (first, csv) = bytes.split_first().ok_or("empty")?;
     let more = match first {
@@ -55,7 +55,7 @@ pub fn csv(bytes: &[u8]) -> Result<(), String> {
     let spec = format!("[data]\nkind = 'table'\npath = 'x.csv'\n{more}");
     let plan = Spec::parse(&spec).and_then(|spec| spec.plan());
     let Ok(Source::Table(table)) = plan.map(|plan| plan.data) else {
-        panic!("the spec is right")
+        panic!("the spec is valid")
     };
     let taken = table.load_from(&Stream {
         name: "x.csv".into(),
@@ -65,8 +65,8 @@ pub fn csv(bytes: &[u8]) -> Result<(), String> {
     taken.map(|_| ()).map_err(|e| e.to_string())
 }
 
-/// A spec; lines that begin with `--set ` are overrides. What is accepted, spelled out in
-/// full, is accepted again and means the same.
+/// Reads a spec; lines that begin with `--set ` are overrides. The resolved spec of an accepted one
+/// must be accepted again and mean the same.
 pub fn spec(bytes: &[u8]) -> Result<(), String> {
     let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
     let set = |line: &str| line.strip_prefix("--set ").map(str::to_owned);
@@ -82,39 +82,35 @@ pub fn spec(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A checkpoint of which one file is those bytes: by the first of them the manifest's
-/// second line, the server's file or the clients'. Checksums are made right, so that what
-/// stands behind them is reached.
+/// Reads a checkpoint in which one file is replaced by the bytes: by the first byte the manifest's
+/// second line, the server's file or the client states. Checksums are corrected, so that the code
+/// behind them is reached.
 pub fn checkpoint(bytes: &[u8]) -> Result<(), String> {
     let (first, bytes) = bytes.split_first().ok_or("empty")?;
-    WHOLE.with_borrow_mut(|whole| {
-        let (mut manifest, mut server, mut memories) = whole.parts.clone();
+    FIXTURE.with_borrow_mut(|fixture| {
+        let (mut manifest, mut server, mut states) = fixture.parts.clone();
         match first % 3 {
             0 => manifest = bytes.to_vec(),
             part => {
-                *(if part == 1 {
-                    &mut server
-                } else {
-                    &mut memories
-                }) = bytes.to_vec();
+                *(if part == 1 { &mut server } else { &mut states }) = bytes.to_vec();
                 let mut json: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
                 sign(&mut json["server"], &server);
-                sign(&mut json["memories"][0], &memories);
+                sign(&mut json["memories"][0], &states);
                 manifest = json.to_string().into_bytes();
             }
         }
         let mut signed = format!("{}\n", sha256_of(&manifest)).into_bytes();
         signed.extend_from_slice(&manifest);
         signed.push(b'\n');
-        let at = whole.folder.path().join("checkpoint");
+        let at = fixture.folder.path().join("checkpoint");
         fs::write(at.join("checkpoint-1.manifest"), signed).unwrap();
         fs::write(at.join("server-1.safetensors"), server).unwrap();
-        fs::write(at.join("memories-1.safetensors"), memories).unwrap();
+        fs::write(at.join("memories-1.safetensors"), states).unwrap();
         let outcome = Checkpoints::resume(
-            whole.folder.path(),
+            fixture.folder.path(),
             Default::default(),
             false,
-            &mut whole.training,
+            &mut fixture.training,
         );
         outcome.map(|_| ()).map_err(|e| e.to_string())
     })
@@ -125,18 +121,18 @@ fn sign(needed: &mut serde_json::Value, bytes: &[u8]) {
     needed["sha256"] = sha256_of(bytes).into();
 }
 
-/// A small run after its first round, and the three files of its checkpoint.
-struct Whole {
+/// Represents a small run after its first round, with the three files of its checkpoint.
+struct Fixture {
     folder: tempfile::TempDir,
     training: Training,
     parts: (Vec<u8>, Vec<u8>, Vec<u8>),
 }
 
 thread_local! {
-    static WHOLE: RefCell<Whole> = RefCell::new(whole());
+    static FIXTURE: RefCell<Fixture> = RefCell::new(fixture());
 }
 
-fn whole() -> Whole {
+fn fixture() -> Fixture {
     let spec = "[data]\nclients = 3\nfeatures = 2\nclasses = 2\n[training]\nrounds = 2";
     let plan = Spec::parse(spec).and_then(|spec| spec.plan()).unwrap();
     let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
@@ -153,16 +149,16 @@ fn whole() -> Whole {
         read("server-1.safetensors"),
         read("memories-1.safetensors"),
     );
-    Whole {
+    Fixture {
         folder,
         training,
         parts,
     }
 }
 
-/// The codec of everything remembered or sent. The first byte picks the type, the second
-/// the number of arrays, three more an array its name, type and length; the rest is their
-/// numbers. What comes out has the bits that went in.
+/// Reads packed arrays. The first byte selects the type, the second is the number of arrays, three
+/// more per array are its name, type and length; the rest is their numbers. Packing the value again
+/// must give the same bits.
 pub fn pack(bytes: &[u8]) -> Result<(), String> {
     let names = [
         "model", "control", "clients", "v", "alpha", "sum", "weight", "seen", "path", "theta", "q",
@@ -177,7 +173,7 @@ pub fn pack(bytes: &[u8]) -> Result<(), String> {
     let field = |f: &[u8]| Field {
         name: names[usize::from(f[0]) % names.len()].into(),
         kind: [NumberType::F32, NumberType::F64, NumberType::U64][usize::from(f[1]) % 3],
-        // Lengths no memory could hold must be refused too.
+        // Lengths that exceed any memory must be errors too.
         len: if f[2] == 255 { usize::MAX } else { f[2].into() },
     };
     let fields: Vec<Field> = described.chunks_exact(3).map(field).collect();
@@ -201,14 +197,14 @@ fn same<T: Pack>(fields: &[Field], numbers: &[u8]) -> Result<(), String> {
     let mut arrays = arrays_from_bytes(fields, numbers).map_err(|e| e.to_string())?;
     let value = T::unpack(&mut arrays).map_err(|e| e.to_string())?;
     let mut bytes = Vec::new();
-    for wanted in value.fields() {
-        // Of two arrays of one name the later counts.
+    for field in value.fields() {
+        // Of two arrays with the same name the later counts.
         let place = fields
             .iter()
-            .rposition(|f| *f == wanted)
+            .rposition(|f| *f == field)
             .expect("it was taken");
         let start: usize = fields[..place].iter().map(Field::bytes).sum();
-        bytes.extend_from_slice(&numbers[start..start + wanted.bytes()]);
+        bytes.extend_from_slice(&numbers[start..start + field.bytes()]);
     }
     assert_eq!(value.to_bytes(), bytes);
     Ok(())

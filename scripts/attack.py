@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Attacks a built program where promises are easily broken, and says what held.
+"""Kills, duplicates and damages runs of a built program, and checks that their results are right.
 
     scripts/attack.py [--program target/release/apfl] [--kills 500] [--pairs 100] [--damages 50]
 
-kills     a run killed at a chosen system call (strace's fault injection), half of them again
-          while resuming; then resumed to its end
-pairs     two processes resume one killed run at once, with memories in RAM and on disk
-damages   one file of the checkpoints of a killed run altered, cut or removed; then resumed
+kills     a run is killed at a chosen system call (strace's fault injection), in half of the cases
+          again while it resumes; then it is resumed to its end
+pairs     two processes resume one killed run at once, with client states in RAM and on disk
+damages   one checkpoint file of a killed run is altered, cut or removed; then the run is resumed
 
-Every run must end with the fingerprint and the records of the one that nobody disturbed.
+Every run must end with the fingerprint and the records of an undisturbed run.
 """
 
 import argparse
@@ -43,13 +43,13 @@ DISK = 'engine={ memory = "disk", budget_mb = 1, threads = 1 }'
 
 
 def main():
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    words.add_argument("--program", default="target/release/apfl")
-    words.add_argument("--kills", type=int, default=500)
-    words.add_argument("--pairs", type=int, default=100)
-    words.add_argument("--damages", type=int, default=50)
-    words.add_argument("--seed", type=int, default=1)
-    args = words.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--program", default="target/release/apfl")
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--damages", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
     random.seed(args.seed)
     program = str(pathlib.Path(args.program).resolve())
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +73,7 @@ class Attack:
         return [self.program, "run", str(self.folder / "spec.toml"), "--quiet", "--out", str(out), *more]
 
     def resume(self, out):
-        # With the spec: a run killed before it wrote its own begins.
+        # With the spec: a run that was killed before it wrote its own starts anew.
         return [*self.begin(out), "--resume"]
 
     def call(self, command, check=False):
@@ -96,7 +96,7 @@ class Attack:
             return error
 
     def counts(self):
-        """How often a run calls each, so that the moments cover it."""
+        """Counts a run's calls, so that the kills are spread over it."""
         counts = {}
         for call in CALLS:
             out = self.folder / "counted"
@@ -108,7 +108,7 @@ class Attack:
 
     def kills(self, number):
         if not shutil.which("strace"):
-            print("kills: SKIPPED, strace is not there")
+            print("kills: SKIPPED, strace is not installed")
             return 0
         counts, failed, hit = self.counts(), [], 0
         for k in range(number):
@@ -127,10 +127,10 @@ class Attack:
                 failed.append(f"{call} {'twice' if twice else 'once'}: {done.stderr.strip()[-300:]}")
             shutil.rmtree(out, ignore_errors=True)
         print(f"kills: {number} runs, {hit} kills at {counts}: {number - len(failed)} equal")
-        return self.tell(failed)
+        return self.report(failed)
 
     def killed(self, out, home=None):
-        """A run without its end, and with its checkpoints."""
+        """Makes an unfinished run with its checkpoints."""
         self.call(self.begin(out, home), check=True)
         (out / "summary.json").unlink()
 
@@ -143,17 +143,17 @@ class Attack:
                 (out / "checkpoint" / name).unlink(missing_ok=k % 4 > 1)
             command = [self.program, "run", "--resume", "--quiet", "--out", str(out)]
             both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-            said = [process.communicate(timeout=120)[1] for process in both]
+            errors = [process.communicate(timeout=120)[1] for process in both]
             codes = sorted(process.returncode for process in both)
-            in_use = sum("in use by process" in words for words in said)
+            in_use = sum("in use by process" in error for error in errors)
             refused += in_use
-            # Both may end well where one was over before the other began.
+            # Both may succeed if one ended before the other began.
             well = codes == [0, 0] or (codes == [0, 1] and in_use == 1)
             if not well or self.same(out) is not True:
-                failed.append(f"{codes}: {said}")
+                failed.append(f"{codes}: {errors}")
             shutil.rmtree(out)
         print(f"pairs: {number}, {refused} refused: {number - len(failed)} right")
-        return self.tell(failed)
+        return self.report(failed)
 
     def damages(self, number):
         failed = []
@@ -174,13 +174,13 @@ class Attack:
             if done.returncode or self.same(out) is not True:
                 failed.append(f"{file.name} {what}: {done.stderr.strip()[-300:]}")
             shutil.rmtree(out)
-        print(f"damages: {number}: {number - len(failed)} went on from a whole checkpoint")
-        return self.tell(failed)
+        print(f"damages: {number}: {number - len(failed)} continued from an intact checkpoint")
+        return self.report(failed)
 
     @staticmethod
-    def tell(failed):
-        for words in failed[:10]:
-            print("  failed:", words)
+    def report(failed):
+        for message in failed[:10]:
+            print("  failed:", message)
         return len(failed)
 
 

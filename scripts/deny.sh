@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Licences, doubled versions and sources of every dependency (deny.toml), and known weaknesses,
-# where the database of advisories can be fetched. Needs cargo-deny: `cargo install cargo-deny`.
+# Checks licences, duplicate versions and sources of every dependency (deny.toml), and security
+# advisories if their database can be fetched. Needs cargo-deny: `cargo install cargo-deny`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

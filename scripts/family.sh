@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The comparison of docs/FAMILY.md: every algorithm at the best of a few rates of its own.
+# Makes the comparison of docs/FAMILY.md: every algorithm at the best of a few rates.
 #
 #   scripts/family.sh [OUT] [ROUNDS] [SEEDS] [PROGRAM]     # runs/family, 100, 3, target/release/apfl
 #
-# Makes OUT/mlp and OUT/linear with sweep.md, sweep.csv, report.html and the runs. The same command
-# again runs what is missing.
+# Writes OUT/mlp and OUT/linear with sweep.md, sweep.csv, report.html and the runs. Running it again
+# runs what is missing.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

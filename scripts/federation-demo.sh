@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# A real federation on this machine: a SuperLink and three SuperNodes of Flower on loopback, with
-# TLS and registered keys, one hospital each; then the same in one process. The last two lines are
-# `federation <fingerprint>` and `one process <fingerprint>`; exit status 1 where they differ.
+# Runs a federation on this machine: a SuperLink and three SuperNodes of Flower on loopback, with TLS
+# and registered keys, one hospital each; then the same in one process. The last two lines are
+# `federation <fingerprint>` and `one process <fingerprint>`; exits with 1 if they differ.
 #   scripts/federation-demo.sh [DATA]
-# DATA is the folder with the heart tables (processed.cleveland.data …), by default where
-# `apfl data get heart` puts them; where they are not there, three tables are made.
-#   APFL_PYTHON   a Python with apfl and flwr; default: a virtual environment that is made once
+# DATA is the folder with the heart tables (processed.cleveland.data …), by default that of
+# `apfl data get heart`; without them, three tables are generated.
+#   APFL_PYTHON   a Python with apfl and flwr; default: a virtual environment that is created once
 #   APFL_PROGRAM  the program; default: the newer of target/release/apfl and target/debug/apfl
-#   APFL_KEEP     where to work; it is kept, with all logs
+#   APFL_KEEP     the work directory, which is kept with all logs
 #   APFL_ROUNDS   rounds; default 5
-#   APFL_DURING   a command of this shell that is run while the federation trains: it may kill the
+#   APFL_DURING   a shell command to run while the federation trains: it may kill the
 #                 process groups in $work/*.pid and call start_node NAME, restart_node NAME, start_link
-#   APFL_TRIES    how often `flwr run` is tried, from the second time on with resume=true; default 1
+#   APFL_TRIES    how often `flwr run` is tried, with resume=true after the first time; default 1
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -36,13 +36,13 @@ work=$(cd "$work" && pwd)
 export FLWR_HOME=$work/flwr
 : >"$work/pids"
 end() {
-    # The last first, and with each what it has started.
+    # In reverse order, each with its child processes.
     tac "$work/pids" | while read -r pid; do kill -- "-$pid" 2>/dev/null || true; done
     wait 2>/dev/null || true
     [ -n "${APFL_KEEP:-}" ] || rm -rf "$work"
 }
 trap end EXIT
-begin() { # LOG COMMAND…: in the background, as a process group of its own
+begin() { # LOG COMMAND…: starts it in the background, in its own process group
     local log=$1
     shift
     set -m
@@ -61,7 +61,7 @@ columns="'age', 'sex', 'cp', 'trestbps', 'chol', 'fbs', 'restecg', 'thalach', 'e
 if [ -e "$data/processed.cleveland.data" ]; then
     for name in "${hospitals[@]}"; do cp "$data/processed.$name.data" "$work/tables/$name.csv"; done
 else
-    echo "no heart tables in $data: three tables are made" >&2
+    echo "no heart tables in $data: generating three tables" >&2
     "$python" - "$work/tables" "${hospitals[@]}" <<'MAKE'
 import random, sys
 for k, name in enumerate(sys.argv[2:]):
@@ -105,7 +105,7 @@ batch = 32
 every = 1
 SPEC
 
-# A certificate authority of our own, and a key for every site.
+# A certificate authority, and a key for every site.
 mkdir -p "$work/tls" "$work/keys"
 (
     cd "$work/tls"
@@ -133,21 +133,21 @@ start_link() {
         --enable-supernode-auth --disable-runtime-dependency-installation --database "$work/link.db"
     echo "$last" >"$work/superlink.pid"
 }
-start_node() { # NAME: its SuperNode
+start_node() { # NAME: starts its SuperNode
     local name=$1
     begin "$work/node-$name.log" "$python" -m apfl.flower node --root-certificates "$work/tls/ca.pem" --superlink "127.0.0.1:$port" \
         --auth-supernode-private-key "$work/keys/$name" --host 127.0.0.1 --port "$(free_port)" \
         --node-config "client=\"$name\" data=\"$work/tables/$name.csv\" state=\"$work/state-$name\" accept=\"first\""
     echo "$last" >"$work/node-$name.pid"
 }
-restart_node() { # NAME: as systemd would, again and again: Flower does not let it in at once
+restart_node() { # NAME: restarts it repeatedly, as systemd would: Flower rejects it at first
     until [ -e "$work/run/summary.json" ]; do
         start_node "$1"
         while kill -0 "$last" 2>/dev/null && [ ! -e "$work/run/summary.json" ]; do sleep 1; done
         sleep 3
     done
 }
-patiently() { # SECONDS COMMAND…: until it succeeds
+wait_for() { # SECONDS COMMAND…: repeats it until it succeeds
     local until=$((SECONDS + $1))
     shift
     until "$@" >/dev/null 2>&1; do
@@ -157,7 +157,7 @@ patiently() { # SECONDS COMMAND…: until it succeeds
 }
 
 start_link
-patiently 60 flwr supernode list demo
+wait_for 60 flwr supernode list demo
 for name in "${hospitals[@]}"; do
     flwr supernode register "$work/keys/$name.pub" --name "$name" demo >>"$work/register.log"
     start_node "$name"
@@ -169,7 +169,7 @@ if [ -n "${APFL_DURING:-}" ]; then
 fi
 federation=
 for ((try = 1; try <= ${APFL_TRIES:-1} && ${#federation} == 0; try++)); do
-    patiently 60 flwr supernode list demo
+    wait_for 60 flwr supernode list demo
     resume=false
     [ ! -e "$work/run/spec.toml" ] || resume=true
     flwr run "$work/app" demo --run-config "resume=$resume" --stream >>"$work/server.log" 2>&1 || true
@@ -186,7 +186,7 @@ paths=$(printf '"%s",' "${hospitals[@]/#/$work/tables/}" | sed 's/",/.csv",/g')
 rm -rf "$work/one"
 "$program" run "$work/spec.toml" --quiet --set "data.path=[${paths%,}]" --out "$work/one"
 one=$(sed -n 's/.*"fingerprint": "\(.*\)".*/\1/p' "$work/one/summary.json")
-[ -e "$work/run/report.html" ] || { echo "there is no report" >&2; exit 1; }
+[ -e "$work/run/report.html" ] || { echo "report.html is missing" >&2; exit 1; }
 echo "federation $federation"
 echo "one process $one"
 [ "$federation" = "$one" ]

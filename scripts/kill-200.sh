@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The long form of the kill test: kills the real program with SIGKILL at random moments,
-# resumes it each time, and compares the fingerprint with the uninterrupted run's, over
-# several algorithms and both homes of memories. Ends with one line that says the result.
+# The long form of the kill test: kills the program with SIGKILL at random moments, resumes it
+# each time, and compares the fingerprint with the uninterrupted run's, over several algorithms
+# and with client states in RAM and on disk. The last line is the result.
 #
 #   scripts/kill-200.sh [KILLS] [PROGRAM]        # 200, target/release/apfl
 set -euo pipefail
@@ -44,20 +44,20 @@ while ((done_kills < kills)); do
         for memory in ram disk; do
             ((done_kills < kills)) || break 2
             settings=("${base[@]}" --set "algorithm=$algorithm" --set "engine.memory=$memory")
-            # L2GD wants every client in every round.
+            # L2GD needs every client in every round.
             [[ $algorithm != *l2gd* ]] || settings+=(--set federation.participation=1)
             [[ $memory == ram ]] || settings+=(--set engine.budget_mb=1)
             whole="$work/whole-$memory-$(md5sum <<<"$algorithm" | cut -c1-8)"
             if [[ ! -d $whole ]]; then
                 start=$(date +%s%N)
                 "$apfl" run "${settings[@]}" --out "$whole"
-                # The moments of death are spread over this time, in milliseconds.
+                # Kills are spread over this time, in milliseconds.
                 echo $((($(date +%s%N) - start) / 1000000 + 1)) >"$whole.ms"
             fi
             length=$(<"$whole.ms")
             run="$work/run"
             rm -rf "$run"
-            # Up to four deaths, then to the end.
+            # Up to four kills, then to the end.
             for attempt in 1 2 3 4 last; do
                 if [[ -f $run/spec.toml ]]; then
                     command=("$apfl" run --resume --quiet --out "$run")
@@ -86,12 +86,12 @@ while ((done_kills < kills)); do
             ((runs += 1))
             if [[ $(fingerprint "$run") != "$(fingerprint "$whole")" ]] ||
                 ! cmp -s <(lines "$run") <(lines "$whole"); then
-                echo "differs: $algorithm, memory $memory" >&2
+                echo "differs: $algorithm, client states: $memory" >&2
                 ((wrong += 1))
             fi
         done
     done
 done
 echo "$done_kills kills ($writing while a checkpoint was being written) in $runs runs of" \
-    "${#algorithms[@]} algorithms, memories in RAM and on disk: $wrong differ"
+    "${#algorithms[@]} algorithms, client states in RAM and on disk: $wrong differ"
 ((wrong == 0))

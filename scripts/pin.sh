@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes crates/apfl/tests/pinned/ anew: the fingerprints of every algorithm on this CPU's vectors
-# and, where qemu-x86_64 is installed, on narrower ones. Run it in a commit that means to change
-# bits, and say so in CHANGELOG.md.
+# Rewrites crates/apfl/tests/pinned/: the fingerprints of every algorithm on this CPU's vectors and,
+# if qemu-x86_64 is installed, on narrower ones. Run it only in a commit that changes bits on
+# purpose, and say so in CHANGELOG.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

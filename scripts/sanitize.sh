@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The kernels, which alone have `unsafe`, under AddressSanitizer, and under Miri where it is
-# installed: the library's unit tests (with every width of vector among them) and the tests that
-# hold layers, networks and gradients against slow sums. Needs a nightly toolchain.
+# Tests the kernels, the only `unsafe` code, under AddressSanitizer and, if installed, Miri: the
+# library's unit tests (for every vector width) and the tests that compare layers, networks and
+# gradients with slow sums. Needs a nightly toolchain.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,17 +11,17 @@ if ! cargo +nightly --version >/dev/null 2>&1; then
 fi
 host=$(rustc +nightly -vV | sed -n 's/^host: //p')
 
-# With a target named, build scripts and macros are built without the sanitizer. Doctests would
-# need it in rustdoc too: only the named tests.
+# With --target, build scripts and macros are built without the sanitizer. Doctests are left out, as
+# rustdoc would need it too.
 echo "=== AddressSanitizer"
-export ASAN_OPTIONS=detect_leaks=0 # the pools of threads live to the end
+export ASAN_OPTIONS=detect_leaks=0 # thread pools live until the end
 RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes" \
     cargo +nightly test -p apfl --locked --target "$host" --target-dir target/sanitize --lib
 RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes" \
     cargo +nightly test -p apfl --locked --target "$host" --target-dir target/sanitize \
     --test all -- dense:: cnn:: gradients::
 
-# Miri interprets: no vector instructions, so the scalar kernels alone, and only small tests.
+# Miri has no vector instructions and is slow: only the scalar kernels and small tests.
 echo "=== Miri"
 if cargo +nightly miri --version >/dev/null 2>&1; then
     MIRIFLAGS="-Zmiri-disable-isolation" \

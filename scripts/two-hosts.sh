@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run on two hosts that are network namespaces of this machine, joined by a veth pair, beside
-# the same run on threads: the fingerprints must be equal. Needs root, iproute2 and Open MPI.
+# Compares a run on two hosts (network namespaces of this machine, joined by a veth pair) with the
+# same run on threads: the fingerprints must be equal. Needs root, iproute2 and Open MPI.
 #   cargo build --release --features mpi && scripts/two-hosts.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,7 +25,7 @@ for host in a b; do
     ip -n apfl-$host link set apfl-veth-$host up
 done
 
-# What ssh would do: runs a command on the host of an address.
+# Runs a command on the host of an address, in place of ssh.
 cat >"$work/on" <<'ON'
 #!/usr/bin/env bash
 case $1 in 10.77.0.1) host=apfl-a ;; 10.77.0.2) host=apfl-b ;; *) exit 1 ;; esac
@@ -66,4 +66,4 @@ import json
 print(sum(json.loads(line)['bytes_up'] for line in open('$work/hosts/rounds.jsonl')))")
 echo "received by the first host: $(($(received) - before)) bytes; updates of all clients: $updates bytes"
 [ "$(fingerprint "$work/threads")" = "$(fingerprint "$work/hosts")" ]
-echo "the same"
+echo "the fingerprints are equal"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Python module as a user would, `pip install ./crates/apfl-py`, into a new virtual
-# environment; says how large the wheel is; and runs the README's Python block in it as it stands.
-# It takes some minutes: the module is built for release.
+# Installs the Python module into a new virtual environment (`pip install ./crates/apfl-py`), prints
+# the size of the wheel, and runs the README's Python block. Takes some minutes for the release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
-"""The PyTorch loops, eager and compiled, and the JAX loop end at the same numbers: w, every v and every α.
+"""Checks that the PyTorch loops (eager and compiled) and the JAX loop end at the same w, v and α.
 
-A few rounds of a few clients from the same start with the same batches. Fails, with
-exit status 1, where they differ by more than 1e-5: rounding alone gives some 1e-7.
+Runs a few rounds of a few clients from the same start with the same batches. Exits with 1 if
+results differ by more than 1e-5; rounding alone gives about 1e-7.
 """
 
 import sys
@@ -12,7 +12,7 @@ import jax_scan
 import pytorch
 import work
 
-CLIENTS, ROUNDS, STEPS, BATCH, MOST = 4, 3, 5, 20, 1e-5
+CLIENTS, ROUNDS, STEPS, BATCH, TOLERANCE = 4, 3, 5, 20, 1e-5
 work.L2["linear"] = 0.1  # λ of the benchmark is too small to be seen in so few steps
 
 
@@ -28,38 +28,38 @@ def compare(algorithm, name, channels_last, compiled):
     theirs = jax_scan.Federation(algorithm, name, first, CLIENTS)
     images, labels = model.examples(CLIENTS)
     rng = np.random.default_rng(5)
-    # A rate at which α moves visibly within three rounds, and stays inside of (0, 1).
+    # A rate at which α moves visibly within three rounds and stays in (0, 1).
     eta = 0.02
     for _ in range(ROUNDS):
         batches = work.order(rng, CLIENTS, STEPS, BATCH)
         ours.round(images, labels, batches, eta)
         theirs.round(x, y, batches, eta)
     moved = difference(model.arrays(ours.w), first)
-    apart = {"w": difference(model.arrays(ours.w), jax_scan.turned(theirs.w))}
+    differences = {"w": difference(model.arrays(ours.w), jax_scan.turned(theirs.w))}
     if algorithm == "apfl":
         for i in range(CLIENTS):
             own = jax_scan.turned([a[i] for a in theirs.v])
-            apart["v"] = max(apart.get("v", 0), difference(model.arrays(ours.v[i]), own))
-        apart["α"] = difference([ours.alpha], [theirs.alpha])
+            differences["v"] = max(differences.get("v", 0), difference(model.arrays(ours.v[i]), own))
+        differences["α"] = difference([ours.alpha], [theirs.alpha])
         moved = min(moved, abs(ours.alpha[0] - work.MIXING))
-    # Two loops that do nothing would agree as well.
-    good = max(apart.values()) < MOST and moved > 10 * MOST
+    # Two loops that do nothing would agree too.
+    good = max(differences.values()) < TOLERANCE and moved > 10 * TOLERANCE
     layout = ", compiled" if compiled else ""
     layout += ", channels last" if channels_last else ""
-    apart = ", ".join(f"{what} {value:.1e}" for what, value in apart.items())
-    print(f"{algorithm}-{name}{layout}: apart by {apart}: {'agree' if good else 'DIFFER'}")
+    differences = ", ".join(f"{what} {value:.1e}" for what, value in differences.items())
+    print(f"{algorithm}-{name}{layout}: differences {differences}: {'agree' if good else 'DIFFER'}")
     return good
 
 
 def main():
-    works = [
+    cases = [
         (algorithm, name, last, compiled)
         for compiled in (False, True)
         for algorithm in ("fedavg", "apfl")
         for name in work.L2
         for last in ((False, True) if name == "cnn" else (False,))
     ]
-    sys.exit(0 if all([compare(*w) for w in works]) else 1)
+    sys.exit(0 if all([compare(*case) for case in cases]) else 1)
 
 
 if __name__ == "__main__":

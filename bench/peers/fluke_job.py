@@ -1,10 +1,10 @@
-"""A whole job with the published package fluke (PyPI: fluke-fl), on one thread.
+"""Runs a whole job with the published package fluke (PyPI: fluke-fl), on one thread.
 
     python fluke_job.py fedavg|ditto|apfl [--rounds 5]
 
-The job of bench/specs/whole-job.toml: MNIST dealt to 100 clients, 480 training rows each, an MLP
-784-200-200-10, one local epoch of batch 20 on every client and round. Prints a line of JSON: the
-seconds of the rounds alone; whoever calls it times the process.
+The job of bench/specs/whole-job.toml: MNIST over 100 clients, 480 training rows each, an MLP
+784-200-200-10, one local epoch of batch 20 on every client and round. Prints a line of JSON with the
+seconds of the rounds alone; the caller times the process.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import work
 
 torch.set_num_threads(1)
 
-# The personal model: Ditto's takes one epoch too; APFL's α is fixed, the server adds up every round.
+# Ditto's personal model takes one epoch too; APFL's α is fixed, and the server aggregates every round.
 KINDS = {
     "fedavg": (FedAVG, {}, {}),
     "ditto": (Ditto, {"tau": 1, "lam": 0.1}, {}),
@@ -60,7 +60,7 @@ def job(kind):
         model="MNIST_2NN",
         net_args=DDict(hidden_size=(200, 200), softmax=False),
     )
-    if kind != "fedavg":  # those have a model of their own at every client
+    if kind != "fedavg":  # the others have a model of their own at every client
         hyper.client.update(model=hyper.model, net_args=hyper.net_args)
     return algorithm(n_clients=100, data_splitter=splitter, hyper_params=hyper)
 

@@ -1,4 +1,4 @@
-"""APFL, FedAvg and single steps in JAX: one jit a round, scans over clients and steps,
+"""APFL, FedAvg and single steps in JAX: one jit per round, scans over clients and steps,
 one thread."""
 
 import os
@@ -81,7 +81,7 @@ def gradient(name, at, x, y):
 
 
 def rows_of(x, y, rows):
-    """ξ: those rows, or the batch of that number where they lie in batches."""
+    """ξ: the given rows, or the batch of the given number of examples in batches."""
     take = {"mode": "promise_in_bounds"}
     return x.at[rows].get(**take), y.at[rows].get(**take)
 
@@ -166,7 +166,7 @@ class Federation:
 
 
 def prepare(algorithm, name, batch, channels, args):
-    """What is measured: a function that does some of the work and gives its steps."""
+    """Returns the function to measure, which runs some steps and returns their number."""
     clients = 1 if algorithm == "step" else work.CLIENTS[name]
     x, y = work.examples(name, clients)
     first = work.first_parameters(name, channels)

@@ -1,5 +1,5 @@
 """APFL, FedAvg and single steps in PyTorch, one thread: a plain eager loop with autograd, or
-with --compile a loop of steps that torch.compile (inductor) made, updates and all."""
+with --compile a loop of steps made by torch.compile (inductor), updates included."""
 
 import os
 
@@ -56,7 +56,7 @@ class Model:
         return out
 
     def arrays(self, tensors):
-        """And back."""
+        """Parameters back in NumPy's layout."""
         out = []
         for k, t in enumerate(tensors):
             if t.dim() == 4:
@@ -74,8 +74,8 @@ class Model:
         return torch.from_numpy(x), torch.from_numpy(y).long()
 
     def batch(self, x, y, rows):
-        """ξ: those rows, or the batch of that number where they lie in batches. Images
-        are drawn as they lie in memory, since index_select would put out planes."""
+        """ξ: the given rows, or the batch of the given number of examples in batches. Images
+        keep their memory layout, since index_select would return planes."""
         if isinstance(rows, int):
             x, y = x[rows], y[rows]
         else:
@@ -103,7 +103,7 @@ def copies(tensors):
 
 
 def apfl_round(model, w, v, alpha, x, y, batches, eta):
-    """One client: w and v move in place, the new α is given back.
+    """One client: updates w and v in place and returns the new α.
 
     w ← w − η∇f(w), v ← v − ηα∇f(v̄), α ← clip(α − η⟨v−w, ∇f(v̄)⟩) in the first step,
     v̄ ← αv + (1−α)w, every right-hand side at the values before the step.
@@ -214,7 +214,7 @@ class Federation:
 
 
 def prepare(algorithm, name, batch, channels, args):
-    """What is measured: a function that does some of the work and gives its steps."""
+    """Returns the function to measure, which runs some steps and returns their number."""
     model = Model(name, args.channels_last, args.compile)
     clients = 1 if algorithm == "step" else work.CLIENTS[name]
     x, y = model.examples(clients)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# apfl and its peers on the same work, on the same core, in turns; one table.
+# Runs the benchmarks with apfl and its peers, on the same core, in turns, and prints one table.
 #
 #   bench/peers/run.sh [--seconds N] [--repeat N] [--check]
 #
-# APFL_BENCH_VENV: the virtual environment (default bench/peers/.venv; made if missing)
-# APFL_BENCH_CORE: the core to stay on (default: the last one this shell may use)
-# APFL_DATA:       the data directory; with mnist/ in it the digits are the real ones
+# APFL_BENCH_VENV: the virtual environment (default bench/peers/.venv; created if missing)
+# APFL_BENCH_CORE: the core to use (default: the last one available to this shell)
+# APFL_DATA:       the data directory; with mnist/ in it, MNIST is used
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -34,7 +34,7 @@ while (($#)); do
 done
 
 if [[ ! -x $venv/bin/python ]]; then
-    echo "making the virtual environment $venv" >&2
+    echo "creating the virtual environment $venv" >&2
     python3 -m venv "$venv"
 fi
 python=$venv/bin/python
@@ -51,7 +51,7 @@ if command -v taskset >/dev/null; then
     allowed=$(taskset -cp $$ | sed 's/.*[:,-] *//')
     pin=(taskset -c "${APFL_BENCH_CORE:-$allowed}")
 else
-    echo "no taskset here: one thread each, but free to move between cores" >&2
+    echo "taskset is not installed: processes have one thread but are not pinned to a core" >&2
 fi
 
 out=$(mktemp -d)
@@ -61,7 +61,7 @@ status=0
 
 (cd "$root" && cargo build --release)
 apfl=${CARGO_TARGET_DIR:-$root/target}/release/apfl
-ours() { # batch, works
+ours() { # batch, benchmarks
     local batch=$1 file=$out/apfl-$1-$turn.json
     shift
     echo "measuring apfl, batch $batch" >&2
@@ -70,7 +70,7 @@ ours() { # batch, works
         files+=("$file")
     else
         status=1
-        echo "apfl bench is missing or failed: the table has the peers alone. It said:" >&2
+        echo "apfl bench failed, so the table has the peers alone. Its output:" >&2
         sed 's/^/    /' "$out/apfl.err" >&2
     fi
 }
@@ -80,7 +80,7 @@ peer() { # name, script, further arguments
     echo "measuring $name" >&2
     if ! ${pin[@]+"${pin[@]}"} "$python" "$here/$script" "$@" --seconds "$seconds" >"$file"; then
         status=1
-        echo "$name did not finish: what it measured is in the table" >&2
+        echo "$name did not finish; the table has its measurements so far" >&2
     fi
     [[ ! -s $file ]] || files+=("$file")
 }

@@ -18,7 +18,7 @@ OPTIONS = {
 
 
 def timed(command):
-    """Seconds on the clock and of the processor, and what was printed."""
+    """Wall seconds, CPU seconds, and the output of a command."""
     before, started = os.times(), time.monotonic()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     wall, after = time.monotonic() - started, os.times()
@@ -39,8 +39,8 @@ def ours(kind):
 
 
 def theirs(kind):
-    wall, spent, said = timed([sys.executable, Path(os.environ["HERE"]) / "fluke_job.py", kind])
-    return wall, spent, json.loads(said.splitlines()[-1])["rounds_seconds"]
+    wall, spent, output = timed([sys.executable, Path(os.environ["HERE"]) / "fluke_job.py", kind])
+    return wall, spent, json.loads(output.splitlines()[-1])["rounds_seconds"]
 
 
 def main():

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Whole jobs, from the start of a process to its end, with apfl and with a published package, in
-# turns on the same core; one table. The job is bench/specs/whole-job.toml.
+# Times whole jobs, from the start of a process to its end, with apfl and with a published package,
+# in turns on the same core, and prints one table. The job is bench/specs/whole-job.toml.
 #
 #   bench/peers/whole.sh [--repeat N]
 #
-# APFL_WHOLE_VENV: the virtual environment (default bench/peers/.venv-whole; made if missing)
-# APFL_BENCH_CORE: the core to stay on (default: the last one this shell may use)
+# APFL_WHOLE_VENV: the virtual environment (default bench/peers/.venv-whole; created if missing)
+# APFL_BENCH_CORE: the core to use (default: the last one available to this shell)
 # APFL_DATA:       the data directory, with mnist/ in it
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,7 +20,7 @@ if (($#)); then
     repeat=$2
 fi
 if [[ ! -x $venv/bin/python ]]; then
-    echo "making the virtual environment $venv" >&2
+    echo "creating the virtual environment $venv" >&2
     python3 -m venv "$venv"
 fi
 if ! "$venv/bin/python" -c 'import fluke' 2>/dev/null; then

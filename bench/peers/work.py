@@ -1,7 +1,7 @@
-"""The work that every peer does: clients, examples, batches, first parameters, timing.
+"""The benchmarks that every peer runs: clients, examples, batches, first parameters, timing.
 
-Clients of 600 examples, 480 of them for training, as in `apfl bench`. A peer takes from
-here what must be the same everywhere; how it computes is its own affair.
+Clients have 600 examples, 480 of them for training, as in `apfl bench`. This file has what must be
+the same for every peer.
 """
 
 import argparse
@@ -21,7 +21,7 @@ RATE, MIXING = 0.01, 0.5  # η and α⁰
 L2 = {"linear": 1e-4, "mlp": 0.0, "cnn": 0.0}
 LOCAL_STEPS = {"linear": 10, "mlp": 20, "cnn": 10}
 CLIENTS = {"linear": 100, "mlp": 100, "cnn": 10}  # a CNN's round of 100 takes a minute
-WORKS = [  # name, batch
+BENCHMARKS = [  # name, batch
     ("apfl-linear", 20),
     ("apfl-mlp", 20),
     ("apfl-cnn", 20),
@@ -92,15 +92,15 @@ def examples(model, clients, planes=False):
     rng = np.random.default_rng(3)
     if model == "cnn":
         x = np.empty((clients, TRAIN, *((3, 32, 32) if planes else (32, 32, 3))), np.float32)
-        for own in x:
-            drawn = rng.random((TRAIN, 32, 32, 3), np.float32) - np.float32(0.5)
-            own[:] = drawn.transpose(0, 3, 1, 2) if planes else drawn
+        for client in x:
+            sampled = rng.random((TRAIN, 32, 32, 3), np.float32) - np.float32(0.5)
+            client[:] = sampled.transpose(0, 3, 1, 2) if planes else sampled
         return x.reshape(-1, *x.shape[2:]), rng.integers(0, CLASSES, clients * TRAIN, np.int32)
     images, labels = digits()
     stripes = np.argsort(labels, kind="stable").reshape(-1, EXAMPLES // 2)
     stripes = rng.permutation(stripes).reshape(-1, EXAMPLES)[:clients]
     clients = rng.permuted(stripes, axis=1)[:, :TRAIN]
-    # Byte by byte through a table, client by client: no copy of it all in wide numbers.
+    # Bytes are converted by a table, client by client, to avoid a copy of all data as floats.
     counts = sum(np.bincount(images[rows].ravel(), minlength=256) for rows in clients)
     mean = counts @ np.arange(256) / counts.sum()
     deviation = np.sqrt(counts @ (np.arange(256) - mean) ** 2 / counts.sum())
@@ -113,26 +113,26 @@ def examples(model, clients, planes=False):
 
 def order(rng, clients, steps, batch):
     """Rows of each client's mini-batches, (clients, steps, batch): a fresh permutation of
-    its training rows for each client and round. No work here takes more than one pass."""
+    its training rows for each client and round. No benchmark takes more than one pass."""
     assert steps * batch <= TRAIN
     rows = np.arange(clients * TRAIN, dtype=np.int32).reshape(clients, TRAIN)
     return rng.permuted(rows, axis=1)[:, : steps * batch].reshape(clients, steps, batch)
 
 
 def in_batches(examples, batch):
-    """The first client's examples as (batches, batch, …), for steps without a draw."""
+    """The first client's examples as (batches, batch, …), for steps without sampling."""
     whole = TRAIN // batch
     return examples[: whole * batch].reshape(whole, batch, *examples.shape[1:])
 
 
 def step_count(model, batch):
-    """Steps of a model alone, in one go: some passes over those batches."""
+    """The number of steps per call for a model alone: some passes over those batches."""
     return TRAIN // batch * (1 if model == "cnn" else 10)
 
 
 def peak_rss_mb():
-    """The most memory this process ever held, in 10⁶ bytes. VmHWM first: an exec keeps
-    ru_maxrss of the process that called it."""
+    """The peak memory of this process in 10⁶ bytes. Prefers VmHWM, as exec keeps the
+    ru_maxrss of the calling process."""
     try:
         status = Path("/proc/self/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
@@ -142,7 +142,7 @@ def peak_rss_mb():
 
 
 def measure(call, seconds):
-    """Calls `call`, which gives the steps it took, for that long, after a warm-up."""
+    """Calls `call`, which returns its number of steps, for `seconds`, after a warm-up."""
     for _ in range(2):
         call()
     steps, wall, cpu = 0, time.perf_counter(), time.process_time()
@@ -158,14 +158,14 @@ def measure(call, seconds):
 
 
 def main(description, peer, prepare, options=lambda parser: None):
-    """The command of a peer: one line of JSON for every work, each in its own process,
-    so that the peak of memory is its own."""
+    """The command of a peer: prints one line of JSON per benchmark, each in its own process,
+    so that its peak memory is its own."""
     parser = argparse.ArgumentParser(description=description)
-    names = list(dict.fromkeys(name for name, _ in WORKS))
-    parser.add_argument("--work", choices=names, help="only this one")
-    parser.add_argument("--batch", type=int, choices=(20, 50), help="only this size")
+    names = list(dict.fromkeys(name for name, _ in BENCHMARKS))
+    parser.add_argument("--work", choices=names, help="only this benchmark")
+    parser.add_argument("--batch", type=int, choices=(20, 50), help="only this batch size")
     parser.add_argument("--channels", default="32,64", choices=("32,64", "20,50"))
-    parser.add_argument("--seconds", type=float, default=3.0, help="to measure for, each")
+    parser.add_argument("--seconds", type=float, default=3.0, help="seconds to measure each benchmark")
     parser.add_argument("--check", action="store_true", help="compare the peers' results instead")
     options(parser)
     args = parser.parse_args()
@@ -173,7 +173,7 @@ def main(description, peer, prepare, options=lambda parser: None):
         sys.exit(subprocess.run([sys.executable, Path(__file__).with_name("check.py")]).returncode)
     chosen = [
         (work, batch)
-        for work, batch in WORKS
+        for work, batch in BENCHMARKS
         if args.work in (None, work) and args.batch in (None, batch)
     ]
     if not chosen:
