@@ -55,7 +55,7 @@ fn data_that_cannot_be_trained_on_is_refused_with_client_and_row() {
     );
     assert_eq!(
         with(vec![0.0; 6], vec![0, 1, 2]),
-        "client 'west', training row 3: its label is 2, allowed is 0 to 1 (2 classes)"
+        "client 'west', training row 3: the label is 2, allowed is 0 to 1 (2 classes)"
     );
 
     let mut only_held_out = sites();
@@ -81,14 +81,14 @@ fn data_that_cannot_be_trained_on_is_refused_with_client_and_row() {
     twins.add("north", one(), 0.0).unwrap();
     assert_eq!(
         refused(run_of(twins)),
-        "client 'north': there are two of that name"
+        "client 'north': two clients have this name; client names must be unique"
     );
 
     let mut numbers = sites();
     numbers.schema.task = Task::Regression;
     let builder = Run::builder(numbers, Mlp::new(2, &[], 1, Loss::SquaredError, 0.0));
     let told = refused(builder);
-    assert!(told.contains("its label is a class"), "{told}");
+    assert!(told.contains("the label is a class"), "{told}");
 }
 
 #[test]
@@ -113,7 +113,10 @@ fn a_model_that_does_not_fit_and_settings_out_of_range_are_refused() {
     let told = refused(run_of(sites()).rounds(0).participation(1.5));
     assert!(told.contains("training.rounds") && told.contains("federation.participation"));
     let told = refused(run_of(sites()).initial(vec![0.0; 5]));
-    assert_eq!(told, "the initial model has 5 parameters, the model 6");
+    assert_eq!(
+        told,
+        "the initial model has 5 parameters, but the model has 6"
+    );
     let told = refused(run_of(sites()).initial(vec![f32::INFINITY; 6]));
     assert!(told.contains("inf"), "{told}");
     assert!(refused(run_of(sites()).resume(true)).contains("directory"));
@@ -210,7 +213,7 @@ fn a_run_that_was_stopped_goes_on_to_the_same_bits() {
     let other = builder().directory(&path).resume(true).learning_rate(0.5);
     let told = other.build().unwrap().train().unwrap_err().to_string();
     assert!(
-        told.contains("training.learning_rate: 0.1 there, 0.5 given"),
+        told.contains("training.learning_rate: 0.1 in the existing run, 0.5 given"),
         "{told}"
     );
     let other = builder().algorithm(Apfl::fixed(0.5)).directory(&path);
@@ -289,7 +292,7 @@ fn settings_that_do_not_go_together_are_refused() {
     let trim = Aggregation::TrimmedMean { trim: 0.6 };
     assert!(refused(run_of(sites()).aggregation(trim)).contains("0.6"));
     let averaged = |apfl, shift| run_of(sites()).algorithm(Averaged { apfl, shift });
-    assert!(refused(averaged(Apfl::fixed(0.5), None)).contains("needs a of its weights"));
+    assert!(refused(averaged(Apfl::fixed(0.5), None)).contains("needs the shift a of its weights"));
     assert!(refused(averaged(Apfl::adaptive(0.5), Some(1.0))).contains("fixed α"));
     assert!(averaged(Apfl::fixed(0.5), Some(1.0)).build().is_ok());
     let seven = Apfl::paper(Mixing::Fixed(7.0));
@@ -304,7 +307,7 @@ fn settings_that_do_not_go_together_are_refused() {
     assert!(
         refused(run_of(sites()).schedule(schedule)).contains("training.schedule.factor: found nan")
     );
-    assert!(refused(run_of(sites()).memories_on_disk(1)).contains("run directory"));
+    assert!(refused(run_of(sites()).client_states_on_disk(1)).contains("run directory"));
     // Two losses that are for another task than the data's.
     let two_classes = |loss| Run::builder(sites(), Mlp::new(2, &[], 1, loss, 0.0));
     assert!(two_classes(Loss::Logistic).build().is_ok());

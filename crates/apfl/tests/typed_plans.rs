@@ -222,7 +222,7 @@ fn every_kind_is_written_as_it_is_read() {
     };
     for example in every_algorithm() {
         same(&format!("algorithm = {example}"), &|builder, plan| {
-            let builder = builder.algorithm_of(plan.algorithm.clone());
+            let builder = builder.algorithm_spec(plan.algorithm.clone());
             // One that takes its constants from a theorem is given one.
             builder.schedule(plan.local_training.schedule.clone())
         });
@@ -415,7 +415,7 @@ fn an_algorithm_of_ones_own_is_checked_and_bound_too() {
     assert!(
         told[0]
             .message
-            .contains("no proof of it for algorithm.kind = \"own\""),
+            .contains("no privacy proof for algorithm.kind = \"own\""),
         "{told:?}"
     );
 }
@@ -448,7 +448,7 @@ fn algorithms_that_are_fitted_to_a_run_have_one_fingerprint() {
         let expected = training.fingerprint().unwrap();
         for builder in [
             own(builder_of(&plan)),
-            builder_of(&plan).algorithm_of(plan.algorithm.clone()),
+            builder_of(&plan).algorithm_spec(plan.algorithm.clone()),
         ] {
             let run = builder.rounds(3).local_steps(2).build().unwrap();
             let found = run.train().unwrap().summary.fingerprint;

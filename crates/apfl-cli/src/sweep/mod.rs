@@ -50,7 +50,7 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
         }
     }
     // What --set says is then as if the file said it: another kind drops what it does not have.
-    let spec = spec.settled();
+    let spec = spec.with_overrides_as_written();
     let overs = overs(args)?;
     let cells = cells(&spec, &overs, args.seeds)?;
     let combinations = product(&overs);

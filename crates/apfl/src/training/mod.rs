@@ -33,7 +33,7 @@ pub use recorded::{Recorded, Waiting};
 use server::{Server, ServerOf};
 pub use setup::{FinalizedClients, Setup, Weights};
 
-/// The rounds of one algorithm on one engine, in memory. [`Run`](crate::run::Run) makes them
+/// Trains rounds of one algorithm on one engine, in memory. [`Run`](crate::run::Run) makes them
 /// durable.
 pub struct Training {
     setup: Arc<Setup>,
@@ -167,11 +167,11 @@ impl Training {
         } else {
             Keep::Nothing
         };
-        self.finalized_clients(clients, keep, each)
+        self.finalize_with(clients, keep, each)
     }
 
     /// Finalizes clients like [`Training::finalize`]; `keep` decides where models are kept.
-    pub fn finalized_clients(
+    pub fn finalize_with(
         &mut self,
         clients: &[usize],
         keep: Keep,
@@ -254,7 +254,7 @@ impl Training {
     }
 
     /// Returns the last round: fewer than planned if repeated rounds used up privacy.
-    pub fn until(&self) -> u64 {
+    pub fn last_round(&self) -> u64 {
         self.until
     }
 
@@ -384,32 +384,31 @@ pub(crate) fn at_site(
     setup: Setup,
     algorithm: &AlgorithmSpec,
     place: Place<'_>,
-    asked: ClientRequest,
+    request: ClientRequest,
     body: &[u8],
 ) -> Result<(Vec<u8>, Handled, Option<Kept>)> {
     struct AtSite<'a>(Setup, Place<'a>, ClientRequest, &'a [u8]);
     impl AlgorithmVisitor for AtSite<'_> {
         type Out = Result<(Vec<u8>, Handled, Option<Kept>)>;
         fn visit<A: Algorithm>(self, algorithm: A) -> Self::Out {
-            let Self(setup, place, asked, body) = self;
+            let Self(setup, place, request, body) = self;
             let algorithm = Arc::new(fitted(algorithm, &setup)?);
-            let pass = asked.pass;
             let context = RunContext {
-                pass,
+                pass: request.pass,
                 ..setup.context
             };
             let (context, algorithm) = context.for_pass(algorithm);
             let clients = Clients::new(context, algorithm, &StateHome::Ram)?;
-            handle(&clients, place, asked, body)
+            handle(&clients, place, request, body)
         }
     }
     algorithm.require_listed().map_err(Error::Request)?;
-    let here = AtSite(setup, place, asked, body);
-    algorithm.clone().accept(here)
+    algorithm
+        .clone()
+        .accept(AtSite(setup, place, request, body))
 }
 
-/// Carries out the orders of a job's leader until there are no more; for ranks that do not
-/// lead.
+/// Handles the requests of the leading rank until the job ends; for all other ranks.
 #[cfg(feature = "mpi")]
 pub fn serve(
     cluster: crate::engine::mpi::Cluster,
