@@ -1,4 +1,4 @@
-//! One configuration: what a spec says and what `Run::builder` is given is one plan, with the same
+//! One configuration: a spec and `Run::builder` make the same plan, with the same
 //! checks and the same bits.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const DATA: &str =
     "data = { kind = 'synthetic', clients = 6, features = 5, classes = 3, examples = 40 }
                     model = { kind = 'mlp', hidden = [4] }\n";
 
-/// A builder of the data and the model that a spec says.
+/// A builder with the data and the model of a spec.
 fn builder_of(plan: &Plan) -> RunBuilder {
     let dataset = plan.data.load().unwrap();
     let model: Arc<dyn Model> = Arc::from(plan.architecture.build(dataset.schema()).unwrap());
@@ -411,12 +411,12 @@ fn an_algorithm_of_ones_own_is_checked_and_bound_too() {
     let private = builder_of(&plan)
         .algorithm(own(0.1))
         .privacy(private(Level::Client));
-    let told = problems(private.build());
+    let refused = problems(private.build());
     assert!(
-        told[0]
+        refused[0]
             .message
             .contains("no privacy proof for algorithm.kind = \"own\""),
-        "{told:?}"
+        "{refused:?}"
     );
 }
 

@@ -46,7 +46,7 @@ const PER: Setting<Words<Per>> = Setting::words(
     ],
 )
 .with("kind = \"geometric\"")
-.help("what k counts")
+.help("unit of k")
 .usually("`\"round\"`; with algorithm.preset = \"fedtorch\" `\"epoch\"`");
 
 // Schedules that the builder accepts but no spec can name.

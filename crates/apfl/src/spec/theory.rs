@@ -132,14 +132,14 @@ fn check_schedule(plan: &Plan, theory: &Theory, problems: &mut Problems) {
     let properties = plan.algorithm.properties();
     if properties.own_rates || properties.own_steps {
         let kind = plan.algorithm.kind();
-        let what = if properties.own_rates {
+        let own = if properties.own_rates {
             "rates"
         } else {
             "steps"
         };
         problems.note(
             "training.schedule",
-            format!("does not apply to {kind}, which has {what} of its own"),
+            format!("does not apply to {kind}, which has {own} of its own"),
         );
     }
     if plan.weights != Weights::Uniform {

@@ -46,7 +46,7 @@ pub struct Training {
     sampled_of: Vec<u32>,
     recorded: Recorded,
     /// The last round.
-    until: u64,
+    last_round: u64,
 }
 
 impl std::fmt::Debug for Training {
@@ -93,7 +93,7 @@ impl Training {
             rounds_of: vec![0; clients],
             sampled_of: vec![0; clients],
             recorded: Recorded::default(),
-            until: setup.last_round(0, &vec![0; clients]),
+            last_round: setup.last_round(0, &vec![0; clients]),
             setup,
         })
     }
@@ -107,7 +107,7 @@ impl Training {
                 let whole = self.recorded.waiting.pop_front();
                 return Ok(whole.map(|waiting| waiting.record));
             }
-            match (self.round < self.until, first.is_some()) {
+            match (self.round < self.last_round, first.is_some()) {
                 (true, _) => {
                     let waiting = self.train_round(self.round + 1)?;
                     self.recorded.waiting.push_back(waiting);
@@ -255,7 +255,7 @@ impl Training {
 
     /// Returns the last round: fewer than planned if repeated rounds used up privacy.
     pub fn last_round(&self) -> u64 {
-        self.until
+        self.last_round
     }
 
     /// Returns the local steps so far, as in [`RoundRecord::step`].
@@ -305,7 +305,7 @@ impl Training {
             ledger.require(self.setup.pass_number(), round)?;
         }
         self.count(1..=round);
-        self.until = self.setup.last_round(round, &self.sampled_of);
+        self.last_round = self.setup.last_round(round, &self.sampled_of);
         // Deferred scores are requested again.
         let missing = self.recorded.waiting.iter().find(|w| w.pools.is_some());
         if let Some(waiting) = missing.cloned() {

@@ -199,7 +199,7 @@ impl Training {
     }
 
     fn evaluates(&self, round: u64) -> bool {
-        self.setup.evaluates(round) || round == self.until
+        self.setup.evaluates(round) || round == self.last_round
     }
 
     /// Counts who was asked and who took part in some rounds.
