@@ -53,7 +53,7 @@ pub fn run(args: &args::Join) -> Result<()> {
         },
         epochs: args.epochs,
         running: args.running,
-        local_training: run.plan.local_training.of_new_client(),
+        local_training: run.plan.local_training.for_new_client(),
         seed: run.plan.seed,
         number: 0,
         unit: run.schema.label_scale().map_or(1.0, |s| s.deviation),

@@ -96,7 +96,10 @@ fn a_checkpoint_knows_the_run_it_belongs_to() {
     fs::rename(at.join("other/checkpoint"), at.join("r/checkpoint")).unwrap();
     has(
         &fails(at, &resume("r", &[]), 1),
-        &["belong to another run", "seed: 3 there, 1 given"],
+        &[
+            "belong to another run",
+            "seed: 3 in the existing run, 1 given",
+        ],
     );
     fs::remove_dir_all(at.join("r/checkpoint")).unwrap();
     fs::rename(&own, at.join("r/checkpoint")).unwrap();
@@ -226,18 +229,21 @@ fn a_finished_run_takes_more_rounds_and_is_then_one_long_run() {
     );
     run(at, "odd", &["--set", "evaluation.every=3"]);
     let said = fails(at, &resume("odd", &["--set", "training.rounds=9"]), 2);
-    has(&said, &["round 8 was evaluated as its last"]);
+    has(&said, &["round 8 was evaluated as the last round"]);
     let theory = [
         "--set",
         "training.schedule={ kind = \"theory\", theorem = 2 }",
     ];
     run(at, "theory", &theory);
     let said = fails(at, &resume("theory", &["--set", "training.rounds=9"]), 2);
-    has(&said, &["schedule follows from the number of rounds"]);
+    has(&said, &["schedule depends on the number of rounds"]);
     let said = fails(at, &resume("r", &["--set", "seed=9"]), 2);
     has(
         &said,
-        &["seed: 1 there, 9 given", "training.rounds may be set"],
+        &[
+            "seed: 1 in the existing run, 9 given",
+            "training.rounds may be set",
+        ],
     );
 }
 

@@ -68,7 +68,7 @@ fn a_header_that_other_readers_refuse_is_told_before_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let many = "[data]\nclients = 1000000\nfeatures = 2\nclasses = 2\nexamples = 4\n[federation]\nparticipation = 1e-6\n[training]\nrounds = 1\n";
     fs::write(dir.path().join("s.toml"), many).unwrap();
-    let told = "other readers of the format stop at 100 MB";
+    let told = "other readers of the format accept at most 100 MB";
     has(
         &ok(dir.path(), &["check", "s.toml"]),
         &["1000000 clients", told],

@@ -174,7 +174,10 @@ fn resume_says_what_it_does() {
     std::fs::remove_file(run.join("summary.json")).unwrap();
     let (code, message) = resume(&["--set", "seed=9"]);
     assert_eq!(code, 2);
-    assert!(message.contains("seed: 1 there, 9 given"), "{message}");
+    assert!(
+        message.contains("seed: 1 in the existing run, 9 given"),
+        "{message}"
+    );
     // The newest checkpoint torn: the one before is used, and that is said.
     let torn = run.join("checkpoint/server-40.safetensors");
     let bytes = std::fs::read(&torn).unwrap();

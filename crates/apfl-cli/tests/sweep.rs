@@ -25,7 +25,7 @@ fn norms_are_swept_and_batch_statistics_are_said() {
         let args = ["export", &run, "--model", "shared", "--out", &file];
         ended(&apfl(at, &args), 0)
     };
-    assert!(export("batch").contains("depends on the rows beside it"));
+    assert!(export("batch").contains("depends on the other rows of its batch"));
     assert_eq!(export("layer"), "");
 }
 
@@ -86,7 +86,10 @@ fn a_sweep_is_its_runs_and_goes_on_where_it_stopped() {
     // Another spec into the same place is refused.
     fs::write(at.join("s.toml"), SPEC.replace("rounds = 4", "rounds = 5")).unwrap();
     let said = fails(at, &args, 2);
-    assert!(said.contains("training.rounds: 4 there, 5 given"), "{said}");
+    assert!(
+        said.contains("training.rounds: 4 in the existing run, 5 given"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -24,7 +24,7 @@ mod tables;
 mod theory;
 mod training;
 
-pub use differences::{decisive, differences, prolonged};
+pub use differences::{differences, extended_rounds, identifying_keys};
 pub use engine::PlannedEngine;
 pub use initial::Initial;
 pub use plan::{BATCH_STATISTICS, Plan, Resources};
@@ -33,11 +33,11 @@ pub use sites::PlannedSites;
 pub use tables::{Registry, SpecTable, registries, tables};
 pub use training::{PlannedLocalTraining, UNUSED};
 
-/// How many tables deep a key may be: more than any is.
-const DEEPEST: usize = 8;
+/// Limit on the depth of a key; no key is as deep.
+const MAX_KEY_DEPTH: usize = 8;
 
-/// Tables in which another `kind` drops what the old one had.
-const KINDED: [&str; 7] = [
+/// Tables that drop the settings of the old `kind` when an override changes it.
+const KIND_TABLES: [&str; 7] = [
     "data",
     "data.partition",
     "model",
@@ -47,24 +47,27 @@ const KINDED: [&str; 7] = [
     "training.schedule",
 ];
 
-/// Tables in which other keys do the same: another aggregation rule, another home of memories.
-const CHOSEN_BY: [(&str, &[&str]); 2] = [
+/// Tables in which other keys act like `kind`: the aggregator, the home of client states.
+const TABLES_WITH_OTHER_KIND_KEYS: [(&str, &[&str]); 2] = [
     ("federation", &["federation.aggregation"]),
     ("engine", &["engine.memory", "engine"]),
 ];
 
-/// A spec as it was written, with overrides applied.
+/// Represents a spec as it was written, with overrides applied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
     table: Table,
     /// Tables whose kind an override changed.
-    rekinded: BTreeSet<String>,
-    /// The keys that overrides set.
-    set: Vec<String>,
+    changed_kinds: BTreeSet<String>,
+    /// Keys that overrides set.
+    overridden: Vec<String>,
 }
 
 impl Spec {
     /// Reads TOML. An empty text is the default: adaptive APFL on synthetic(1, 1).
+    ///
+    /// # Errors
+    /// Text that is not TOML.
     pub fn parse(text: &str) -> Result<Self> {
         let table = text
             .parse()
@@ -75,7 +78,10 @@ impl Spec {
         })
     }
 
-    /// Applies `key=value`. The value is TOML; what does not parse as TOML is a string.
+    /// Applies the override `key=value`. A value that does not parse as TOML is a string.
+    ///
+    /// # Errors
+    /// An assignment without a key or `=`, or a key that is too deep.
     pub fn set(&mut self, assignment: &str) -> Result<()> {
         let (key, text) = assignment.split_once('=').ok_or_else(|| {
             Error::Request(format!(
@@ -88,14 +94,16 @@ impl Spec {
             _ => Value::from(text),
         };
         let path: Vec<&str> = key.split('.').collect();
-        if path.len() > DEEPEST {
+        if path.len() > MAX_KEY_DEPTH {
             return Err(Error::Request(format!(
-                "{}…: no key is more than {DEEPEST} tables deep",
+                "{}…: the key has more than {MAX_KEY_DEPTH} parts; no setting is that deep",
                 key.chars().take(40).collect::<String>()
             )));
         }
         if path.iter().any(|part| part.is_empty()) {
-            return Err(Error::Request(format!("{assignment}: the key is empty")));
+            return Err(Error::Request(format!(
+                "{assignment}: the key has an empty part; expected key=value, such as training.rounds=5"
+            )));
         }
         let (last, parents) = path.split_last().expect("a split is never empty");
         let mut table = &mut self.table;
@@ -103,13 +111,13 @@ impl Spec {
             let inner = table
                 .entry((*part).to_string())
                 .or_insert_with(|| Value::Table(Table::new()));
-            // { fixed = … }, { adaptive = … } and { chosen = … } exclude each other: a new one
-            // replaces, but for settings of a choice that is there.
+            // { fixed = … }, { adaptive = … } and { chosen = … } exclude each other, so a new one
+            // replaces the table. The other settings of an existing choice are added to it.
             let chosen = inner.as_table().is_some_and(|t| t.contains_key("chosen"));
-            let of_choice = chosen && !matches!(*last, "fixed" | "adaptive");
-            let replaces = *part == "mixing" && depth + 1 == parents.len() && !of_choice;
-            let short = matches!(*part, "schedule" | "attack" | "server");
-            if let (true, Value::String(kind)) = (short, &*inner) {
+            let extends_choice = chosen && !matches!(*last, "fixed" | "adaptive");
+            let replaces = *part == "mixing" && depth + 1 == parents.len() && !extends_choice;
+            let has_short_form = matches!(*part, "schedule" | "attack" | "server");
+            if let (true, Value::String(kind)) = (has_short_form, &*inner) {
                 *inner = Table::from_iter([("kind".to_string(), kind.clone().into())]).into();
             }
             if !inner.is_table() || replaces {
@@ -120,46 +128,50 @@ impl Spec {
         let before = table.insert((*last).to_string(), value.clone());
         let parent = parents.join(".");
         if *last == "kind" && before.as_ref() != Some(&value) {
-            // The number of classes is one thing to a generator and another to a reader.
-            if parent == "data" && !self.set.iter().any(|set| set == "data.classes") {
+            // `data.classes` means different things to a generator and to a reader.
+            if parent == "data" && !self.overridden.iter().any(|key| key == "data.classes") {
                 table.remove("classes");
             }
-            self.rekinded.insert(parent);
+            self.changed_kinds.insert(parent);
         }
-        self.note_set(key.to_string(), &value);
+        self.record_override(key.to_string(), &value);
         Ok(())
     }
 
-    /// Notes that an override set a key, and every key of a table that it gave.
-    fn note_set(&mut self, key: String, value: &Value) {
+    /// Records that an override set a key and, if its value is a table, every key in it.
+    fn record_override(&mut self, key: String, value: &Value) {
         for (inner, value) in value.as_table().into_iter().flatten() {
-            self.note_set(format!("{key}.{inner}"), value);
+            self.record_override(format!("{key}.{inner}"), value);
         }
-        self.set.push(key);
+        self.overridden.push(key);
     }
 
-    /// The same as if overrides had been written in the file: a kind that is set from now on drops
-    /// what it does not have, whoever said it.
+    /// Makes the overrides part of the file, so that a later change of a kind also drops the
+    /// settings that they gave.
     #[must_use]
-    pub fn settled(mut self) -> Self {
-        self.set.clear();
+    pub fn with_overrides_as_written(mut self) -> Self {
+        self.overridden.clear();
         self
     }
 
-    /// The table as it was written.
+    /// Returns the table as it was written, with overrides applied.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// Checks every key and spells out every default. Touches no file.
+    /// Checks every key and spells out every default. Reads no file.
+    ///
+    /// # Errors
+    /// All problems of the spec together.
     pub fn plan(&self) -> Result<Plan> {
         let mut problems = Problems::default();
-        let (table, taken) = authors::expanded(&self.with_a_path(), &self.set, &mut problems);
+        let table = self.with_table_path();
+        let (table, note) = authors::expand(&table, &self.overridden, &mut problems);
         let mut root = Section::new("", table, &mut problems).ignoring_unknown(self.dropping());
         root.knows(&["preset"]);
         let mut plan = Plan::blank();
         plan.settings(&mut root);
-        plan.notes.extend(taken);
+        plan.notes.extend(note);
         fits::check(&plan, root.problems());
         plan.resolved = root.finish();
         if problems.0.is_empty() {
@@ -169,29 +181,31 @@ impl Spec {
         }
     }
 
-    /// The tables that drop what another choice in them left behind, each with the keys that
-    /// overrides set, which are never dropped.
+    /// Returns the tables that drop settings of their old kind, each with the keys that overrides
+    /// set, which are never dropped.
     fn dropping(&self) -> BTreeMap<String, Vec<String>> {
-        let rekinded = KINDED.iter().filter(|path| self.rekinded.contains(**path));
-        let chosen_by = CHOSEN_BY
+        let changed_kinds = KIND_TABLES
             .iter()
-            .filter(|(_, keys)| self.set.iter().any(|set| keys.contains(&set.as_str())));
-        let paths = rekinded.chain(chosen_by.map(|(path, _)| path));
-        let within = |path: &str, set: &String| {
-            let key = set.strip_prefix(path)?.strip_prefix('.')?;
+            .filter(|path| self.changed_kinds.contains(**path));
+        let changed_others = TABLES_WITH_OTHER_KIND_KEYS.iter().filter(|(_, keys)| {
+            keys.iter()
+                .any(|key| self.overridden.iter().any(|k| k == key))
+        });
+        let paths = changed_kinds.chain(changed_others.map(|(path, _)| path));
+        let key_within = |path: &str, key: &String| {
+            let key = key.strip_prefix(path)?.strip_prefix('.')?;
             Some(key.to_owned())
         };
-        let but = |path: &&str| {
-            self.set
-                .iter()
-                .filter_map(|set| within(path, set))
-                .collect()
+        let kept = |path: &&str| {
+            let keys = self.overridden.iter();
+            keys.filter_map(|key| key_within(path, key)).collect()
         };
-        paths.map(|path| (path.to_string(), but(path))).collect()
+        paths.map(|path| (path.to_string(), kept(path))).collect()
     }
 
-    /// The table as it was written; over sites a table needs no path, for each has its own.
-    fn with_a_path(&self) -> Table {
+    /// Returns the written table. Over sites it adds an empty `data.path`, since every site has a
+    /// path of its own.
+    fn with_table_path(&self) -> Table {
         let mut table = self.table.clone();
         let federation = table.get("federation").and_then(Value::as_table);
         let sites = federation.is_some_and(|federation| federation.contains_key("sites"));

@@ -1,4 +1,4 @@
-//! What holds for every algorithm there is.
+//! Properties of every algorithm.
 
 use crate::small::{Hand, classes, full, synthetic};
 use apfl::algorithm::{Algorithm, AlgorithmVisitor, every_algorithm};
@@ -121,9 +121,9 @@ fn everything_remembered_or_sent_survives_packing() {
 
 #[test]
 fn examples_put_aside_are_drawn_apart_from_the_rest() {
-    // 26 examples, two of them aside: rows ⌊26/4⌋ = 6 and ⌊3·26/4⌋ = 19. A bias of an
+    // 26 examples, two of them held out: rows ⌊26/4⌋ = 6 and ⌊3·26/4⌋ = 19. A bias of an
     // all-zero softmax model has gradient ⅓ − (share of its class), so one look at the
-    // gradient says which classes a batch has.
+    // gradient shows which classes a batch has.
     let small = classes(3, 4, 3, &[], 0.0);
     let train = &small.shards[2].train;
     assert_eq!(train.len(), 26);

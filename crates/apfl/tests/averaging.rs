@@ -31,7 +31,7 @@ fn weights_have_a_closed_form() {
 
 #[test]
 fn averaged_outputs_are_the_literal_double_sum_under_sampling() {
-    // Nine clients, two a round, four rounds: at least one is never drawn.
+    // Nine clients, two a round, four rounds: at least one is never sampled.
     let (n, tau, rounds, a, alpha, l2) = (9, 3, 4, 4.0, 0.3, 1e-2);
     let small = classes(n, 4, 3, &[], l2);
     let slow = Slow::of(&small, l2);
@@ -311,10 +311,10 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
         a: 128.0 * l / mu,
     };
     assert_eq!(context.local_training.schedule, expected);
-    let said = setup.notes.join("\n");
+    let notes = setup.notes.join("\n");
     assert!(
-        said.contains(&format!("{l:?}")) && said.contains("a bound from the data"),
-        "{said}"
+        notes.contains(&format!("{l:?}")) && notes.contains("a bound from the data"),
+        "{notes}"
     );
 
     // The same numbers given by hand are the same run, and the run directory has them.

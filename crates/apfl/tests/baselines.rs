@@ -210,11 +210,11 @@ fn a_step_of_perfedavg_by_hand() {
 /// The meta set by its own words: max(1, ⌊m/10⌋) rows, evenly spaced.
 fn meta(m: usize) -> (Vec<usize>, Vec<usize>) {
     let k = (m / 10).max(1);
-    let aside: Vec<usize> = (0..k)
+    let held_out: Vec<usize> = (0..k)
         .map(|j| ((j as f64 + 0.5) * m as f64 / k as f64).floor() as usize)
         .collect();
-    let rest = (0..m).filter(|r| !aside.contains(r)).collect();
-    (aside, rest)
+    let rest = (0..m).filter(|r| !held_out.contains(r)).collect();
+    (held_out, rest)
 }
 
 #[test]
@@ -234,21 +234,21 @@ fn perfedavg_follows_its_float64_evaluation() {
             let seen = hand.step();
             let mut all = Vec::new();
             for (i, seen) in seen.iter().enumerate() {
-                let (aside, rest) = meta(slow.data[i].1.len());
+                let (held_out, rest) = meta(slow.data[i].1.len());
                 let moved = |x: &[f64], by: f64, g: &[f64]| -> Vec<f64> {
                     x.iter().zip(g).map(|(x, g)| x + by * g).collect()
                 };
                 let mut w = w.clone();
                 for _ in 0..tau {
                     let theta = moved(&w, -alpha, &slow.gradient(i, &w, &rest));
-                    let g2 = slow.gradient(i, &theta, &aside);
+                    let g2 = slow.gradient(i, &theta, &held_out);
                     w = match variant {
                         FirstOrder => moved(&w, -beta, &g2),
                         Sequential | Released => moved(&theta, -beta, &g2),
                         HessianFree => {
                             // ∇²f·g₂ itself, by a far finer difference than the code's.
-                            let ahead = slow.gradient(i, &moved(&w, 1e-5, &g2), &aside);
-                            let behind = slow.gradient(i, &moved(&w, -1e-5, &g2), &aside);
+                            let ahead = slow.gradient(i, &moved(&w, 1e-5, &g2), &held_out);
+                            let behind = slow.gradient(i, &moved(&w, -1e-5, &g2), &held_out);
                             let bend = moved(&ahead, -1.0, &behind);
                             moved(&moved(&w, -beta, &g2), beta * alpha / 2e-5, &bend)
                         }

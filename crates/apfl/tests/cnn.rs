@@ -177,14 +177,14 @@ fn outputs_and_gradient_agree_with_the_slow_network() {
                     slow_loss(&slow_outputs(model, case, &moved, x).0, y)
                 };
                 let slope = (side(step) - side(-step)) / (2.0 * step);
-                let wanted = slope + f64::from(L2) * at64[j];
-                compared.push((f64::from(grad[j]), wanted));
+                let expected = slope + f64::from(L2) * at64[j];
+                compared.push((f64::from(grad[j]), expected));
             }
             let scale = compared.iter().fold(0.0f64, |m, (_, w)| m.max(w.abs()));
-            for (ours, wanted) in compared {
+            for (ours, expected) in compared {
                 assert!(
-                    (ours - wanted).abs() <= 1e-5 * scale + 2e-8,
-                    "case {k}, {}: {ours} but the slope is {wanted}, scale {scale}",
+                    (ours - expected).abs() <= 1e-5 * scale + 2e-8,
+                    "case {k}, {}: {ours} but the slope is {expected}, scale {scale}",
                     tensor.name
                 );
             }

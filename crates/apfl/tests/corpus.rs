@@ -1,5 +1,4 @@
-//! The fuzz targets' corpus, replayed: what is called good is read, what is called bad
-//! is refused, and nothing panics.
+//! Replays the fuzz targets' corpus: good files are read, bad files are refused, nothing panics.
 
 use std::path::Path;
 

@@ -167,15 +167,15 @@ fn bytes_and_numbers_give_the_gradient_of_plain_sums() {
         for examples in [&bytes, &numbers, &bytes] {
             let mut gradient = model.layout().zeros();
             model.gradient(&at, &examples.all(), &mut ws, &mut gradient);
-            let (outputs, wanted) = slow_gradient(model, case, &at, x, &ws.delta);
-            for (ours, wanted) in ws.outputs.iter().zip(&outputs) {
-                assert!((f64::from(*ours) - wanted).abs() < 3e-6, "case {k}");
+            let (outputs, expected) = slow_gradient(model, case, &at, x, &ws.delta);
+            for (ours, expected) in ws.outputs.iter().zip(&outputs) {
+                assert!((f64::from(*ours) - expected).abs() < 3e-6, "case {k}");
             }
             for tensor in &model.layout().tensors {
-                let wanted = &wanted[tensor.range()];
-                let scale = wanted.iter().fold(0.0f64, |m, w| m.max(w.abs()));
-                for (ours, wanted) in gradient[tensor.range()].iter().zip(wanted) {
-                    let gap = (f64::from(*ours) - wanted).abs();
+                let expected = &expected[tensor.range()];
+                let scale = expected.iter().fold(0.0f64, |m, w| m.max(w.abs()));
+                for (ours, expected) in gradient[tensor.range()].iter().zip(expected) {
+                    let gap = (f64::from(*ours) - expected).abs();
                     assert!(gap <= 1e-5 * scale, "case {k}, {}: {gap}", tensor.name);
                 }
             }

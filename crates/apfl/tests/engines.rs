@@ -1,5 +1,5 @@
-//! How many threads there are, who is processed when, and who is left out must not be
-//! visible in any bit of the results.
+//! The number of threads, the order of processing and absent clients change no bit of the
+//! results.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn spec(algorithm: &str, threads: usize) -> Spec {
          engine = {{ threads = {threads} }}"
     );
     let spec = fitting(Spec::parse(&text).unwrap());
-    // Averaged outputs want the same number of steps everywhere.
+    // Averaged outputs need the same number of steps everywhere.
     match spec.plan() {
         Ok(_) => spec,
         Err(_) => Spec::parse(&text.replace("local_epochs = 2", "local_steps = 9")).unwrap(),
@@ -42,7 +42,7 @@ fn context() -> RunContext {
 }
 
 /// Everything a run shows but its wall time: records, fingerprint, shared model and
-/// what delivery leaves at every client.
+/// what finalization leaves at every client.
 fn everything(algorithm: &str, threads: usize) -> (Vec<RoundRecord>, String, String) {
     let plan = spec(algorithm, threads).plan().unwrap();
     let mut training = Training::new(plan.setup().unwrap(), &plan.algorithm).unwrap();
@@ -60,7 +60,7 @@ fn everything(algorithm: &str, threads: usize) -> (Vec<RoundRecord>, String, Str
     let before = training.fingerprint().unwrap();
     training.finalize(&receivers, &mut keep).unwrap();
     let after = training.fingerprint().unwrap();
-    assert_eq!(before, after, "delivery changes nothing");
+    assert_eq!(before, after, "finalization changes nothing");
     (records, after, left)
 }
 
@@ -90,7 +90,7 @@ fn the_number_of_threads_changes_nothing() {
     assert_eq!(different, every_algorithm().len(), "each has its own");
 }
 
-/// Trains `cohort` in one round and gives the digests of all clients' memories.
+/// Trains `cohort` in one round and gives the digests of all client states.
 fn round<A: Algorithm>(
     engine: &mut Threads<A>,
     algorithm: &A,
@@ -125,7 +125,7 @@ fn round<A: Algorithm>(
     digests
 }
 
-fn clients_outside_keep_their_memory<A: Algorithm + Clone>(algorithm: A) {
+fn clients_outside_keep_their_state<A: Algorithm + Clone>(algorithm: A) {
     let engine =
         || Threads::new(context(), Arc::new(algorithm.clone()), 3, &StateHome::Ram).unwrap();
     let mut old = engine();
@@ -142,17 +142,20 @@ fn clients_outside_keep_their_memory<A: Algorithm + Clone>(algorithm: A) {
         let same = before[client] == after[client];
         assert_eq!(same, !cohort.contains(&client), "client {client}");
     }
-    // Client 15 was drawn for the first time: it is who it would be in a new process.
+    // Client 15 was sampled for the first time: its state is that of a new process.
     let joined = digest_of(&algorithm.join(&context().w0));
-    assert_eq!(before[15], joined, "never drawn is as if just joined");
+    assert_eq!(
+        before[15], joined,
+        "a client that was never sampled is as if just joined"
+    );
     assert_eq!(round(&mut engine(), &algorithm, 3, &[15])[15], after[15]);
 }
 
 #[test]
-fn clients_outside_the_cohort_keep_their_memory() {
-    clients_outside_keep_their_memory(Apfl::paper(Mixing::Fixed(0.25)));
-    clients_outside_keep_their_memory(Apfl::paper(Mixing::Adaptive(0.5)));
-    clients_outside_keep_their_memory(LocalOnly);
+fn clients_outside_the_cohort_keep_their_state() {
+    clients_outside_keep_their_state(Apfl::paper(Mixing::Fixed(0.25)));
+    clients_outside_keep_their_state(Apfl::paper(Mixing::Adaptive(0.5)));
+    clients_outside_keep_their_state(LocalOnly);
 }
 
 fn order_is_irrelevant<A: Algorithm<Broadcast: Clone>>(algorithm: A) {
@@ -197,7 +200,7 @@ fn the_order_of_processing_changes_nothing() {
 }
 
 #[test]
-fn a_cohort_is_drawn_uniformly_without_replacement() {
+fn a_cohort_is_sampled_uniformly_without_replacement() {
     let plan = spec("{ kind = 'fedavg' }", 1).plan().unwrap();
     let setup = plan.setup().unwrap();
     let rounds = 4000;
@@ -225,7 +228,7 @@ fn a_cohort_is_drawn_uniformly_without_replacement() {
 /// With full batches the last local round is what one more round of training would be;
 /// with mini-batches it has random numbers of its own.
 #[test]
-fn delivery_goes_on_from_what_clients_remember() {
+fn finalization_goes_on_from_client_states() {
     for (batch, same) in [("'full'", true), ("16", false)] {
         for algorithm in [
             "{ kind = 'apfl', mixing = { fixed = 0.25 } }",

@@ -190,7 +190,7 @@ pub fn agree(problem: &Problem, algorithm: &str, weights: &str, expected: Vec<Ro
         let alpha = record.mixing.map(|spread| spread.mean);
         match (alpha, expected.mean_alpha) {
             (None, None) => {}
-            (Some(found), Some(wanted)) if (found - wanted).abs() <= TOLERANCE => {}
+            (Some(found), Some(expected)) if (found - expected).abs() <= TOLERANCE => {}
             other => panic!("{place}: mean α (found, expected) = {other:?}"),
         }
     }

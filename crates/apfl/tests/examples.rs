@@ -1,4 +1,4 @@
-//! The examples do what they say. (`own_algorithm` has a file of its own.)
+//! The examples run and print what they claim. (`own_algorithm` has a file of its own.)
 
 use apfl::model::Workspace;
 use apfl::{Examples, Model};

@@ -1,4 +1,4 @@
-//! Final scores against an independent evaluation, and what class weights and units leave alone.
+//! Final scores against an independent evaluation; class weights and units do not affect others.
 
 use std::sync::Arc;
 
@@ -62,13 +62,13 @@ fn independent(p: &[Vec<f64>], y: &[usize], classes: usize) -> [Option<f64>; 4] 
     let mean = |v: Vec<f64>| (!v.is_empty()).then(|| v.iter().sum::<f64>() / v.len() as f64);
     let (mut recalls, mut f1s, mut aucs) = (Vec::new(), Vec::new(), Vec::new());
     for k in 0..classes {
-        let (of, said) = (count(&|r| y[r] == k), count(&|r| answer[r] == k));
+        let (actual, predicted) = (count(&|r| y[r] == k), count(&|r| answer[r] == k));
         let both = count(&|r| y[r] == k && answer[r] == k);
-        if of > 0.0 {
-            recalls.push(both / of);
+        if actual > 0.0 {
+            recalls.push(both / actual);
         }
-        if of + said > 0.0 {
-            let (precision, recall) = (both / said.max(1.0), both / of.max(1.0));
+        if actual + predicted > 0.0 {
+            let (precision, recall) = (both / predicted.max(1.0), both / actual.max(1.0));
             let sum = precision + recall;
             f1s.push(if sum > 0.0 {
                 2.0 * precision * recall / sum
@@ -243,8 +243,8 @@ fn the_units_of_a_predicted_number_change_nothing_else() {
             .iter()
             .map(|y| f64::from(*y) * scale.deviation + scale.mean)
             .collect();
-        let said = model.predict(x(shard.valid.features())).unwrap();
-        let errors: Vec<f64> = said
+        let predictions = model.predict(x(shard.valid.features())).unwrap();
+        let errors: Vec<f64> = predictions
             .iter()
             .zip(&y)
             .map(|(p, y)| p.value().unwrap() - y)

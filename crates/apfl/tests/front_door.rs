@@ -1,5 +1,4 @@
-//! A run of one's own data and model, from the front door: what is refused, and what is
-//! the same as by a spec.
+//! Runs built from data and a model: refused settings and data, and equality with a spec.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -55,17 +54,17 @@ fn data_that_cannot_be_trained_on_is_refused_with_client_and_row() {
     );
     assert_eq!(
         with(vec![0.0; 6], vec![0, 1, 2]),
-        "client 'west', training row 3: its label is 2, allowed is 0 to 1 (2 classes)"
+        "client 'west', training row 3: the label is 2, allowed is 0 to 1 (2 classes)"
     );
 
     let mut only_held_out = sites();
     let one = || Examples::classes(2, vec![0.0, 0.0], vec![0]).unwrap();
     let none = || Examples::classes(2, vec![], vec![]).unwrap();
     only_held_out.add_split("west", none(), one());
-    let told = refused(run_of(only_held_out));
+    let message = refused(run_of(only_held_out));
     assert!(
-        told.starts_with("client 'west': has no training rows"),
-        "{told}"
+        message.starts_with("client 'west': has no training rows"),
+        "{message}"
     );
 
     let mut one_without = sites();
@@ -74,21 +73,24 @@ fn data_that_cannot_be_trained_on_is_refused_with_client_and_row() {
 
     let mut nothing_held_out = InMemory::classes(["a", "b"], ["no", "yes"]);
     nothing_held_out.add_split("north", one(), none());
-    let told = refused(run_of(nothing_held_out));
-    assert!(told.starts_with("no client has validation rows"), "{told}");
+    let message = refused(run_of(nothing_held_out));
+    assert!(
+        message.starts_with("no client has validation rows"),
+        "{message}"
+    );
 
     let mut twins = sites();
     twins.add("north", one(), 0.0).unwrap();
     assert_eq!(
         refused(run_of(twins)),
-        "client 'north': there are two of that name"
+        "client 'north': two clients have this name; client names must be unique"
     );
 
     let mut numbers = sites();
     numbers.schema.task = Task::Regression;
     let builder = Run::builder(numbers, Mlp::new(2, &[], 1, Loss::SquaredError, 0.0));
-    let told = refused(builder);
-    assert!(told.contains("its label is a class"), "{told}");
+    let message = refused(builder);
+    assert!(message.contains("the label is a class"), "{message}");
 }
 
 #[test]
@@ -107,18 +109,21 @@ fn rows_that_are_no_rows_are_refused() {
 
 #[test]
 fn a_model_that_does_not_fit_and_settings_out_of_range_are_refused() {
-    let told = refused(Run::builder(sites(), linear(3)));
-    assert_eq!(told, "the model expects 3 features, but the data has 2");
+    let message = refused(Run::builder(sites(), linear(3)));
+    assert_eq!(message, "the model expects 3 features, but the data has 2");
     let three = Mlp::new(2, &[], 3, Loss::Softmax, 0.0);
-    let told = refused(Run::builder(sites(), three));
-    assert!(told.starts_with("the model has 3 outputs"), "{told}");
+    let message = refused(Run::builder(sites(), three));
+    assert!(message.starts_with("the model has 3 outputs"), "{message}");
     // All that is wrong with the settings, at once and by the key of a spec.
-    let told = refused(run_of(sites()).rounds(0).participation(1.5));
-    assert!(told.contains("training.rounds") && told.contains("federation.participation"));
-    let told = refused(run_of(sites()).initial(vec![0.0; 5]));
-    assert_eq!(told, "the initial model has 5 parameters, the model 6");
-    let told = refused(run_of(sites()).initial(vec![f32::INFINITY; 6]));
-    assert!(told.contains("inf"), "{told}");
+    let message = refused(run_of(sites()).rounds(0).participation(1.5));
+    assert!(message.contains("training.rounds") && message.contains("federation.participation"));
+    let message = refused(run_of(sites()).initial(vec![0.0; 5]));
+    assert_eq!(
+        message,
+        "the initial model has 5 parameters, but the model has 6"
+    );
+    let message = refused(run_of(sites()).initial(vec![f32::INFINITY; 6]));
+    assert!(message.contains("inf"), "{message}");
     assert!(refused(run_of(sites()).resume(true)).contains("directory"));
 }
 
@@ -208,20 +213,21 @@ fn a_run_that_was_stopped_goes_on_to_the_same_bits() {
     assert!(matches!(ended, Ok(Ended::Stopped(3))), "{ended:?}");
     assert_eq!(seen, [1, 2, 3]);
 
-    // Without resume it is in the way; another run is told apart by the key.
+    // Without resume it is in the way; another run is named by the key that differs.
     assert!(refused(builder().directory(&path)).contains("not empty"));
     let other = builder().directory(&path).resume(true).learning_rate(0.5);
-    let told = other.build().unwrap().train().unwrap_err().to_string();
+    let message = other.build().unwrap().train().unwrap_err().to_string();
     assert!(
-        told.contains("training.learning_rate: 0.1 there, 0.5 given"),
-        "{told}"
+        message.contains("training.learning_rate: 0.1 in the existing run, 0.5 given"),
+        "{message}"
     );
     let other = builder().algorithm(Apfl::fixed(0.5)).directory(&path);
-    let told = other.resume(true).build().unwrap().train().unwrap_err();
+    let message = other.resume(true).build().unwrap().train().unwrap_err();
     assert!(
-        told.to_string()
-            .contains("algorithm.kind: \"fedavg\" there"),
-        "{told}"
+        message
+            .to_string()
+            .contains("algorithm.kind: \"fedavg\" in the existing run"),
+        "{message}"
     );
 
     let again = || builder().directory(&path).resume(true).build().unwrap();
@@ -292,7 +298,7 @@ fn settings_that_do_not_go_together_are_refused() {
     let trim = Aggregation::TrimmedMean { trim: 0.6 };
     assert!(refused(run_of(sites()).aggregation(trim)).contains("0.6"));
     let averaged = |apfl, shift| run_of(sites()).algorithm(Averaged { apfl, shift });
-    assert!(refused(averaged(Apfl::fixed(0.5), None)).contains("needs a of its weights"));
+    assert!(refused(averaged(Apfl::fixed(0.5), None)).contains("needs the shift a of its weights"));
     assert!(refused(averaged(Apfl::adaptive(0.5), Some(1.0))).contains("fixed α"));
     assert!(averaged(Apfl::fixed(0.5), Some(1.0)).build().is_ok());
     let seven = Apfl::paper(Mixing::Fixed(7.0));
@@ -307,7 +313,7 @@ fn settings_that_do_not_go_together_are_refused() {
     assert!(
         refused(run_of(sites()).schedule(schedule)).contains("training.schedule.factor: found nan")
     );
-    assert!(refused(run_of(sites()).memories_on_disk(1)).contains("run directory"));
+    assert!(refused(run_of(sites()).client_states_on_disk(1)).contains("run directory"));
     // Two losses that are for another task than the data's.
     let two_classes = |loss| Run::builder(sites(), Mlp::new(2, &[], 1, loss, 0.0));
     assert!(two_classes(Loss::Logistic).build().is_ok());
@@ -368,10 +374,10 @@ fn a_killed_run_goes_on_to_the_same_bits() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!path.join("summary.json").exists());
-    let mut begun = None;
+    let mut resumed_after = None;
     let ended = slow_run(&path).build().unwrap().watch(&mut |event| {
         if let Event::Begun(round) = event {
-            begun = Some(round);
+            resumed_after = Some(round);
         }
         ControlFlow::Continue(())
     });
@@ -379,8 +385,8 @@ fn a_killed_run_goes_on_to_the_same_bits() {
         panic!("{ended:?}")
     };
     assert!(
-        begun > Some(2),
-        "it goes on from a checkpoint, not from {begun:?}"
+        resumed_after > Some(2),
+        "it goes on from a checkpoint, not from {resumed_after:?}"
     );
     let whole = run_of(sites()).rounds(40).build().unwrap().train().unwrap();
     assert_eq!(finished.summary.fingerprint, whole.summary.fingerprint);

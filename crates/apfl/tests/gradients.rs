@@ -178,8 +178,8 @@ impl Case {
                 Goal::Classes => {
                     let mut squares = 0.0;
                     for (k, z) in z.iter().enumerate() {
-                        let wanted = if k == class(row) { 1.0 } else { 0.0 };
-                        squares += (z - wanted) * (z - wanted);
+                        let expected = if k == class(row) { 1.0 } else { 0.0 };
+                        squares += (z - expected) * (z - expected);
                     }
                     squares / 2.0
                 }

@@ -1,4 +1,4 @@
-//! The registries: what every kind says of itself is true.
+//! The registries: names, help and examples of every kind are right.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn resolved<'p>(registry: &Registry, plan: &'p Plan) -> &'p Table {
     })
 }
 
-/// What the value that was read calls itself.
+/// Returns the name of the value that was read.
 fn own_name(registry: &Registry, plan: &Plan) -> String {
     match registry.table {
         "data" => plan.data.kind(),
@@ -93,9 +93,8 @@ fn every_kind_has_a_name_of_its_own_and_one_line_of_help() {
     }
 }
 
-/// Whether the value that a template shows is what a spec has that does not say it, or must say
-/// it.
-fn usual(setting: &Description) -> bool {
+/// Returns whether the value that a template shows is the default, or must be given.
+fn shows_default(setting: &Description) -> bool {
     let shown = format!("`{}`", setting.shown);
     let default = setting.default.as_ref() == Some(&shown);
     !setting.about.missing.is_empty() || default
@@ -112,7 +111,8 @@ fn what_is_shown_of_a_kinds_settings_is_true() {
             .map(|kind| {
                 let mut settings = vec![chosen(&registry, kind.name)];
                 let written = kind.settings.iter().map(|s| s.describe());
-                let written = written.filter(|setting| !setting.is_commented() && usual(setting));
+                let written =
+                    written.filter(|setting| !setting.is_commented() && shows_default(setting));
                 settings.extend(written.map(|setting| set(&setting.line())));
                 let plan = with(&registry, &settings).plan();
                 let plan = plan.unwrap_or_else(|e| panic!("{settings:?}: {e}"));
@@ -137,7 +137,8 @@ fn what_is_shown_of_a_kinds_settings_is_true() {
             if let Ok(alone) = with(&registry, &settings[..1]).plan() {
                 assert_eq!(alone.resolved, plan.resolved, "{}: defaults", kind.name);
             }
-            for setting in settings_of().filter(|setting| setting.is_commented() || !usual(setting))
+            for setting in
+                settings_of().filter(|setting| setting.is_commented() || !shows_default(setting))
             {
                 let mut settings = settings.clone();
                 settings.extend((!setting.about.with.is_empty()).then(|| set(setting.about.with)));
@@ -145,7 +146,7 @@ fn what_is_shown_of_a_kinds_settings_is_true() {
                 let Err(Error::Spec(problems)) = with(&registry, &settings).plan() else {
                     continue;
                 };
-                // It may ask for another setting beside it, but it is known.
+                // It may ask for another setting too, but it is known.
                 assert!(!problems.to_string().contains("unknown"), "{problems}");
             }
         }
@@ -153,7 +154,7 @@ fn what_is_shown_of_a_kinds_settings_is_true() {
 }
 
 #[test]
-fn an_unknown_kind_is_told_all_names_and_the_nearest() {
+fn the_error_for_an_unknown_kind_lists_all_names_and_the_nearest() {
     for registry in registries() {
         let names: Vec<&str> = registry.kinds.iter().map(|kind| kind.name).collect();
         for name in &names {

@@ -1,4 +1,4 @@
-//! The example of own algorithms in one file does what it says.
+//! The example `own_algorithm` computes what its comments claim.
 
 use apfl::algorithm::{Algorithm, FedAvg, Sender};
 use apfl::pack::{ModelOnly, Pack};

@@ -1,14 +1,14 @@
-//! Where published data sets are on this machine.
+//! Folders of published data sets on this machine.
 
 use std::path::{Path, PathBuf};
 
 use crate::skipped::skipped;
 
-/// The folder of a data set: in `$APFL_DATA`, in the user's data folder, or in `shared/data` beside
-/// the repository. None is said.
+/// Finds the folder of a data set in `$APFL_DATA`, the user's data folder, or `shared/data` next to
+/// the repository. Reports a missing one as skipped.
 pub fn folder(kind: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let found = [apfl::data::folder::data_directory(), beside]
+    let next_to = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let found = [apfl::data::folder::data_directory(), next_to]
         .map(|directory| directory.join(kind))
         .into_iter()
         .find(|folder| std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some()));

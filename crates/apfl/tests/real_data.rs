@@ -1,4 +1,4 @@
-//! The published data sets, where they are on this machine. Absent data is said and skipped.
+//! The published data sets, if they are on this machine. Absent data is reported and skipped.
 
 use std::sync::Arc;
 

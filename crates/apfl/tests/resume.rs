@@ -1,4 +1,4 @@
-//! Checkpoints: what was saved comes back to the bit, and what was damaged is noticed.
+//! Checkpoints: saved runs resume with the same bits, and damaged files are detected.
 
 use std::fs;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn goes_on_to_the_same_bits_from_ram_and_from_disk(remainder: usize) {
             let plan = plan(algorithm, participation);
             let whole = finish(training(&plan, StateHome::Ram));
             let dir = tempfile::tempdir().unwrap();
-            // A budget of one byte: every memory but one lives in the file.
+            // A budget of one byte: every client state but one lives in the file.
             let disk = |name: &str| StateHome::Disk {
                 file: dir.path().join(name),
                 budget: 1,
@@ -107,9 +107,9 @@ fn every_other_algorithm_goes_on_from_the_second() {
 }
 
 #[test]
-fn only_clients_drawn_since_are_written_again() {
-    // Nine clients of 18 parameters and α: 76 bytes each. With four drawn a round, the
-    // second checkpoint's memory file has the four of round 2.
+fn only_clients_sampled_since_are_written_again() {
+    // Nine clients of 18 parameters and α: 76 bytes each. With four sampled per round, the
+    // second checkpoint's file has the four of round 2.
     let plan = plan("{ kind = 'apfl', mixing = { fixed = 0.25 } }", 0.4);
     let dir = tempfile::tempdir().unwrap();
     run_with_checkpoints(&plan, dir.path(), &[1, 2], StateHome::Ram);
@@ -164,7 +164,7 @@ fn a_checkpoint_directory_deleted_in_between_is_made_whole_again() {
 }
 
 #[test]
-fn two_hundred_damages_are_never_taken_for_whole() {
+fn none_of_two_hundred_damaged_checkpoints_is_accepted() {
     let plan = plan("{ kind = 'apfl', mixing = { adaptive = 0.5 } }", 0.4);
     let dir = tempfile::tempdir().unwrap();
     let whole = run_with_checkpoints(&plan, dir.path(), &[3, 5], StateHome::Ram);

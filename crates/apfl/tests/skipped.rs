@@ -1,10 +1,10 @@
-//! What a test cannot do on this machine is said, so that it is seen: `cargo test` hides what a
-//! passing test prints.
+//! Reports what a test cannot do on this machine, since `cargo test` hides the output of
+//! passing tests.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Says that something was not tested, and why: on the error stream past the harness and, where
+/// Reports that something was not tested, and why: on the error stream past the harness and, where
 /// `$APFL_SKIPS` names a file, in a line of it, which `./test.sh` shows at its end.
 pub fn skipped(why: &str) {
     let line = format!("SKIPPED: {}\n", why.replace('\n', " "));

@@ -13,12 +13,12 @@ use toml::{Table, Value};
 
 const HEAD: &str = "# Reference: every key of a spec
 
-For those who write a spec, or generate one. [GUIDE.md](../GUIDE.md) shows specs at work; `apfl init`
-prints a commented one.
+This page is for those who write or generate a spec. [GUIDE.md](../GUIDE.md) shows specs in use;
+`apfl init` prints a commented one.
 
-This page is generated from the declarations that the program reads specs by
-(`APFL_BLESS=1 cargo test -p apfl spec_page`). Unknown keys are errors. A key whose meaning begins
-with \"with …\" may be written only beside that setting.
+The page is generated from the declarations that the program reads specs with
+(`APFL_BLESS=1 cargo test -p apfl spec_page`). Unknown keys are errors. A key whose meaning starts
+with \"with …\" is allowed only together with that setting.
 ";
 
 /// A page of all of them.
@@ -32,7 +32,7 @@ fn page() -> String {
         };
         write!(page, "\n## {title}\n\n{}.\n", sentence(table.about)).unwrap();
         page += &rows(table.path, &table.settings);
-        for registry in registries.iter().filter(|there| there.table == table.path) {
+        for registry in registries.iter().filter(|own| own.table == table.path) {
             page += &kinds(registry);
         }
     }
@@ -155,13 +155,13 @@ fn every_default_is_allowed() {
     for setting in of_kinds.copied().chain(of_tables) {
         assert!(setting.allows_its_default(), "{setting:?}");
         let described = setting.describe();
-        assert!(!described.about.help.is_empty(), "{setting:?} says nothing");
+        assert!(!described.about.help.is_empty(), "{setting:?} has no help");
         count += 1;
     }
     assert!(count > 100, "{count}");
 }
 
-/// The keys that the reader says it knows in a table.
+/// Returns the keys that the reader knows in a table.
 fn known(spec: &str, table: &str) -> Vec<String> {
     let mut spec = Spec::parse(spec).unwrap();
     spec.set(&format!("{}=1", path(table, "qqzzqq"))).unwrap();
@@ -179,7 +179,7 @@ fn resolved(prefix: &str, table: &Table, keys: &mut BTreeSet<String>) {
     for (key, value) in table {
         let key = path(prefix, key);
         match value {
-            Value::Table(table) if tables().iter().any(|there| there.path == key) => {
+            Value::Table(table) if tables().iter().any(|own| own.path == key) => {
                 resolved(&key, table, keys);
             }
             _ => {
@@ -189,7 +189,7 @@ fn resolved(prefix: &str, table: &Table, keys: &mut BTreeSet<String>) {
     }
 }
 
-/// Whatever a spec says, the keys that are read are on the page.
+/// Every key that any spec can have is on the page.
 #[test]
 fn every_key_that_is_read_is_on_the_page() {
     let page = written();
@@ -253,10 +253,10 @@ fn every_key_that_is_read_is_on_the_page() {
         .collect();
     let tables: BTreeSet<&str> = tables().iter().map(|table| table.path).collect();
     for key in keys {
-        // What stands for a whole table has a heading; kinds have one each.
-        let there = page.contains(&format!("| `{key}` |"))
+        // A key of a whole table has a heading, and so does every kind.
+        let documented = page.contains(&format!("| `{key}` |"))
             || names.contains(&key)
             || tables.contains(key.as_str());
-        assert!(there, "{key} is not on the page");
+        assert!(documented, "{key} is not on the page");
     }
 }

@@ -1,4 +1,4 @@
-//! Specs: every problem at once, what overrides do, and that a resolved spec is the run.
+//! Specs: all problems are reported together, overrides, and resolved specs.
 
 use crate::small::fitting;
 use apfl::algorithm::every_algorithm;
@@ -221,7 +221,7 @@ fn another_kind_drops_what_it_does_not_have() {
 }
 
 #[test]
-fn what_was_set_by_hand_is_never_dropped_in_silence() {
+fn overridden_keys_are_never_dropped_silently() {
     for set in [
         "algorithm.mixing={ fixed = 0.5 }",
         "algorithm.mixing.fixed=0.5",
@@ -280,7 +280,7 @@ fn a_resolved_spec_is_the_same_run() {
                      federation = {{ participation = 0.5, weights = 'examples' }}\n\
                      training = {{ rounds = 3, local_epochs = 2, batch = 7, learning_rate = 0.3 }}"
                 );
-                // Averaged outputs want equal steps, agnostic weights their own.
+                // Averaged outputs need equal steps, agnostic ones set the weights.
                 let plain = text
                     .replace("local_epochs", "local_steps")
                     .replace(", weights = 'examples'", "");
@@ -420,7 +420,7 @@ threads = 0
 memory = \"ram\"
 ";
 
-/// A kind that is set drops what it does not have, but for what overrides said themselves, also
+/// A kind that is set drops what it does not have, but except keys that overrides set, also
 /// within a table that they gave whole.
 #[test]
 fn a_mistyped_key_within_a_table_that_is_set_is_named() {
@@ -441,8 +441,8 @@ fn a_mistyped_key_within_a_table_that_is_set_is_named() {
         let mut spec = Spec::parse("algorithm.kind = 'fedavg'").unwrap();
         spec.set(kind).unwrap();
         spec.set(table).unwrap();
-        let said = spec.plan().unwrap_err().to_string();
-        let wanted = format!("{key}: unknown key; did you mean \"{near}\"?");
-        assert!(said.contains(&wanted), "{said}");
+        let message = spec.plan().unwrap_err().to_string();
+        let expected = format!("{key}: unknown key; did you mean \"{near}\"?");
+        assert!(message.contains(&expected), "{message}");
     }
 }

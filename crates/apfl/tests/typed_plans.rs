@@ -1,4 +1,4 @@
-//! One configuration: what a spec says and what `Run::builder` is given is one plan, with the same
+//! One configuration: a spec and `Run::builder` make the same plan, with the same
 //! checks and the same bits.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const DATA: &str =
     "data = { kind = 'synthetic', clients = 6, features = 5, classes = 3, examples = 40 }
                     model = { kind = 'mlp', hidden = [4] }\n";
 
-/// A builder of the data and the model that a spec says.
+/// A builder with the data and the model of a spec.
 fn builder_of(plan: &Plan) -> RunBuilder {
     let dataset = plan.data.load().unwrap();
     let model: Arc<dyn Model> = Arc::from(plan.architecture.build(dataset.schema()).unwrap());
@@ -222,7 +222,7 @@ fn every_kind_is_written_as_it_is_read() {
     };
     for example in every_algorithm() {
         same(&format!("algorithm = {example}"), &|builder, plan| {
-            let builder = builder.algorithm_of(plan.algorithm.clone());
+            let builder = builder.algorithm_spec(plan.algorithm.clone());
             // One that takes its constants from a theorem is given one.
             builder.schedule(plan.local_training.schedule.clone())
         });
@@ -411,12 +411,12 @@ fn an_algorithm_of_ones_own_is_checked_and_bound_too() {
     let private = builder_of(&plan)
         .algorithm(own(0.1))
         .privacy(private(Level::Client));
-    let told = problems(private.build());
+    let refused = problems(private.build());
     assert!(
-        told[0]
+        refused[0]
             .message
-            .contains("no proof of it for algorithm.kind = \"own\""),
-        "{told:?}"
+            .contains("no privacy proof for algorithm.kind = \"own\""),
+        "{refused:?}"
     );
 }
 
@@ -448,7 +448,7 @@ fn algorithms_that_are_fitted_to_a_run_have_one_fingerprint() {
         let expected = training.fingerprint().unwrap();
         for builder in [
             own(builder_of(&plan)),
-            builder_of(&plan).algorithm_of(plan.algorithm.clone()),
+            builder_of(&plan).algorithm_spec(plan.algorithm.clone()),
         ] {
             let run = builder.rounds(3).local_steps(2).build().unwrap();
             let found = run.train().unwrap().summary.fingerprint;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use apfl::error::{Error, Result};
 use apfl::run::run_dir::InterruptedRun;
-use apfl::spec::{Plan, prolonged};
+use apfl::spec::{Plan, extended_rounds};
 use apfl_paper::grid::require_same_spec;
 
 use crate::args::{self, read_spec, set};
@@ -43,7 +43,7 @@ pub fn begun(args: &args::Run) -> Result<Option<(Plan, InterruptedRun)>> {
             }
         };
         let given = base.plan()?.resolved;
-        if let Some(rounds) = prolonged(&plan.resolved, &given)? {
+        if let Some(rounds) = extended_rounds(&plan.resolved, &given)? {
             run.spec.set(&format!("training.rounds={rounds}"))?;
             run.summary = None;
             return Ok(Some((run.spec.plan()?, run)));

@@ -49,8 +49,8 @@ pub fn run(args: &args::Sweep) -> Result<ExitCode> {
             )));
         }
     }
-    // --set is merged into the spec: another kind drops the keys it does not have.
-    let spec = spec.settled();
+    // What --set says is then as if the file said it: another kind drops what it does not have.
+    let spec = spec.with_overrides_as_written();
     let overs = overs(args)?;
     let cells = cells(&spec, &overs, args.seeds)?;
     let keys: Vec<&str> = overs.iter().map(|over| over.key.as_str()).collect();

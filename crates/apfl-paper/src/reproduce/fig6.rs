@@ -90,7 +90,7 @@ fn paths(run: &CompletedRun) -> Result<Vec<Path>> {
                 mixing,
                 epochs: EPOCHS,
                 running,
-                local_training: run.plan.local_training.of_new_client(),
+                local_training: run.plan.local_training.for_new_client(),
                 seed: run.plan.seed,
                 number,
                 unit: 1.0,

@@ -1,9 +1,9 @@
-//! The front door: a run of one's own data and model, without a spec.
+//! Builder of a run from data and a model, without a spec.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::start::{Start, start_of};
+use super::start::{Start, fitted_start};
 use super::{Program, Run};
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::{Algorithm, AlgorithmSpec, Apfl};
@@ -18,15 +18,15 @@ use crate::run::run_dir::RunDir;
 use crate::spec::{Initial, Plan, PlannedSchedule, Resources};
 use crate::training::{FinalizedClients, Setup, Weights};
 
-/// A run in the making. What is not said has the default of a spec; [`RunBuilder::build`]
-/// checks all of it as a spec is checked, and the data, before anything is done.
+/// Builds a [`Run`]. Settings have the defaults of a spec; [`RunBuilder::build`] checks them like a
+/// spec, and checks the data.
 pub struct RunBuilder {
     dataset: Arc<dyn Dataset>,
     model: Arc<dyn Model>,
     plan: Plan,
-    /// Where it is not the algorithm's usual one.
+    /// `None`: the algorithm's default.
     schedule: Option<PlannedSchedule>,
-    start: Starter,
+    start: MakeStart,
     initial: Initial,
     engine: EngineKind,
     directory: Option<PathBuf>,
@@ -35,23 +35,23 @@ pub struct RunBuilder {
     program: Program,
 }
 
-/// Makes what begins training, once the setup is known.
-type Starter = Box<dyn FnOnce(&Setup) -> Result<Arc<dyn Start>> + Send>;
+/// Makes the [`Start`] of a run once its setup is known.
+type MakeStart = Box<dyn FnOnce(&Setup) -> Result<Arc<dyn Start>> + Send>;
 
 impl Run {
-    /// Starts a run of a model on data; by default of adaptive APFL from α⁰ = 0.01.
+    /// Returns a builder of a run on data. The default algorithm is adaptive APFL with α⁰ = 0.01.
     pub fn builder(data: impl Dataset + 'static, model: impl Model + 'static) -> RunBuilder {
         Self::builder_shared(Arc::new(data), Arc::new(model))
     }
 
-    /// Starts a run like [`Run::builder`], of data and a model that others use too.
+    /// Returns a builder like [`Run::builder`] for shared data and a shared model.
     pub fn builder_shared(dataset: Arc<dyn Dataset>, model: Arc<dyn Model>) -> RunBuilder {
         RunBuilder {
-            plan: Plan::of_own(&*dataset, &*model),
+            plan: Plan::for_own(&*dataset, &*model),
             dataset,
             model,
             schedule: None,
-            start: Box::new(|setup| start_of(Apfl::adaptive(0.01), setup)),
+            start: Box::new(|setup| fitted_start(Apfl::adaptive(0.01), setup)),
             initial: Initial::Model,
             engine: EngineKind::default(),
             directory: None,
@@ -63,118 +63,119 @@ impl Run {
 }
 
 impl RunBuilder {
-    /// Sets the algorithm: one of the library's, or one's own.
+    /// Sets the algorithm, from the library or of your own.
     pub fn algorithm<A: Algorithm>(mut self, algorithm: A) -> Self {
         self.plan.algorithm = AlgorithmSpec::of(&algorithm);
-        self.start = Box::new(move |setup| start_of(algorithm, setup));
+        self.start = Box::new(move |setup| fitted_start(algorithm, setup));
         self
     }
 
-    /// Sets the algorithm of a spec.
-    pub fn algorithm_of(mut self, spec: AlgorithmSpec) -> Self {
+    /// Sets the algorithm by its spec.
+    pub fn algorithm_spec(mut self, spec: AlgorithmSpec) -> Self {
         self.plan.algorithm = spec.clone();
         self.start = Box::new(move |_| Ok(Arc::new(spec)));
         self
     }
 
-    /// Sets what everything random in training follows from: w⁰, cohorts, batches. Default: 1.
+    /// Sets the seed of all random numbers: w⁰, cohorts, batches. Default: 1.
     pub fn seed(mut self, seed: u64) -> Self {
         self.plan.seed = seed;
         self
     }
 
-    /// Sets the rounds to train. Default: 100.
+    /// Sets the number of rounds. Default: 100.
     pub fn rounds(mut self, rounds: u64) -> Self {
         self.plan.rounds = rounds;
         self
     }
 
-    /// Sets τ, the local steps of every client in a round. Default: 10.
+    /// Sets τ, the local steps of every client per round. Default: 10.
     pub fn local_steps(mut self, steps: u64) -> Self {
         self.plan.local_training.work = LocalWork::Steps(steps);
         self
     }
 
-    /// Sets the passes over a client's examples in a round, in place of a number of steps.
+    /// Sets the passes over a client's examples per round, instead of a number of steps.
     pub fn local_epochs(mut self, epochs: u64) -> Self {
         self.plan.local_training.work = LocalWork::Epochs(epochs);
         self
     }
 
-    /// Sets the examples of a step. Default: 50.
+    /// Sets the batch size. Default: 50.
     pub fn batch(mut self, examples: usize) -> Self {
         self.plan.local_training.batch = Some(examples);
         self
     }
 
-    /// Makes every step see all of the client's training examples.
+    /// Uses all of a client's training examples in every step.
     pub fn full_batch(mut self) -> Self {
         self.plan.local_training.batch = None;
         self
     }
 
-    /// Sets η. Default: 0.1.
+    /// Sets the learning rate η. Default: 0.1.
     pub fn learning_rate(mut self, rate: f64) -> Self {
         self.plan.local_training.learning_rate = rate;
         self
     }
 
-    /// Sets how the learning rate changes: a [`Schedule`](crate::Schedule), or a theorem that
-    /// makes one of the data. Default: the algorithm's usual one, mostly 1% less a round.
+    /// Sets how the learning rate changes: a [`Schedule`](crate::Schedule), or a theorem whose
+    /// schedule may depend on the data. Default: the algorithm's, mostly 1% less per round.
     pub fn schedule(mut self, schedule: impl Into<PlannedSchedule>) -> Self {
         self.schedule = Some(schedule.into());
         self
     }
 
-    /// Sets β of the clients' momentum, which starts anew in every round. Default: 0.
+    /// Sets the clients' momentum β, which starts anew in every round. Default: 0.
     pub fn momentum(mut self, beta: f64) -> Self {
         self.plan.local_training.momentum = beta;
         self
     }
 
-    /// Leaves a client whose loss is not finite out of the round, instead of ending the run.
+    /// Sets whether a client whose loss is not finite is left out of the round instead of ending
+    /// the run. Default: no.
     pub fn skip_nonfinite(mut self, skip: bool) -> Self {
         self.plan.skip_nonfinite = skip;
         self
     }
 
-    /// Makes rare classes count for more in training. Default: no.
+    /// Sets whether rare classes count for more in training. Default: no.
     pub fn balance_classes(mut self, balance: bool) -> Self {
         self.plan.class_weights = balance;
         self
     }
 
-    /// Sets K/n, the share of the clients drawn each round. Default: 1.
+    /// Sets K/n, the share of clients sampled per round. Default: 1.
     pub fn participation(mut self, share: f64) -> Self {
         self.plan.participation = share;
         self
     }
 
-    /// Sets how updates are weighted. Default: all alike.
+    /// Sets how updates are weighted. Default: uniformly.
     pub fn weights(mut self, weights: Weights) -> Self {
         self.plan.weights = weights;
         self
     }
 
-    /// Sets how updates become one model. Default: the mean.
-    pub fn aggregation(mut self, rule: Aggregation) -> Self {
-        self.plan.aggregation = rule;
+    /// Sets the aggregator of updates. Default: the mean.
+    pub fn aggregation(mut self, aggregator: Aggregation) -> Self {
+        self.plan.aggregation = aggregator;
         self
     }
 
-    /// Sets how the server moves its model to the cohort's. Default: there at once.
+    /// Sets the server's optimizer. Default: the server takes the aggregated model as it is.
     pub fn server(mut self, optimizer: ServerOptimizer) -> Self {
         self.plan.server = optimizer;
         self
     }
 
-    /// Makes some clients attack the shared model. Default: nobody does.
+    /// Simulates an attack of some clients on the shared model. Default: none.
     pub fn attack(mut self, attack: Attack) -> Self {
         self.plan.attack = Some(attack);
         self
     }
 
-    /// Trains under differential privacy. Default: without.
+    /// Trains with differential privacy. Default: without.
     pub fn privacy(mut self, settings: PrivacySettings) -> Self {
         self.plan.privacy = Some(settings);
         self
@@ -186,16 +187,17 @@ impl RunBuilder {
         self
     }
 
-    /// Scores shuffled rows so many at a time, which matters to models whose rows depend on each
-    /// other alone. Default: as the model says ([`Network::evaluation`](crate::model::Network::evaluation)).
+    /// Scores shuffled rows in batches of this size, which changes the scores only if rows of a
+    /// batch depend on each other. Default: the model's
+    /// [`Network::evaluation`](crate::model::Network::evaluation).
     pub fn evaluate_in_batches_of(mut self, rows: usize) -> Self {
         self.plan.architecture.extras.evaluation_batch = Some(rows);
         self
     }
 
-    /// Sets who gets a last local round, scores and a model at the end. Default: all.
-    pub fn finalized_clients(mut self, who: FinalizedClients) -> Self {
-        self.plan.finalized_clients = who;
+    /// Sets the clients that get a last local round, scores and a model at the end. Default: all.
+    pub fn finalized_clients(mut self, clients: FinalizedClients) -> Self {
+        self.plan.finalized_clients = clients;
         self
     }
 
@@ -205,46 +207,46 @@ impl RunBuilder {
         self
     }
 
-    /// Sets w⁰: parameters, or an [`Initial`]. Default: the model's own.
+    /// Sets w⁰: parameters, or an [`Initial`]. Default: the model's.
     pub fn initial(mut self, initial: impl Into<Initial>) -> Self {
         self.initial = initial.into();
         self
     }
 
     /// Sets the engine. Default: threads of this process. On MPI every rank builds the same run
-    /// and calls [`Run::train_on_ranks`]. Data at sites are described by a spec: see
+    /// and calls [`Run::train_on_ranks`]. A federation over sites needs a spec; see
     /// [`federation::Server`](crate::federation::Server).
     pub fn engine(mut self, engine: EngineKind) -> Self {
         self.engine = engine;
         self
     }
 
-    /// Sets the threads. Default: one per core. No number of them changes a bit of the result.
+    /// Sets the number of threads, which never changes the result. Default: one per core.
     pub fn threads(mut self, threads: usize) -> Self {
         self.plan.engine.threads = threads;
         self
     }
 
-    /// Makes the run durable: everything it leaves is in that directory, which must be empty
-    /// or, with [`RunBuilder::resume`], hold this very run.
+    /// Makes the run durable in a run directory, which must be empty or, with
+    /// [`RunBuilder::resume`], contain this run.
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = Some(path.into());
         self
     }
 
-    /// Goes on with the run that is in the directory; begins one where there is none.
+    /// Sets whether to resume the run in the directory; without one a new run starts.
     pub fn resume(mut self, resume: bool) -> Self {
         self.resume = resume;
         self
     }
 
-    /// Goes on also where another version of the program began the run.
+    /// Sets whether to resume a run that another version of the program started.
     pub fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets what `environment.json` says the run was made by. Default: this library.
+    /// Sets the program that `environment.json` names. Default: this library.
     pub fn program(mut self, program: Program) -> Self {
         self.program = program;
         self
@@ -256,25 +258,24 @@ impl RunBuilder {
         self
     }
 
-    /// Keeps client memories beyond so many megabytes in a file of the run directory, which
-    /// must be given.
-    pub fn memories_on_disk(mut self, budget_mb: u64) -> Self {
+    /// Keeps this many megabytes of client states in RAM and the others in a file of the run
+    /// directory, which is required.
+    pub fn client_states_on_disk(mut self, budget_mb: u64) -> Self {
         self.plan.engine.keep_on_disk(budget_mb);
         self
     }
 
-    /// Returns the plan: every setting checked as those of a spec are, the data not yet looked
-    /// at.
+    /// Returns the checked plan. The data is not checked yet.
     ///
     /// # Errors
-    /// All that is wrong with the settings, by the keys that a spec has for them.
+    /// All problems of the settings, by their keys in a spec.
     pub fn plan(&self) -> Result<Plan> {
         let mut plan = self.plan.clone();
-        let usual = || PlannedSchedule::usual(&plan.algorithm);
-        plan.local_training.schedule = self.schedule.clone().unwrap_or_else(usual);
+        let default = || PlannedSchedule::default_of(&plan.algorithm);
+        plan.local_training.schedule = self.schedule.clone().unwrap_or_else(default);
         let mut problems = plan.resolve();
         if plan.engine.memory_budget.is_some() && self.directory.is_none() {
-            let problem = "found \"disk\", but there is no run directory for them; give one";
+            let problem = "found \"disk\", which needs a run directory; set one";
             problems.note("engine.memory", problem);
         }
         if problems.0.is_empty() {
@@ -287,13 +288,13 @@ impl RunBuilder {
     /// Checks settings, model and data.
     ///
     /// # Errors
-    /// All that is wrong with the settings, by the keys that a spec has for them; or the first
-    /// client and row that cannot be trained on.
+    /// All problems of the settings, by their keys in a spec; or the first problem of the data,
+    /// with its client and row.
     pub fn build(self) -> Result<Run> {
         let plan = self.plan()?;
         match (&self.directory, self.resume) {
             (None, true) => {
-                let problem = "to resume a run, give the directory it is in";
+                let problem = "resuming needs the directory of the run; set it with `directory`";
                 return Err(Error::Request(problem.into()));
             }
             (Some(directory), false) => RunDir::require_empty(directory)?,
@@ -303,24 +304,24 @@ impl RunBuilder {
             None => self.model,
             Some(rows) => self.model.with_evaluation_batch(rows).ok_or_else(|| {
                 Error::Request(format!(
-                    "evaluation.batch: found {rows}, but the model says itself how it is scored; \
+                    "evaluation.batch: found {rows}, but the model determines how it is scored; \
                      change its `Network::evaluation`"
                 ))
             })?,
         };
         let w0 = self.initial.params(&*model, plan.seed)?;
-        let on = Resources {
+        let resources = Resources {
             engine: self.engine,
             directory: self.directory.as_deref(),
             ..Resources::default()
         };
-        let setup = plan.setup_with_model(self.dataset, model, w0, on)?;
+        let setup = plan.setup_with_model(self.dataset, model, w0, resources)?;
         Ok(Run {
             directory: self.directory,
             resumes: self.resume,
             program: self.program,
             force: self.force,
-            ..Run::started_by((self.start)(&setup)?, plan, setup)
+            ..Run::with_start((self.start)(&setup)?, plan, setup)
         })
     }
 }

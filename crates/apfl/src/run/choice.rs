@@ -1,11 +1,11 @@
-//! The rule of a choice: which of several models a client serves, by their losses on held-out
-//! rows.
+//! The choice of the model that a client serves, by losses on held-out rows.
 //!
 //! ```text
 //! αᵢ = argmin_a [Σ_{x∈Hᵢ} ℓ(v̄ᵢᵃ; x) + κ·ℓ̄(a)] / (|Hᵢ| + κ)      ℓ̄(a) = Σᵢ Σ_{x∈Hᵢ} ℓ(v̄ᵢᵃ; x) / Σᵢ|Hᵢ|
 //! ```
 //!
-//! with κ = `prior`: a client with few rows follows the federation, one with many its own.
+//! with κ = `prior`. A client with few rows follows the federation's losses, a client with many
+//! rows its own.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ fn first_least(values: impl Iterator<Item = f64>) -> usize {
     best.0
 }
 
-/// A client's choice, with the losses that it follows from.
+/// Represents a client's choice, with the losses that it is based on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// The model that the client serves.
@@ -41,15 +41,15 @@ pub struct Choice {
     pub held_out: HeldOut,
 }
 
-/// The choices of all clients.
+/// Represents the choices of all clients.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Choices {
     /// All candidates.
-    pub list: Vec<Candidate>,
-    /// By the client's index.
-    pub of: BTreeMap<usize, Choice>,
-    /// The losses of all clients together: ℓ̄ and its rows.
-    pub all: HeldOut,
+    pub candidates: Vec<Candidate>,
+    /// Choices by the client's index.
+    pub by_client: BTreeMap<usize, Choice>,
+    /// The summed losses of all clients, from which ℓ̄ follows.
+    pub total: HeldOut,
     /// Wall time of the passes before the last one.
     pub seconds: f64,
 }
@@ -62,16 +62,16 @@ impl Choices {
         held_out: BTreeMap<usize, HeldOut>,
         counts: impl Fn(usize) -> bool,
     ) -> Self {
-        let list = choosing.list();
-        let mut all = HeldOut {
+        let candidates = choosing.list();
+        let mut total = HeldOut {
             rows: 0,
-            sums: vec![0.0; list.len()],
+            sums: vec![0.0; candidates.len()],
         };
         let counted = held_out.iter().filter(|(client, _)| counts(**client));
-        counted.for_each(|(_, own)| all.add(own));
-        let curve = all.means();
-        let of = held_out.into_iter().map(|(client, held_out)| {
-            let candidate = list[choose(&held_out, &curve, choosing.prior)];
+        counted.for_each(|(_, own)| total.add(own));
+        let curve = total.means();
+        let by_client = held_out.into_iter().map(|(client, held_out)| {
+            let candidate = candidates[choose(&held_out, &curve, choosing.prior)];
             let choice = Choice {
                 candidate,
                 held_out,
@@ -79,16 +79,16 @@ impl Choices {
             (client, choice)
         });
         Self {
-            of: of.collect(),
-            list,
-            all,
+            by_client: by_client.collect(),
+            candidates,
+            total,
             seconds: 0.0,
         }
     }
 
     /// Returns every client with its candidate, as requests carry them.
-    pub fn candidates(&self) -> Vec<(usize, Candidate)> {
-        let each = self.of.iter();
+    pub fn chosen(&self) -> Vec<(usize, Candidate)> {
+        let each = self.by_client.iter();
         each.map(|(client, choice)| (*client, choice.candidate))
             .collect()
     }
@@ -109,7 +109,7 @@ mod tests {
     /// Two clients, candidates shared, 0.5 and 1. Client 0: 10 rows, sums 9, 6, 3. Client 1:
     /// 30 rows, sums 15, 18, 33. ℓ̄ = (24, 24, 36)/40 = (0.6, 0.6, 0.9).
     #[test]
-    fn the_rule_by_hand() {
+    fn choices_by_hand() {
         let both = || {
             BTreeMap::from([
                 (0, held_out(10, &[9.0, 6.0, 3.0])),
@@ -120,8 +120,8 @@ mod tests {
             let mut choosing = Choosing::from([1.0, 0.5]);
             choosing.prior = prior;
             let choices = Choices::make(&choosing, both(), |_| true);
-            assert_eq!(choices.all, held_out(40, &[24.0, 24.0, 36.0]));
-            [0, 1].map(|client| choices.of[&client].candidate)
+            assert_eq!(choices.total, held_out(40, &[24.0, 24.0, 36.0]));
+            [0, 1].map(|client| choices.by_client[&client].candidate)
         };
         let (shared, half, one) = (
             Candidate::Shared,
@@ -170,8 +170,8 @@ mod tests {
             (1, held_out(9, &[90.0, 0.0, 0.0])),
         ]);
         let choices = Choices::make(&Choosing::from([0.0, 1.0]), all, |client| client != 1);
-        assert_eq!(choices.all, held_out(1, &[1.0, 2.0, 3.0]));
-        assert_eq!(choices.of.len(), 2);
+        assert_eq!(choices.total, held_out(1, &[1.0, 2.0, 3.0]));
+        assert_eq!(choices.by_client.len(), 2);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::model::kernels::lanes;
 use crate::params::bytes_of;
 use crate::run::manifest::{FORMAT, Identity};
 use crate::run::run_dir::Environment;
-use crate::spec::{Plan, decisive};
+use crate::spec::{Plan, identifying_keys};
 use crate::training::Setup;
 
 /// The program that executes a run.
@@ -50,7 +50,7 @@ pub(super) fn of(setup: &Setup, program: &Program) -> Environment {
 /// Returns the identity of the run's checkpoints.
 pub(super) fn identity(plan: &Plan, setup: &Setup, environment: &Environment) -> Result<Identity> {
     Ok(Identity {
-        spec: decisive(&plan.resolved),
+        spec: identifying_keys(&plan.resolved),
         data: data::digest(&*setup.context.dataset)?,
         start: sha256_of(&bytes_of(&setup.context.w0)),
         program: format!("{} ({})", environment.version, environment.commit),

@@ -75,7 +75,7 @@ impl Finished {
         choices: Choices,
         (clients, models): (Vec<ClientRecord>, BTreeMap<String, ClientModels>),
     ) -> Self {
-        let of = choices.of.into_iter();
+        let of = choices.by_client.into_iter();
         let storage = Storage::Memory {
             held_out: of.map(|(k, choice)| (k, choice.held_out)).collect(),
             shared,

@@ -11,7 +11,7 @@ use crate::digest::{hex, sha256_of_file};
 use crate::error::{Error, Result, at};
 use crate::files::archive::ArchivePart;
 use crate::files::atomic::write_privately;
-use crate::spec::{differences, prolonged};
+use crate::spec::{differences, extended_rounds};
 use crate::training::Recorded;
 
 /// The format of checkpoints and of the run directory around them.
@@ -40,7 +40,7 @@ impl Identity {
     /// # Errors
     /// If they differ; the error names the differences.
     pub fn require(&self, now: &Identity, force: bool) -> Result<()> {
-        let mut differs = match prolonged(&self.spec, &now.spec)? {
+        let mut differs = match extended_rounds(&self.spec, &now.spec)? {
             Some(_) => Vec::new(),
             None => differences(&self.spec, &now.spec),
         };

@@ -1,18 +1,18 @@
-//! The durable run: begun or resumed, round by round, checkpointed, delivered, finished.
+//! The durable run: started or resumed, trained round by round, checkpointed, finalized.
 //!
-//! A [`Run`] does all of it and tells a caller through [`Event`]s; the caller may end it
-//! after any of them. With a directory everything is durable: killed at any instant, the
-//! same run resumed ends with the same bits. Without one it lives in memory.
+//! A [`Run`] reports its progress to a caller as [`Event`]s, after each of which the caller may
+//! stop it. With a directory everything is durable: a run that is killed at any moment and
+//! resumed ends with the same bits. Without one it lives in memory.
 //!
 //! ```
 //! use apfl::{Apfl, Examples, InMemory, Loss, Mlp, Run};
 //!
-//! // Two sites with opposite answers to one question.
+//! // Two clients with opposite labels.
 //! let mut data = InMemory::classes(["x"], ["no", "yes"]);
-//! for (site, flipped) in [("north", 0), ("south", 1)] {
+//! for (client, flipped) in [("north", 0), ("south", 1)] {
 //!     let x: Vec<f32> = (0..40).map(|k| k as f32 / 20.0 - 1.0).collect();
 //!     let y = x.iter().map(|x| u32::from(*x > 0.0) ^ flipped).collect();
-//!     data.add(site, Examples::classes(1, x, y)?, 0.25)?;
+//!     data.add(client, Examples::classes(1, x, y)?, 0.25)?;
 //! }
 //! let model = Mlp::new(1, &[], 2, Loss::Softmax, 1e-4);
 //! let run = Run::builder(data, model)
@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::files::lock::DirectoryLock;
 use crate::files::private;
 use crate::run::run_dir::InterruptedRun;
-use crate::spec::{Plan, differences, prolonged};
+use crate::spec::{Plan, differences, extended_rounds};
 use crate::training::{RoundRecord, Setup, Training};
 
 mod builder;
@@ -53,6 +53,7 @@ pub mod ranks;
 pub(crate) mod releases;
 pub mod run_dir;
 mod start;
+mod summary;
 
 pub use builder::RunBuilder;
 #[doc(hidden)]
@@ -67,10 +68,10 @@ pub use run_dir::RunDir;
 use choice::Choices;
 use finalization::Output;
 pub(crate) use finalization::write_site;
-use passes::Before;
+use passes::EarlierPasses;
 use start::Start;
 
-/// A run that is ready to begin, or to go on.
+/// Represents a run that is ready to start or to resume.
 pub struct Run {
     setup: Setup,
     plan: Plan,
@@ -81,51 +82,50 @@ pub struct Run {
     force: bool,
 }
 
-/// What a caller sees of a run.
+/// Represents the progress of a run, as its caller sees it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// What the checkpoints of a run that is resumed allow.
+    /// A resumed run found these checkpoints.
     Found(&'a Found),
-    /// A pass of a choice among mixings begins: this of so many, the last with the choice.
+    /// A pass of a choice among mixings starts. The last pass trains with the choices.
     Pass {
         /// The pass, from 1.
         pass: u64,
-        /// How many there are.
+        /// Number of passes.
         of: u64,
     },
-    /// Training begins after that round.
+    /// Training starts after this round.
     Begun(u64),
-    /// A round is done, and written down.
+    /// A round is done and recorded.
     Round(&'a RoundRecord),
-    /// That many clients are to get their models.
+    /// Finalization of this many clients starts.
     Finalizing(u64),
-    /// That many have got them.
+    /// This many clients are finalized.
     Finalized(u64),
 }
 
-/// How a run ended.
+/// Represents the end of a run.
 #[derive(Debug)]
 #[must_use]
 pub enum Ended {
-    /// With all rounds and a summary.
+    /// All rounds are done and there is a summary.
     Finished(Box<Finished>),
-    /// After that round, because the caller said so. With a directory it can be resumed.
+    /// The caller stopped the run after this round. With a directory it can be resumed.
     Stopped(u64),
 }
 
-/// A caller's answer to an event: whether to go on.
+/// Receives events and decides whether to go on.
 pub type Watch<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + Send + 'a;
 
 impl Run {
-    /// What a plan does, with its data, in this process; see [`Run::builder`] for data and
-    /// models of one's own.
+    /// Returns the run of a plan; see [`Run::builder`] for your own data and models.
     pub fn new(plan: &Plan, setup: Setup) -> Self {
-        Self::started_by(Arc::new(plan.algorithm.clone()), plan.clone(), setup)
+        Self::with_start(Arc::new(plan.algorithm.clone()), plan.clone(), setup)
     }
 
-    /// Returns a run that starts training by `start`.
-    fn started_by(start: Arc<dyn Start>, plan: Plan, setup: Setup) -> Self {
+    /// Returns a run that starts training with `start`.
+    fn with_start(start: Arc<dyn Start>, plan: Plan, setup: Setup) -> Self {
         Self {
             setup,
             plan,
@@ -137,101 +137,107 @@ impl Run {
         }
     }
 
-    /// Begins a new run directory there; one that exists must be empty. The setup must have
-    /// been made for it ([`Resources::directory`](crate::spec::Resources)) where memories are to live on disk.
+    /// Starts a new run in this directory, which must be empty if it exists. If client states live
+    /// on disk, the setup must have been made for it ([`Resources::directory`](crate::spec::Resources)).
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
-    /// Goes on with the run that was begun in a directory; begins one where there is none.
+    /// Resumes the run in a directory; without one a new run starts.
     pub fn resume(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self.resumes = true;
         self
     }
 
-    /// What `environment.json` says the run was made by; by default this library.
+    /// Sets the program that `environment.json` names. Default: this library.
     pub fn program(mut self, program: Program) -> Self {
         self.program = program;
         self
     }
 
-    /// Goes on with a run that another version of the program began.
+    /// Sets whether to resume a run that another version of the program started.
     pub fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// What the run is, apart from its algorithm.
+    /// Returns the setup of the run.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// Trains to the end and delivers.
+    /// Trains all rounds and finalizes.
+    ///
+    /// # Errors
+    /// A run directory that is not empty or has another run, or a failure of training.
     pub fn train(self) -> Result<Finished> {
         match self.watch(&mut |_| ControlFlow::Continue(()))? {
             Ended::Finished(finished) => Ok(*finished),
-            Ended::Stopped(_) => unreachable!("nobody said so"),
+            Ended::Stopped(_) => unreachable!("the watcher never stops the run"),
         }
     }
 
-    /// The same, watched by a caller that may end it: after the current round, or between
-    /// two clients of delivery.
+    /// Trains like [`Run::train`], watched by a caller that may stop it after a round or between
+    /// two clients of finalization.
+    ///
+    /// # Errors
+    /// Those of [`Run::train`].
     pub fn watch(self, watch: &mut Watch<'_>) -> Result<Ended> {
         let Some(path) = self.directory.clone() else {
-            return match self.before(None, watch)? {
-                Before::Stopped(round) => Ok(Ended::Stopped(round)),
-                Before::Ready(setup, choices) => {
-                    let training = self.begin(*setup, &choices)?;
-                    self.carry_out(training, choices, Output::in_memory(), None, watch)
+            return match self.earlier_passes(None, watch)? {
+                EarlierPasses::Stopped(round) => Ok(Ended::Stopped(round)),
+                EarlierPasses::Done(setup, choices) => {
+                    let training = self.start_training(*setup, &choices)?;
+                    self.train_to_end(training, choices, Output::in_memory(), None, watch)
                 }
             };
         };
-        // Until it ends, in whatever way, nobody else writes here.
+        // No other process may write here until this run ends.
         private::create_directory(&path)?;
         let _lock = DirectoryLock::take(&path)?;
-        let begun = if self.resumes {
+        let existing = if self.resumes {
             InterruptedRun::open(&path)?
         } else {
             None
         };
         let environment = environment::of(&self.setup, &self.program);
         let schema = self.setup.context.dataset.schema();
-        let Some(begun) = begun else {
+        let Some(existing) = existing else {
             let identity = environment::identity(&self.plan, &self.setup, &environment)?;
             let spec = self.plan.to_toml();
             let notes = &self.setup.notes;
             let directory = RunDir::create(&path, &spec, notes, schema, &environment)?;
             let checkpoints = Checkpoints::new(&path, identity);
             self.keep_releases(&path)?;
-            let (setup, choices) = match self.before(Some(&path), watch)? {
-                Before::Stopped(round) => return Ok(Ended::Stopped(round)),
-                Before::Ready(setup, choices) => (setup, choices),
+            let (setup, choices) = match self.earlier_passes(Some(&path), watch)? {
+                EarlierPasses::Stopped(round) => return Ok(Ended::Stopped(round)),
+                EarlierPasses::Done(setup, choices) => (setup, choices),
             };
-            let training = self.begin(*setup, &choices)?;
+            let training = self.start_training(*setup, &choices)?;
             let output = Output::Directory(directory);
-            return self.carry_out(training, choices, output, Some(checkpoints), watch);
+            return self.train_to_end(training, choices, output, Some(checkpoints), watch);
         };
-        let longer = same_run(&begun, &self.plan)?;
-        if let Some(summary) = begun.summary
-            && longer.is_none()
+        let extended = require_same_run(&existing, &self.plan)?;
+        if let Some(summary) = existing.summary
+            && extended.is_none()
         {
             let form = self.plan.algorithm.properties().personal;
             let finished = Finished::in_directory(summary, &path, &self.setup, form);
             return Ok(Ended::Finished(Box::new(finished)));
         }
-        environment::fits(begun.environment.as_ref(), &environment, &path)?;
+        environment::fits(existing.environment.as_ref(), &environment, &path)?;
         let identity = environment::identity(&self.plan, &self.setup, &environment)?;
         self.keep_releases(&path)?;
-        let (setup, choices) = match self.before(Some(&path), watch)? {
-            Before::Stopped(round) => return Ok(Ended::Stopped(round)),
-            Before::Ready(setup, choices) => (setup, choices),
+        let (setup, choices) = match self.earlier_passes(Some(&path), watch)? {
+            EarlierPasses::Stopped(round) => return Ok(Ended::Stopped(round)),
+            EarlierPasses::Done(setup, choices) => (setup, choices),
         };
-        let mut training = self.begin(*setup, &choices)?;
+        let mut training = self.start_training(*setup, &choices)?;
         let (checkpoints, found) = Checkpoints::resume(&path, identity, self.force, &mut training)?;
         RunDir::clean(&path);
-        if longer.is_some() {
+        if extended.is_some() {
             RunDir::prolong(&path, &self.plan.to_toml(), &training.setup().notes)?;
         }
         RunDir::describe(&path, schema, &environment)?;
@@ -239,13 +245,13 @@ impl Run {
         if watch(Event::Found(&found)).is_break() {
             return Ok(Ended::Stopped(training.round()));
         }
-        self.carry_out(training, choices, output, Some(checkpoints), watch)
+        self.train_to_end(training, choices, output, Some(checkpoints), watch)
     }
 
-    /// Starts training, and sends clients what they chose in the passes before.
-    fn begin(&self, setup: Setup, choices: &Choices) -> Result<Training> {
+    /// Starts training, and sends clients their choices from the earlier passes.
+    fn start_training(&self, setup: Setup, choices: &Choices) -> Result<Training> {
         let mut training = self.start.training(setup)?;
-        training.choose(choices.candidates())?;
+        training.choose(choices.chosen())?;
         Ok(training)
     }
 
@@ -258,8 +264,8 @@ impl Run {
         }
     }
 
-    /// Trains the rounds, writes checkpoints and finalizes.
-    fn carry_out(
+    /// Trains the remaining rounds, writes checkpoints and finalizes.
+    fn train_to_end(
         &self,
         mut training: Training,
         choices: Choices,
@@ -267,7 +273,7 @@ impl Run {
         mut durable: Option<Checkpoints>,
         watch: &mut Watch<'_>,
     ) -> Result<Ended> {
-        let rounds = training.until();
+        let rounds = training.last_round();
         let every = self.plan.checkpoint_every;
         if watch(Event::Begun(training.round())).is_break() {
             return Ok(Ended::Stopped(training.round()));
@@ -296,25 +302,25 @@ impl Run {
     }
 }
 
-/// Checks that a run directory has the run of a plan. Returns the rounds of a plan with more
-/// rounds than the directory's.
+/// Checks that a run directory has the run of a plan. Returns the plan's rounds if it extends
+/// that run.
 ///
 /// # Errors
 /// The keys in which the runs differ.
-fn same_run(begun: &InterruptedRun, plan: &Plan) -> Result<Option<u64>> {
+fn require_same_run(existing: &InterruptedRun, plan: &Plan) -> Result<Option<u64>> {
     // A spec that this program can plan is compared with every default spelled out.
-    let there = match begun.spec.plan() {
-        Ok(there) => there.resolved,
-        Err(_) => begun.spec.table().clone(),
+    let resolved = match existing.spec.plan() {
+        Ok(plan) => plan.resolved,
+        Err(_) => existing.spec.table().clone(),
     };
-    let longer = prolonged(&there, &plan.resolved)?;
-    let differences = differences(&there, &plan.resolved);
-    if differences.is_empty() || longer.is_some() {
-        Ok(longer)
+    let extended = extended_rounds(&resolved, &plan.resolved)?;
+    let differences = differences(&resolved, &plan.resolved);
+    if differences.is_empty() || extended.is_some() {
+        Ok(extended)
     } else {
         Err(Error::Request(format!(
-            "{}: the run in this directory is another one; it differs in\n  {}",
-            begun.path.display(),
+            "{}: the directory contains another run, which differs in\n  {}\nuse another directory",
+            existing.path.display(),
             differences.join("\n  ")
         )))
     }

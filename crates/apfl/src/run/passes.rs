@@ -1,5 +1,5 @@
-//! The passes of a run that chooses: those with rows held out, each an ordinary run of its own in
-//! `choice/1` …, then the choices of all clients, then the last pass with them.
+//! Passes of a run with a choice. First come passes with held-out rows, each a run of its own in
+//! `choice/1` …; then all clients choose, and the last pass trains with their choices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,21 +14,25 @@ use crate::files::private;
 use crate::training::{FinalizedClients, Setup, StateHome, Training};
 
 /// Outcome of the passes before the last one.
-pub(super) enum Before {
-    /// The setup of the last (or only) pass, and what clients chose for it.
-    Ready(Box<Setup>, Choices),
+pub(super) enum EarlierPasses {
+    /// The setup of the last (or only) pass, and the clients' choices.
+    Done(Box<Setup>, Choices),
     /// The caller stopped the run in this round of a pass.
     Stopped(u64),
 }
 
 impl Run {
-    /// Carries out the passes of a choice before the last one, in the directory of the run.
-    pub(super) fn before(&self, directory: Option<&Path>, watch: &mut Watch<'_>) -> Result<Before> {
+    /// Trains the passes of a choice before the last one, in the directory of the run.
+    pub(super) fn earlier_passes(
+        &self,
+        directory: Option<&Path>,
+        watch: &mut Watch<'_>,
+    ) -> Result<EarlierPasses> {
         let choosing = match self.plan.algorithm.choosing() {
             Some(choosing) if self.setup.context.pass.is_none() => choosing,
             _ => {
                 let setup = Box::new(self.setup.clone());
-                return Ok(Before::Ready(setup, Choices::default()));
+                return Ok(EarlierPasses::Done(setup, Choices::default()));
             }
         };
         let of = choosing.folds + 1;
@@ -36,11 +40,11 @@ impl Run {
         let mut seconds = 0.0;
         for pass in 1..=choosing.folds {
             if watch(Event::Pass { pass, of }).is_break() {
-                return Ok(Before::Stopped(0));
+                return Ok(EarlierPasses::Stopped(0));
             }
             let run = self.pass(pass, directory)?;
             match run.watch(watch)? {
-                Ended::Stopped(round) => return Ok(Before::Stopped(round)),
+                Ended::Stopped(round) => return Ok(EarlierPasses::Stopped(round)),
                 Ended::Finished(finished) => {
                     seconds += finished.summary.seconds;
                     let own = finished.held_out(&self.setup)?;
@@ -49,18 +53,18 @@ impl Run {
                 }
             }
         }
-        // A client without a finite loss in any pass follows the others.
+        // A client without a finite loss in any pass chooses by the others' losses.
         for client in self.choosers() {
             held_out.entry(client).or_default();
         }
         let mut choices = choices_of(&self.setup, choosing, held_out);
         choices.seconds = seconds;
         if watch(Event::Pass { pass: of, of }).is_break() {
-            return Ok(Before::Stopped(0));
+            return Ok(EarlierPasses::Stopped(0));
         }
         let mut setup = self.setup.clone();
         setup.context.pass = Some(Pass::Last);
-        Ok(Before::Ready(Box::new(setup), choices))
+        Ok(EarlierPasses::Done(Box::new(setup), choices))
     }
 
     /// Returns all clients that need a choice.
@@ -76,7 +80,7 @@ impl Run {
         }
     }
 
-    /// Returns one pass as a run of its own: it holds out its rows and keeps no models.
+    /// Returns one pass as a run of its own, which holds out rows and keeps no models.
     fn pass(&self, pass: u64, run: Option<&Path>) -> Result<Run> {
         let directory: Option<PathBuf> = match run {
             None => None,
@@ -105,8 +109,8 @@ impl Run {
     }
 }
 
-/// Lets clients choose by the rows that this training held out, writes their losses down and
-/// sends every client its choice. Returns `given` for a training that held nothing out.
+/// Lets clients choose by the rows that this training held out, records their losses and sends
+/// every client its choice. Returns `given` if the training held out no rows.
 pub(super) fn choose(
     training: &mut Training,
     choosing: Option<&Choosing>,
@@ -132,12 +136,12 @@ pub(super) fn choose(
         directory.write_held_out(&records)?;
     }
     let choices = choices_of(setup, choosing, held_out);
-    training.choose(choices.candidates())?;
+    training.choose(choices.chosen())?;
     Ok(choices)
 }
 
-/// Makes the choices of all clients. Attackers are not part of ℓ̄; with privacy nobody is, since
-/// the losses of clients are not added up.
+/// Makes the choices of all clients. Attackers are not part of ℓ̄. With privacy no client is,
+/// since the clients' losses are not added up.
 fn choices_of(setup: &Setup, choosing: &Choosing, held_out: BTreeMap<usize, HeldOut>) -> Choices {
     let counts = |client| setup.privacy.is_none() && !setup.attackers.has(client);
     Choices::make(choosing, held_out, counts)

@@ -1,4 +1,4 @@
-//! A run on all ranks of an MPI job.
+//! Runs on all ranks of an MPI job.
 
 use super::{Finished, Program, Run};
 use crate::data::partition;
@@ -15,7 +15,7 @@ impl Run {
     /// run and calls this. Returns the finished run on the leading rank, `None` on the others.
     ///
     /// # Errors
-    /// On the leading rank: what differs between ranks, and what [`Run::train`] returns.
+    /// On the leading rank: facts that differ between ranks, and the errors of [`Run::train`].
     pub fn train_on_ranks(self) -> Result<Option<Finished>> {
         let EngineKind::Mpi(cluster) = self.setup.engine else {
             return self.train().map(Some);
@@ -33,15 +33,14 @@ impl Run {
     }
 }
 
-/// Returns what must be the same on all ranks: the program, the spec, the initial model, the
-/// data.
+/// Returns the facts that must be the same on all ranks: program, spec, initial model and data.
 pub fn facts_of(program: &Program, spec: &str, setup: &Setup) -> Facts {
     let digest = |bytes: &[u8]| format!("SHA-256 {}", sha256_of(bytes));
     let program = format!("{} ({})", program.version, program.commit);
     let mut facts = vec![
         ("the program".to_string(), program),
         (
-            "the CPU's vectors, and with them the bits".into(),
+            "the width of the CPU's vectors (it changes the bits)".into(),
             describe_vectors().into(),
         ),
         ("the spec".into(), digest(spec.as_bytes())),

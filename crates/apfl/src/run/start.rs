@@ -1,4 +1,4 @@
-//! Starting the training of a run: the only place of a run that knows the algorithm's type.
+//! The start of training, the only part of a run that knows the algorithm's type.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) trait Start: Send + Sync {
     /// Starts training.
     fn training(&self, setup: Setup) -> Result<Training>;
 
-    /// Serves the leading rank of an MPI job until it ends.
+    /// Serves the leading rank of an MPI job until the job ends.
     #[cfg(feature = "mpi")]
     fn serve(&self, cluster: crate::engine::mpi::Cluster, setup: Setup) -> Result<()>;
 }
@@ -27,7 +27,7 @@ impl Start for AlgorithmSpec {
     }
 }
 
-/// An algorithm that is fitted to the model and seed of a run.
+/// Wraps an algorithm that is fitted to the model and seed of a run.
 struct Fitted<A>(Arc<A>);
 
 impl<A: Algorithm> Start for Fitted<A> {
@@ -41,7 +41,7 @@ impl<A: Algorithm> Start for Fitted<A> {
     }
 }
 
-/// Fits an algorithm to the run of a setup.
-pub(super) fn start_of<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<Arc<dyn Start>> {
+/// Returns the start of an algorithm, fitted to the run of a setup.
+pub(super) fn fitted_start<A: Algorithm>(algorithm: A, setup: &Setup) -> Result<Arc<dyn Start>> {
     Ok(Arc::new(Fitted(Arc::new(fitted(algorithm, setup)?))))
 }

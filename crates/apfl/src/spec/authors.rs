@@ -1,5 +1,5 @@
-//! `preset = "authors"`: what the authors' released code (FedTorch) does where the paper's text
-//! says otherwise, or nothing.
+//! `preset = "authors"`: the choices of the authors' released code (FedTorch) where the paper's
+//! text differs or says nothing.
 
 use toml::{Table, Value};
 
@@ -13,24 +13,24 @@ pub(super) const PRESET: Setting<Words<bool>> = Setting::words(
         (
             "authors",
             true,
-            "the released code's choices in the place of the text's",
+            "the choices of the authors' released code instead of the paper's text",
         ),
     ],
 )
-.help("whose choices")
+.help("whose choices a run follows: the paper's text or the authors' released code")
 .source("FedTorch")
 .seldom();
 
-/// The spec with its old words in their new places and, where it asks for them, the released
-/// code's choices in the place of its own: all but those that an override set (`set`). Also says
-/// what they are.
-pub(super) fn expanded(
+/// Returns the spec with deprecated keys replaced and, if it names the preset, with the released
+/// code's choices in place of its own; keys that an override set are kept. Also returns a note
+/// that lists the choices.
+pub(super) fn expand(
     written: &Table,
-    set: &[String],
+    overridden: &[String],
     problems: &mut Problems,
 ) -> (Table, Option<String>) {
     let mut table = written.clone();
-    moved(&mut table);
+    replace_deprecated(&mut table);
     let Some(found) = table.remove(PRESET.key) else {
         return (table, None);
     };
@@ -42,28 +42,28 @@ pub(super) fn expanded(
             return (table, None);
         }
     }
-    let mut taken = Vec::new();
+    let mut applied = Vec::new();
     for (key, value) in choices(&table) {
-        let own = |set: &String| *set == key || set.starts_with(&format!("{key}."));
-        if set.iter().any(own) {
+        let sets_it = |set: &String| *set == key || set.starts_with(&format!("{key}."));
+        if overridden.iter().any(sets_it) {
             continue;
         }
-        taken.push(format!("{key} = {}", shown(&value)));
-        put(&mut table, key, value);
+        applied.push(format!("{key} = {}", shown(&value)));
+        insert(&mut table, key, value);
     }
-    let note = format!("preset = \"authors\" is {}", taken.join(", "));
+    let note = format!("preset = \"authors\" sets {}", applied.join(", "));
     (table, Some(note))
 }
 
-/// `model.augment = true`, as it was once written, is `data.augment = "train"`.
-fn moved(table: &mut Table) {
+/// Replaces the deprecated `model.augment = true` by `data.augment = "train"`.
+fn replace_deprecated(table: &mut Table) {
     let model = table.get_mut("model").and_then(Value::as_table_mut);
     if let Some(model) = model
         && let Some(Value::Boolean(augment)) = model.get("augment").cloned()
     {
         model.remove("augment");
         if augment && text(table, "data", "augment").is_none() {
-            put(table, "data.augment", "train".into());
+            insert(table, "data.augment", "train".into());
         }
     }
 }
@@ -73,7 +73,7 @@ fn text<'t>(table: &'t Table, section: &str, key: &str) -> Option<&'t str> {
 }
 
 /// Sets `section.key`.
-fn put(table: &mut Table, key: &str, value: Value) {
+fn insert(table: &mut Table, key: &str, value: Value) {
     let (section, key) = key.split_once('.').expect("a section and a key");
     let section = table
         .entry(section.to_string())
@@ -83,12 +83,14 @@ fn put(table: &mut Table, key: &str, value: Value) {
     }
 }
 
+/// Returns the keys and values of the released code:
+///
 /// | where | the released code |
 /// |---|---|
 /// | every model | weight decay 1e-4 |
-/// | the MLP | BatchNorm with batch statistics alone, dropout 0.25, a head without a bias; scores in shuffled batches of the training's size |
-/// | CIFAR-10 | flips and crops of all images that are trained or scored on |
-/// | the rate | does not fall |
+/// | the MLP | BatchNorm with batch statistics only, dropout 0.25, a head without a bias; scores in shuffled batches of the training's size |
+/// | CIFAR-10 | flips and crops of all images, in training and scoring |
+/// | the learning rate | constant |
 /// | APFL | `preset = "fedtorch"` |
 /// | perFedAvg | `variant = "released"` |
 /// | pFedMe | `variant = "released"`: both rates are the training's |
@@ -113,7 +115,7 @@ fn choices(table: &Table) -> Vec<(&'static str, Value)> {
     let mixing = table.get("algorithm").and_then(|t| t.get("mixing"));
     let chosen = mixing.is_some_and(|mixing| mixing.get("chosen").is_some());
     match algorithm {
-        // Of a chosen α nothing is learned: all but how that is done.
+        // A chosen α is not learned, so the options of learning it do not apply.
         "apfl" if chosen => all.extend([
             ("algorithm.mix", "logits".into()),
             ("algorithm.order", "sequential".into()),

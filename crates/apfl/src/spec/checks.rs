@@ -1,5 +1,4 @@
-//! What is checked of data and model before anything is done: what would otherwise be a panic
-//! or a NaN later.
+//! Checks of data and model before a run starts, so that neither causes a panic or a NaN later.
 
 use std::collections::HashSet;
 
@@ -7,9 +6,11 @@ use crate::data::{Dataset, Examples, Features, Schema, Shard, Targets, Task};
 use crate::error::{Error, Result};
 use crate::model::{Model, require_fit};
 
-/// An error that names the client and the row, where data or model cannot be trained on.
-/// Data that is generated is taken at its word about everything but sizes: nothing of it is
-/// made here.
+/// Checks that a model can be trained on the data. Of generated data only the sizes are checked,
+/// so that nothing is generated here.
+///
+/// # Errors
+/// The first problem, with its client and row.
 pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
     let schema = dataset.schema();
     require_fit(schema, model)?;
@@ -26,23 +27,26 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
                 0 => "has no rows; leave it out",
                 _ => "has no training rows, only held-out ones; leave it out, or hold out fewer",
             };
-            return Err(Error::at_place(of(&name), problem));
+            return Err(Error::at_place(place_of(&name), problem));
         }
         held_out += valid;
         if !dataset.is_generated() && dataset.is_local(client) {
             let own = dataset.shard(client)?;
             if (own.train.len(), own.valid.len()) != (train, valid) {
                 let problem = format!(
-                    "has {} training and {} validation rows, the data set says {train} and {valid}",
+                    "has {} training and {} validation rows, but the data set reports {train} and {valid}",
                     own.train.len(),
                     own.valid.len()
                 );
-                return Err(Error::at_place(of(&name), problem));
+                return Err(Error::at_place(place_of(&name), problem));
             }
-            shard(&own, schema)?;
+            check_shard(&own, schema)?;
         }
         if let Some(name) = names.replace(name) {
-            return Err(Error::at_place(of(&name), "there are two of that name"));
+            return Err(Error::at_place(
+                place_of(&name),
+                "two clients have this name; client names must be unique",
+            ));
         }
     }
     match held_out {
@@ -53,31 +57,39 @@ pub(super) fn check(dataset: &dyn Dataset, model: &dyn Model) -> Result<()> {
     }
 }
 
-fn of(name: &str) -> String {
+fn place_of(name: &str) -> String {
     format!("client '{name}'")
 }
 
-/// Whether every number and label of a client can be trained on.
-fn shard(shard: &Shard, schema: &Schema) -> Result<()> {
-    let parts = [
+/// Checks every number and label of a client.
+fn check_shard(shard: &Shard, schema: &Schema) -> Result<()> {
+    let splits = [
         ("training", &shard.train),
         ("validation", &shard.valid),
         ("test", &shard.test),
     ];
-    for (part, examples) in parts {
-        let place = |row: usize| format!("{}, {part} row {}", of(&shard.name), row + 1);
-        rows(examples, schema, place)?;
+    for (split, examples) in splits {
+        let place = |row: usize| format!("{}, {split} row {}", place_of(&shard.name), row + 1);
+        check_examples(examples, schema, place)?;
     }
     Ok(())
 }
 
-fn rows(examples: &Examples, schema: &Schema, place: impl Fn(usize) -> String) -> Result<()> {
+/// Checks the examples of one split.
+fn check_examples(
+    examples: &Examples,
+    schema: &Schema,
+    place: impl Fn(usize) -> String,
+) -> Result<()> {
     if examples.is_empty() {
         return Ok(());
     }
     let width: usize = schema.shape.iter().product();
     if examples.width() != width {
-        let problem = format!("has {} features, the data has {width}", examples.width());
+        let problem = format!(
+            "has {} features, but the data has {width}",
+            examples.width()
+        );
         return Err(Error::at_place(place(0), problem));
     }
     if let Features::Bytes(_, scaling) = examples.features() {
@@ -85,7 +97,7 @@ fn rows(examples: &Examples, schema: &Schema, place: impl Fn(usize) -> String) -
         let channels = scaling.channels.len();
         if channels == 0 || !width.is_multiple_of(channels) || !scaling.channels.iter().all(finite)
         {
-            let problem = format!("its bytes have no scaling of {width} features: {scaling:?}");
+            let problem = format!("the scaling {scaling:?} does not fit bytes of {width} features");
             return Err(Error::at_place(place(0), problem));
         }
     }
@@ -106,7 +118,7 @@ fn rows(examples: &Examples, schema: &Schema, place: impl Fn(usize) -> String) -
                 Some(row) => Err(Error::at_place(
                     place(row),
                     format!(
-                        "its label is {}, allowed is 0 to {} ({} classes)",
+                        "the label is {}, allowed is 0 to {} ({} classes)",
                         labels[row],
                         classes.len().saturating_sub(1),
                         classes.len()
@@ -119,33 +131,33 @@ fn rows(examples: &Examples, schema: &Schema, place: impl Fn(usize) -> String) -
                 None => Ok(()),
                 Some(row) => Err(Error::at_place(
                     place(row),
-                    format!("its target is {}", values[row]),
+                    format!("the target is {}; targets must be finite", values[row]),
                 )),
             }
         }
         (Targets::Classes(_), Task::Regression) => Err(Error::at_place(
             place(0),
-            "its label is a class, but numbers are to be predicted",
+            "the label is a class, but the task is regression, which needs numbers",
         )),
         (Targets::Values(_), Task::Classification { .. }) => Err(Error::at_place(
             place(0),
-            "its label is a number, but classes are to be predicted",
+            "the label is a number, but the task is classification, which needs classes",
         )),
     }
 }
 
-/// An error where w⁰ is not that many finite numbers.
-pub(super) fn start(w0: &[f32], len: usize) -> Result<()> {
+/// Checks that w⁰ consists of `len` finite numbers.
+pub(super) fn check_initial(w0: &[f32], len: usize) -> Result<()> {
     if w0.len() != len {
         return Err(Error::data(format!(
-            "the initial model has {} parameters, the model {len}",
+            "the initial model has {} parameters, but the model has {len}",
             w0.len()
         )));
     }
     match w0.iter().find(|x| !x.is_finite()) {
         None => Ok(()),
         Some(x) => Err(Error::data(format!(
-            "the initial model holds {x}; no start for a model"
+            "the initial model contains {x}; its parameters must be finite"
         ))),
     }
 }

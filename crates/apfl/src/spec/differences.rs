@@ -1,4 +1,4 @@
-//! In which keys two resolved specs differ.
+//! Comparison of resolved specs.
 
 use std::collections::BTreeSet;
 
@@ -6,71 +6,80 @@ use toml::{Table, Value};
 
 use crate::error::{Error, Result};
 
-/// Returns what of a resolved spec decides the result, and so binds a checkpoint to its run: all
-/// but `engine` and `checkpoint`, for how a run is carried out never changes its result.
-pub fn decisive(resolved: &Table) -> Table {
+/// Returns the keys that identify a run and bind a checkpoint to it: all but `engine` and
+/// `checkpoint`, which never change the result.
+pub fn identifying_keys(resolved: &Table) -> Table {
     let mut table = resolved.clone();
     table.remove("engine");
     table.remove("checkpoint");
     table
 }
 
-/// Returns the decisive keys in which two resolved specs differ, with both values.
-pub fn differences(there: &Table, given: &Table) -> Vec<String> {
+/// Returns the identifying keys in which two resolved specs differ, with both values.
+pub fn differences(existing: &Table, given: &Table) -> Vec<String> {
     let mut differences = Vec::new();
-    compare("", &decisive(there), &decisive(given), &mut differences);
+    let (existing, given) = (identifying_keys(existing), identifying_keys(given));
+    compare("", &existing, &given, &mut differences);
     differences
 }
 
-/// Whether a resolved spec is another one with more rounds and nothing else: how many. An
-/// error where more rounds would not be those of one long run, or there are fewer.
-pub fn prolonged(there: &Table, given: &Table) -> Result<Option<u64>> {
+/// Returns the rounds of a resolved spec that extends an existing one: only `training.rounds`
+/// differs. Returns `None` for any other difference, or none.
+///
+/// # Errors
+/// Fewer rounds, or an extended run that would differ from one long run.
+pub fn extended_rounds(existing: &Table, given: &Table) -> Result<Option<u64>> {
     let rounds = |spec: &Table| spec.get("training")?.get("rounds")?.as_integer();
-    let (Some(old), Some(new)) = (rounds(there), rounds(given)) else {
+    let (Some(old), Some(new)) = (rounds(existing), rounds(given)) else {
         return Ok(None);
     };
-    if old == new || differences(there, given).len() != 1 {
+    if old == new || differences(existing, given).len() != 1 {
         return Ok(None);
     }
-    let key = |table: &str, key: &str| there.get(table).and_then(|t| t.get(key));
+    let key = |table: &str, key: &str| existing.get(table).and_then(|t| t.get(key));
     let kind = key("training", "schedule").and_then(|schedule| schedule.get("kind"));
     let every = key("evaluation", "every").and_then(Value::as_integer);
     let why = if new < old {
         "a run can be made longer, not shorter".to_string()
     } else if kind.and_then(Value::as_str) == Some("theory") {
-        "its schedule follows from the number of rounds, so that those done so far would have \
-         been others"
+        "its learning-rate schedule depends on the number of rounds, so the rounds trained so far \
+         would have been different"
             .into()
     } else if key("federation", "privacy").is_some_and(|privacy| privacy.get("epsilon").is_some()) {
-        "its noise, or where it ends, follows from federation.privacy.epsilon and the number of \
-         rounds, so that those done so far would have been others"
+        "its noise or its last round depends on federation.privacy.epsilon and the number of \
+         rounds, so the rounds trained so far would have been different"
             .into()
     } else if let Some(every) = every.filter(|every| old % every != 0) {
         format!(
-            "round {old} was evaluated as its last, which one long run with evaluation.every = \
-             {every} does not do"
+            "round {old} was evaluated as the last round, which one long run with \
+             evaluation.every = {every} would not do"
         )
     } else {
         return Ok(u64::try_from(new).ok());
     };
     Err(Error::Request(format!(
-        "training.rounds: {old} there, {new} given: {why}; begin a new run in another directory"
+        "training.rounds: found {new}, but the existing run has {old}: {why}; start a new run in \
+         another directory"
     )))
 }
 
-fn compare(path: &str, there: &Table, given: &Table, differences: &mut Vec<String>) {
-    let keys: BTreeSet<&String> = there.keys().chain(given.keys()).collect();
+fn compare(path: &str, existing: &Table, given: &Table, differences: &mut Vec<String>) {
+    let keys: BTreeSet<&String> = existing.keys().chain(given.keys()).collect();
     for key in keys {
         let path = match path {
             "" => key.clone(),
             path => format!("{path}.{key}"),
         };
-        match (there.get(key), given.get(key)) {
+        match (existing.get(key), given.get(key)) {
             (Some(Value::Table(a)), Some(Value::Table(b))) => compare(&path, a, b, differences),
             (a, b) if a == b => {}
             (a, b) => {
                 let shown = |v: Option<&Value>| v.map_or("nothing".into(), ToString::to_string);
-                differences.push(format!("{path}: {} there, {} given", shown(a), shown(b)));
+                differences.push(format!(
+                    "{path}: {} in the existing run, {} given",
+                    shown(a),
+                    shown(b)
+                ));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `[engine]` and `[checkpoint]`: how a run is carried out, which never changes its result.
+//! `[engine]` and `[checkpoint]`: execution settings, which never change the result.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const KIND: Setting<Words<bool>> = Setting::words(
         (
             "mpi",
             true,
-            "on all processes of an MPI job; a build with --features mpi",
+            "on all processes of an MPI job; needs a build with --features mpi",
         ),
     ],
 )
@@ -28,10 +28,10 @@ const MEMORY: Setting<Words<bool>> = Setting::words(
     "ram",
     &[("ram", false, ""), ("disk", true, "with budget_mb in RAM")],
 )
-.help("where clients' memories live");
+.help("where client states live");
 
 const BUDGET: Setting<Whole> = Setting::number("budget_mb", 1000, at_least(1).to(1 << 30))
-    .help("megabytes of memories that stay in RAM")
+    .help("megabytes of client states that stay in RAM")
     .with("memory = \"disk\"")
     .seldom();
 
@@ -41,15 +41,15 @@ const EVERY: Setting<Whole> = Setting::number("every", 10, at_least(0).to(i64::M
 pub(super) const ENGINE: &[&dyn Declaration] = &[&KIND, &THREADS, &MEMORY, &BUDGET];
 pub(super) const CHECKPOINT: &[&dyn Declaration] = &[&EVERY];
 
-/// `[engine]`
+/// Represents `[engine]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlannedEngine {
-    /// Whether clients are to live on the ranks of an MPI job.
+    /// Whether clients live on the ranks of an MPI job.
     pub mpi: bool,
     /// Threads; 0: one per core.
     pub threads: usize,
-    /// Bytes of client memories that stay in RAM while the others live on disk; `None`:
-    /// all in RAM.
+    /// Bytes of client states that stay in RAM while the others live on disk; `None`: all stay
+    /// in RAM.
     pub memory_budget: Option<usize>,
 }
 
@@ -69,14 +69,14 @@ impl PlannedEngine {
         }
     }
 
-    /// Keeps so many megabytes of memories in RAM, and the others on disk.
+    /// Keeps this many megabytes of client states in RAM and the others on disk.
     pub(crate) fn keep_on_disk(&mut self, megabytes: u64) {
         let megabytes = usize::try_from(megabytes).unwrap_or(usize::MAX);
         self.memory_budget = Some(megabytes.saturating_mul(MEGABYTE));
     }
 
-    /// Returns where the clients' memories live in a run whose directory is `run`.
-    pub(super) fn home(&self, run: Option<&Path>) -> StateHome {
+    /// Returns where client states live in a run with this directory.
+    pub(super) fn state_home(&self, run: Option<&Path>) -> StateHome {
         match (self.memory_budget, run) {
             (Some(budget), Some(run)) => StateHome::Disk {
                 file: run.join("memories.scratch"),

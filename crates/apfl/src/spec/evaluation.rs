@@ -1,4 +1,4 @@
-//! `[evaluation]` and `[delivery]`: what is scored, and who gets a model at the end.
+//! `[evaluation]` and `[delivery]`: how models are scored, and which clients are finalized.
 
 use super::Plan;
 use crate::settings::{Declaration, Flag, Section, Setting, Whole, Words, at_least};
@@ -8,8 +8,8 @@ const EVERY: Setting<Whole> = Setting::number("every", 1, at_least(1).to(i64::MA
     .help("rounds between evaluations; the last round is always evaluated");
 
 const BATCH: Setting<Whole> = Setting::optional("batch", at_least(1).to(1 << 40))
-    .help("score shuffled rows so many at a time, which matters to model.norm = \"batch\" alone")
-    .usually("as many as suits the program")
+    .help("shuffled rows scored at a time; changes scores only with model.norm = \"batch\"")
+    .usually("chosen by the program")
     .example("20")
     .seldom();
 
@@ -21,12 +21,12 @@ const CLIENTS: Setting<Words<FinalizedClients>> = Setting::words(
         (
             "drawn",
             FinalizedClients::Sampled,
-            "those that were ever sampled",
+            "clients that were sampled at least once",
         ),
         ("none", FinalizedClients::None, ""),
     ],
 )
-.help("who gets a last local round, scores and a model at the end");
+.help("clients that get a last local round, scores and a model at the end");
 
 const KEEP: Setting<Flag> = Setting::flag("keep", true).help("keep the clients' models");
 

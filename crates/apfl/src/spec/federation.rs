@@ -1,4 +1,4 @@
-//! `[federation]`: who takes part in a round, and what the server makes of it.
+//! `[federation]`: which clients take part in a round, and how the server aggregates updates.
 
 use super::{Plan, sites};
 use crate::attack::Attack;
@@ -9,38 +9,42 @@ use crate::training::Weights;
 const PARTICIPATION: Setting<Number> =
     Setting::number("participation", 1.0, above_zero(f64::MIN_POSITIVE).to(1.0))
         .symbol("K/n")
-        .help("the share of the clients sampled each round, at least one");
+        .help("the share of clients sampled per round; at least one client");
 
 const WEIGHTS: Setting<Words<Weights>> = Setting::words(
     "weights",
     "uniform",
     &[
-        ("uniform", Weights::Uniform, "the paper's"),
-        ("examples", Weights::Examples, "by training examples"),
+        ("uniform", Weights::Uniform, "as in the paper"),
+        (
+            "examples",
+            Weights::Examples,
+            "by number of training examples",
+        ),
     ],
 )
 .help("how updates are weighted in the mean");
 
 const SERVER: Setting<Inner> = Setting::table("server", "a kind, or a table of one")
-    .help("how the server moves its model to the cohort's")
+    .help("how the server updates its model from the aggregated one")
     .usually("`\"mean\"`")
     .example("\"mean\"");
 
 const ATTACK: Setting<Inner> = Setting::table("attack", "a kind, or a table of one")
-    .help("what some clients do to the shared model; attackers are not scored")
+    .help("simulated attacks of some clients on the shared model; attackers are not scored")
     .usually("`\"none\"`")
     .example("\"none\"");
 
 const PRIVACY: Setting<Inner> = Setting::table("privacy", "a table")
     .help(
-        "differential privacy (docs/PRIVACY.md); level: client · example; noise = σ in place of \
-         epsilon, or both; noise_seed = \"system\" where it is no simulation",
+        "differential privacy (docs/PRIVACY.md); level: client · example; noise = σ instead of \
+         epsilon, or both; noise_seed = \"system\" outside of simulations",
     )
     .usually("none")
     .example("{ level = \"client\", epsilon = 8.0, delta = 1e-5, clip = 1.0 }")
     .seldom();
 
-/// Its settings beside those of `aggregation`, `server` and `attack`, which are kinds.
+/// The settings that do not depend on the kind of `aggregation`, `server` or `attack`.
 pub(super) const SETTINGS: &[&dyn Declaration] = &[&PARTICIPATION, &WEIGHTS];
 pub(super) const TABLES: &[&dyn Declaration] = &[&SERVER, &ATTACK, &PRIVACY];
 
@@ -49,7 +53,7 @@ pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
     if s.is_reading() {
         plan.sites = sites::read(s);
     }
-    // Over sites it is no simulation.
+    // A federation over sites is not a simulation, so its noise must not follow from the seed.
     let noise_seed = match plan.sites {
         Some(_) => NoiseSeed::System,
         None => NoiseSeed::Seed,

@@ -1,4 +1,4 @@
-//! What has to go together in a plan, and what an algorithm asks of the rest of it.
+//! Checks of settings that depend on each other.
 
 use super::{Plan, privacy, robust, sites, theory};
 use crate::aggregation::ServerOptimizer;
@@ -6,24 +6,24 @@ use crate::model::Over;
 use crate::settings::Problems;
 use crate::training::Weights;
 
-/// Notes everything that does not go together, whoever made the plan.
+/// Reports all settings of a plan that cannot be combined.
 pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     theory::check(plan, problems);
     robust::check(plan, problems);
-    layers(plan, problems);
-    objections(plan, problems);
-    batches(plan, problems);
+    check_layers(plan, problems);
+    check_algorithm(plan, problems);
+    check_batches(plan, problems);
     privacy::check(plan, problems);
     sites::check(plan, problems);
     if plan.algorithm.agnostic() && plan.weights == Weights::Examples {
         problems.note(
             "federation.weights",
-            "found \"examples\", but algorithm.agnostic weighs the clients by itself",
+            "found \"examples\", but algorithm.agnostic sets the clients' weights; use \"uniform\"",
         );
     }
 }
 
-/// The algorithm, as messages name it.
+/// Returns the name of the algorithm in messages.
 fn name(plan: &Plan) -> &'static str {
     match plan.algorithm.kind() {
         "own" => "the algorithm",
@@ -31,8 +31,8 @@ fn name(plan: &Plan) -> &'static str {
     }
 }
 
-/// Algorithms that share some layers need a model of several.
-fn layers(plan: &Plan, problems: &mut Problems) {
+/// Checks that the model has enough layers for an algorithm that shares some of them.
+fn check_layers(plan: &Plan, problems: &mut Problems) {
     let Some((key, count)) = plan.algorithm.properties().layers else {
         return;
     };
@@ -42,7 +42,7 @@ fn layers(plan: &Plan, problems: &mut Problems) {
         problems.note(
             "model.kind",
             format!(
-                "found \"{}\" of {layers} layer, but {} shares some layers and keeps others: \
+                "found \"{}\" with {layers} layer, but {} shares some layers and keeps others, so \
                  nothing would be shared; use mlp",
                 shape.kind(),
                 name(plan)
@@ -54,8 +54,8 @@ fn layers(plan: &Plan, problems: &mut Problems) {
     }
 }
 
-/// Statistics of a batch need several rows.
-fn batches(plan: &Plan, problems: &mut Problems) {
+/// Checks that batches have enough rows for batch normalization.
+fn check_batches(plan: &Plan, problems: &mut Problems) {
     let extras = &plan.architecture.extras;
     if extras.norm != Some(Over::Batch) {
         return;
@@ -70,21 +70,23 @@ fn batches(plan: &Plan, problems: &mut Problems) {
     }
 }
 
-/// What an algorithm has against the rest of a plan, but for its model.
-fn objections(plan: &Plan, problems: &mut Problems) {
+/// Checks the algorithm's requirements on settings other than the model.
+fn check_algorithm(plan: &Plan, problems: &mut Problems) {
     let (properties, kind) = (plan.algorithm.properties(), name(plan));
     if properties.full_participation && plan.participation != 1.0 {
         let found = plan.participation;
-        let problem = format!("found {found}, but {kind} needs every client in every round: 1");
+        let problem = format!("found {found}, but {kind} needs every client in every round; use 1");
         problems.note("federation.participation", problem);
     }
     if properties.full_participation && plan.weights == Weights::Examples {
-        let problem = format!("found \"examples\", but the mean of {kind} is a plain one: uniform");
+        let problem =
+            format!("found \"examples\", but {kind} uses the uniform mean; use \"uniform\"");
         problems.note("federation.weights", problem);
     }
     if plan.local_training.momentum > 0.0 && !properties.momentum {
         let found = plan.local_training.momentum;
-        let problem = format!("found {found}, but {kind} with these settings has none; use 0");
+        let problem =
+            format!("found {found}, but {kind} with these settings has no momentum; use 0");
         problems.note("training.momentum", problem);
     }
     if let Some(most) = properties.max_learning_rate
@@ -93,8 +95,8 @@ fn objections(plan: &Plan, problems: &mut Problems) {
         problems.note(
             "training.learning_rate",
             format!(
-                "found {}, but with averaging p and pull λ it is at most p/λ = {most}: a larger \
-                 one overshoots the mean",
+                "found {}, allowed is at most p/λ = {most} with averaging p and pull λ; a larger \
+                 rate overshoots the mean",
                 plan.local_training.learning_rate
             ),
         );

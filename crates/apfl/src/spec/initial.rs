@@ -9,10 +9,10 @@ use crate::model::Model;
 use crate::params::Params;
 use crate::rng::{Purpose, stream};
 
-/// The initial shared model w⁰.
+/// Represents the choice of the initial shared model w⁰.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Initial {
-    /// The model's own choice: [`Network::initial`](crate::model::Network::initial).
+    /// The default of the model: [`Network::initial`](crate::model::Network::initial).
     Model,
     /// All parameters are 0.
     Zeros,
@@ -25,8 +25,8 @@ pub enum Initial {
 }
 
 impl Initial {
-    /// Returns the meaning of `model.init`.
-    pub(super) fn of_spec(init: &str) -> Self {
+    /// Returns the choice of a spec's `model.init`.
+    pub(super) fn from_spec(init: &str) -> Self {
         match init {
             "zeros" => Initial::Zeros,
             "uniform" => Initial::Uniform,
@@ -58,6 +58,6 @@ impl From<Params> for Initial {
 
 fn read(path: &Path, model: &dyn Model) -> Result<Params> {
     let params = tensors::read_one(path, model.layout(), "")?;
-    checks::start(&params, params.len()).map_err(|e| Error::in_file(path, e))?;
+    checks::check_initial(&params, params.len()).map_err(|e| Error::in_file(path, e))?;
     Ok(params)
 }

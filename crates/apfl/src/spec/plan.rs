@@ -1,4 +1,4 @@
-//! A spec that was checked: everything a run needs but the data itself.
+//! The checked, typed configuration of a run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,32 +26,32 @@ use crate::schedule::{Schedule, Theory};
 use crate::settings::{Declaration, Problems, Section, Setting, Settings, Whole, at_least};
 use crate::training::{FinalizedClients, Setup, Weights};
 
-/// The longest header of a safetensors file that readers take, and what a tensor's entry has
-/// beside its name in the layout: the client's, its shape and its place.
-const MOST_HEADER: usize = 100_000_000;
+/// The longest header of a safetensors file that readers accept.
+const MAX_HEADER: usize = 100_000_000;
+/// Bytes of a tensor's header entry without the layer's name: the client's name, shape and offset.
 const TENSOR_ENTRY: usize = 80;
 
-const SEED: Setting<Whole> = Setting::number("seed", 1, at_least(0).to(i64::MAX as u64))
-    .help("everything random follows from this number");
+const SEED: Setting<Whole> =
+    Setting::number("seed", 1, at_least(0).to(i64::MAX as u64)).help("seed of all random numbers");
 
-/// What stands in no table.
+/// Settings outside of any table.
 pub(super) const ROOT: &[&dyn Declaration] = &[&SEED, &super::authors::PRESET];
 
-/// What is true of a model whose rows depend on each other.
-pub const BATCH_STATISTICS: &str = "model.norm = \"batch\" takes the statistics of the batch in \
-    evaluation too, as the authors' code does: a prediction depends on the rows beside it, and of \
-    one row alone nothing is left; use \"layer\" for a model that is to be served";
+/// The note on models whose predictions depend on the other rows of a batch.
+pub const BATCH_STATISTICS: &str = "model.norm = \"batch\" uses the statistics of the batch in \
+    evaluation too, as the authors' code does: a prediction depends on the other rows of its \
+    batch, and a single row cannot be predicted; use \"layer\" for a model that is to be served";
 
-/// A spec that was checked: everything a run needs but the data itself.
+/// Represents a checked spec: everything a run needs except the data.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The spec with every default spelled out; it runs again to the same result, and without
-    /// `engine` and `checkpoint` it is what binds a checkpoint to its run.
+    /// The spec with every default spelled out. It runs again to the same result; without `engine`
+    /// and `checkpoint` it binds a checkpoint to its run.
     pub resolved: Table,
-    /// Everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Where the data comes from.
+    /// Source of the data.
     pub data: Source,
     /// The model, before the data's width is known.
     pub architecture: Architecture,
@@ -61,19 +61,19 @@ pub struct Plan {
     pub participation: f64,
     /// How updates are weighted.
     pub weights: Weights,
-    /// How updates become one model.
+    /// Aggregator of updates.
     pub aggregation: Aggregation,
-    /// How the server moves its model.
+    /// Optimizer of the server.
     pub server: ServerOptimizer,
-    /// What some clients do to the shared model.
+    /// Attack on the shared model.
     pub attack: Option<Attack>,
-    /// What is protected, and how well.
+    /// Differential privacy.
     pub privacy: Option<PrivacySettings>,
-    /// The sites that clients live at, where they do.
+    /// Sites of a federation; `None` for a simulation.
     pub sites: Option<PlannedSites>,
     /// Rounds to train.
     pub rounds: u64,
-    /// How clients train.
+    /// Local training of clients.
     pub local_training: PlannedLocalTraining,
     /// Whether rare classes count for more in training.
     pub class_weights: bool,
@@ -82,32 +82,32 @@ pub struct Plan {
     pub skip_nonfinite: bool,
     /// Rounds between evaluations.
     pub evaluate_every: u64,
-    /// Who gets a model at the end.
+    /// Clients that get a model at the end.
     pub finalized_clients: FinalizedClients,
     /// Whether to keep the clients' models.
     pub keep_models: bool,
     /// Rounds between checkpoints; 0: only at the end and on a signal.
     pub checkpoint_every: u64,
-    /// Where clients are to live.
+    /// Execution settings.
     pub engine: PlannedEngine,
-    /// What a user should be told of the spec, such as keys that are not used.
+    /// Messages for the user, such as keys that are not used.
     pub notes: Vec<String>,
 }
 
-/// What a plan is carried out with.
+/// Represents the resources that a plan runs on.
 #[derive(Clone, Debug, Default)]
 pub struct Resources<'a> {
     /// The engine.
     pub engine: EngineKind,
-    /// Threads instead of the plan's.
+    /// Number of threads, if not the plan's.
     pub threads: Option<usize>,
-    /// The run directory, where memories may live on disk; without one they live in RAM.
+    /// The run directory. Without one, client states live in RAM.
     pub directory: Option<&'a Path>,
 }
 
 impl Settings for Plan {
-    /// Binds every table of a spec. Data and model are only read: in the other direction their
-    /// tables stay as they are.
+    /// Binds every table of a spec. The tables of data and model are only read; a section that
+    /// writes keeps them as they are.
     fn settings(&mut self, s: &mut Section<'_>) {
         s.field(&SEED, &mut self.seed);
         if s.is_reading() {
@@ -136,7 +136,7 @@ impl Settings for Plan {
 }
 
 impl Plan {
-    /// Returns a plan to be read into.
+    /// Returns an empty plan, to be filled by a reader.
     pub(super) fn blank() -> Self {
         Self {
             resolved: Table::new(),
@@ -170,10 +170,10 @@ impl Plan {
         }
     }
 
-    /// Returns the plan of a spec that says nothing, for data and a model of the caller's own.
-    pub(crate) fn of_own(dataset: &dyn Dataset, model: &dyn Model) -> Self {
+    /// Returns the default plan for data and a model of the caller's own.
+    pub(crate) fn for_own(dataset: &dyn Dataset, model: &dyn Model) -> Self {
         let default = Spec::default().plan();
-        let mut plan = default.expect("the defaults go together");
+        let mut plan = default.expect("the default spec is valid");
         let layout = model.layout();
         plan.data = Source::Own;
         plan.architecture = Architecture::own(model, layers::starts(layout).len());
@@ -181,16 +181,16 @@ impl Plan {
             let value = Value::from(value as i64);
             Table::from_iter([("kind".to_string(), "own".into()), (key.to_string(), value)])
         };
-        let mut of_model = own("parameters", layout.len());
-        plan.architecture.describe(&mut of_model);
-        let of_data = own("clients", dataset.clients());
-        plan.resolved.insert("data".into(), of_data.into());
-        plan.resolved.insert("model".into(), of_model.into());
+        let mut model_table = own("parameters", layout.len());
+        plan.architecture.describe(&mut model_table);
+        let data_table = own("clients", dataset.clients());
+        plan.resolved.insert("data".into(), data_table.into());
+        plan.resolved.insert("model".into(), model_table.into());
         plan
     }
 
-    /// Checks a plan that was made of typed values as a spec is checked, and writes the resolved
-    /// spec that it has. Returns everything wrong with it.
+    /// Checks a plan of typed values like a spec, writes its resolved spec and returns all
+    /// problems.
     pub(crate) fn resolve(&mut self) -> Problems {
         let mut problems = Problems::default();
         let mut root = Section::writer(&mut problems);
@@ -200,7 +200,7 @@ impl Plan {
         problems
     }
 
-    /// Returns the plan of one pass of a choice: it runs by itself to the same result.
+    /// Returns the plan that runs one pass of a choice by itself, to the same result.
     pub(crate) fn with_pass(&self, pass: u64) -> Self {
         let mut plan = self.clone();
         if let Some(choosing) = plan.algorithm.choosing_mut() {
@@ -208,49 +208,59 @@ impl Plan {
         }
         plan.keep_models = false;
         let problems = plan.resolve();
-        debug_assert!(problems.0.is_empty(), "a pass fits where the choice does");
+        debug_assert!(problems.0.is_empty(), "a pass is valid where its choice is");
         plan
     }
 
-    /// Loads the data and builds the model, for this process alone.
+    /// Loads the data and builds the model, for threads of this process.
+    ///
+    /// # Errors
+    /// Data that cannot be loaded, or data and model that do not fit.
     pub fn setup(&self) -> Result<Setup> {
         self.setup_with(self.data.load()?, Resources::default())
     }
 
-    /// The same with data of the caller's own, whatever `[data]` says, and what it is to be
-    /// carried out with.
-    pub fn setup_with(&self, dataset: Arc<dyn Dataset>, on: Resources<'_>) -> Result<Setup> {
+    /// Returns a setup like [`Plan::setup`], with data of the caller in place of `[data]`, and with
+    /// other resources.
+    ///
+    /// # Errors
+    /// Data and model that do not fit.
+    pub fn setup_with(&self, dataset: Arc<dyn Dataset>, resources: Resources<'_>) -> Result<Setup> {
         let model: Arc<dyn Model> = Arc::from(self.architecture.build(dataset.schema())?);
         let w0 = self.initial(&*model)?;
-        self.setup_with_model(dataset, model, w0, on)
+        self.setup_with_model(dataset, model, w0, resources)
     }
 
-    /// The same with a model of the caller's own and its w⁰, whatever `[model]` says.
+    /// Returns a setup like [`Plan::setup_with`], with a model of the caller and its w⁰ in place of
+    /// `[model]`.
+    ///
+    /// # Errors
+    /// Data and model that do not fit.
     pub fn setup_with_model(
         &self,
         dataset: Arc<dyn Dataset>,
         mut model: Arc<dyn Model>,
         w0: Params,
-        on: Resources<'_>,
+        resources: Resources<'_>,
     ) -> Result<Setup> {
         if self.class_weights {
             let weights = balanced(&class_counts(&*dataset)?);
             model = Arc::new(Weighted { model, weights });
         }
         checks::check(&*dataset, &*model)?;
-        checks::start(&w0, model.layout().len())?;
+        checks::check_initial(&w0, model.layout().len())?;
         let attackers = Attackers::sample(self.attack, dataset.clients(), self.seed);
         let dataset = attackers.poison(dataset)?;
         let mut notes = self.notes.clone();
         notes.extend(dataset.notes());
         notes.extend(attackers.note(dataset.clients()));
-        notes.extend(self.too_many_tensors(&*dataset, &*model));
+        notes.extend(self.header_warning(&*dataset, &*model));
         let local_training = match &self.local_training.schedule {
-            PlannedSchedule::Known(schedule) => self.local_training.with(*schedule),
+            PlannedSchedule::Known(schedule) => self.local_training.with_schedule(*schedule),
             PlannedSchedule::Theory(theory) => {
-                let (schedule, said) = theory::resolve(self, theory, &*dataset, &*model, &w0)?;
-                notes.push(said);
-                self.local_training.with(schedule)
+                let (schedule, note) = theory::resolve(self, theory, &*dataset, &*model, &w0)?;
+                notes.push(note);
+                self.local_training.with_schedule(schedule)
             }
         };
         let context = RunContext {
@@ -265,7 +275,7 @@ impl Plan {
             dataset,
         };
         let setup = Setup {
-            context: on.engine.localize(context)?,
+            context: resources.engine.localize(context)?,
             rounds: self.rounds,
             participation: self.participation,
             weights: self.weights,
@@ -276,9 +286,9 @@ impl Plan {
             evaluate_every: self.evaluate_every,
             finalized_clients: self.finalized_clients,
             keep_models: self.keep_models,
-            engine: on.engine,
-            threads: on.threads.unwrap_or(self.engine.threads),
-            home: self.engine.home(on.directory),
+            engine: resources.engine,
+            threads: resources.threads.unwrap_or(self.engine.threads),
+            home: self.engine.state_home(resources.directory),
             notes,
         };
         let setup = setup.checked()?;
@@ -291,35 +301,36 @@ impl Plan {
         }
     }
 
-    /// What a user should know before so many models are kept that their file's header is
-    /// beyond what readers of the format take.
-    fn too_many_tensors(&self, dataset: &dyn Dataset, model: &dyn Model) -> Option<String> {
+    /// Returns a warning if the run keeps so many models that readers may refuse the header of
+    /// their file.
+    fn header_warning(&self, dataset: &dyn Dataset, model: &dyn Model) -> Option<String> {
         let receivers = match self.finalized_clients {
             FinalizedClients::None => 0,
             _ => dataset.clients(),
         };
-        let of_one = model
-            .layout()
-            .tensors
-            .iter()
-            .map(|t| t.name.len() + TENSOR_ENTRY);
-        let bytes = receivers.saturating_mul(of_one.sum());
-        (self.keep_models && bytes > MOST_HEADER).then(|| {
+        let tensors = model.layout().tensors.iter();
+        let per_model = tensors.map(|t| t.name.len() + TENSOR_ENTRY).sum();
+        let bytes = receivers.saturating_mul(per_model);
+        (self.keep_models && bytes > MAX_HEADER).then(|| {
             format!(
-                "{receivers} clients' models make a header of about {} MB in models/*.safetensors; \
-                 other readers of the format stop at 100 MB: delivery.keep = false, or \
-                 delivery.clients = \"drawn\" or \"none\", keeps fewer",
+                "the models of {receivers} clients need a header of about {} MB in \
+                 models/*.safetensors, but other readers of the format accept at most 100 MB; to \
+                 keep fewer models, use delivery.keep = false, or delivery.clients = \"drawn\" or \
+                 \"none\"",
                 bytes / 1_000_000
             )
         })
     }
 
-    /// Returns w⁰ of a model, as `model.init` says.
+    /// Returns w⁰ of a model by `model.init`.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or does not fit the model.
     pub fn initial(&self, model: &dyn Model) -> Result<Params> {
-        Initial::of_spec(&self.architecture.init).params(model, self.seed)
+        Initial::from_spec(&self.architecture.init).params(model, self.seed)
     }
 
-    /// The theorem whose schedule the run has, if any.
+    /// Returns the theorem whose schedule the run uses, if any.
     pub fn theory(&self) -> Option<&Theory> {
         match &self.local_training.schedule {
             PlannedSchedule::Known(_) => None,
@@ -327,18 +338,18 @@ impl Plan {
         }
     }
 
-    /// The resolved spec as TOML.
+    /// Returns the resolved spec as TOML.
     pub fn to_toml(&self) -> String {
         toml::to_string(&self.resolved).expect("a table of plain values is TOML")
     }
 }
 
-/// The federation's training examples of every class.
+/// Returns the number of training examples of every class in the federation.
 fn class_counts(dataset: &dyn Dataset) -> Result<Vec<u64>> {
     if dataset.schema().task.classes() == 0 {
         return Err(Error::Request(
-            "training.class_weights: found \"balanced\", but the data's task is regression, which \
-             has no classes; use \"none\""
+            "training.class_weights: found \"balanced\", but the task of the data is regression, \
+             which has no classes; use \"none\""
                 .into(),
         ));
     }

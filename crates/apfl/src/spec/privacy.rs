@@ -1,4 +1,4 @@
-//! What privacy asks of the rest of a spec: only what there is a proof for.
+//! Requirements of privacy on the rest of a spec: only combinations with a proof are allowed.
 
 use super::Plan;
 use crate::aggregation::Aggregation;
@@ -9,14 +9,13 @@ use crate::privacy::Level;
 use crate::settings::Problems;
 use crate::training::Weights;
 
-/// Algorithms whose update is one model, and whose shared path depends on nothing else that
+/// Algorithms whose update is one model, and whose shared model depends on nothing else that
 /// clients send.
 const BY_CLIENT: [&str; 6] = ["apfl", "fedavg", "fedprox", "ditto", "fedper", "fedrep"];
-/// Those of them whose clients move w by the site's plain step and by nothing else, so that it is
-/// the private one.
+/// Algorithms of `BY_CLIENT` whose clients update w only by the plain step, which is the private one.
 const BY_EXAMPLE: [&str; 2] = ["apfl", "fedavg"];
 
-/// Notes what does not go together.
+/// Reports settings that cannot be combined with privacy.
 pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     let Some(settings) = plan.privacy else {
         return;
@@ -36,70 +35,71 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     };
     if !known.contains(&kind) {
         refuse(format!(
-            "there is no proof of it for algorithm.kind = \"{kind}\", whose clients send more than \
-             one model or move it in other ways; use {}",
+            "there is no privacy proof for algorithm.kind = \"{kind}\", whose clients send more \
+             than one model or update it in other ways; use {}",
             known.join(" · ")
         ));
     }
     if plan.aggregation != Aggregation::Mean {
         refuse(format!(
-            "federation.aggregation = \"{}\" is no sum: how far one client moves it is not known; \
-             use mean",
+            "federation.aggregation = \"{}\" is not a sum, so the influence of one client is not \
+             bounded; use \"mean\"",
             plan.aggregation
         ));
     }
     if plan.weights == Weights::Examples {
         refuse(
-            "federation.weights = \"examples\" lets one of them change everybody's weight; use uniform"
+            "federation.weights = \"examples\" lets one example change everybody's weight; use \
+             \"uniform\""
                 .into(),
         );
     }
     if plan.algorithm.agnostic() {
-        refuse("algorithm.agnostic sends losses and weighs clients by them, without noise".into());
+        refuse("algorithm.agnostic sends losses without noise and weights clients by them".into());
     }
     if matches!(plan.algorithm, AlgorithmSpec::Averaged(_)) {
         refuse("algorithm.output = \"averaged\" sends a second vector, without noise".into());
     }
     if plan.theory().is_some() {
-        refuse("the constants of training.schedule are measured on the data, without noise".into());
+        refuse("the constants of training.schedule are measured on the data without noise".into());
     }
     let choosing = plan.algorithm.choosing();
     if choosing.is_some_and(|choosing| choosing.prior != 0.0) {
         refuse(
-            "algorithm.mixing.chosen adds up the clients' losses without noise; with prior = 0 every \
-             client chooses alone"
+            "algorithm.mixing.chosen adds up the clients' losses without noise; use prior = 0, with \
+             which every client chooses alone"
                 .into(),
         );
     }
     if plan.class_weights {
         refuse(
-            "training.class_weights = \"balanced\" follows from the federation's class counts, \
-             without noise"
+            "training.class_weights = \"balanced\" is computed from the federation's class counts \
+             without noise; use \"none\""
                 .into(),
         );
     }
     if level == Level::Example {
         if plan.local_training.momentum != 0.0 {
-            refuse("training.momentum has no private steps; use 0".into());
+            refuse("training.momentum has no private step; use 0".into());
         }
         if plan.algorithm.choosing().is_some() {
-            refuse("algorithm.mixing.chosen has no private steps; use a fixed or learned α".into());
+            refuse("algorithm.mixing.chosen has no private step; use a fixed or learned α".into());
         }
         let options = plan.algorithm.apfl().map(|apfl| apfl.options);
         if options.is_some_and(|options| options != Options::PAPER) {
-            refuse("of APFL's options only the paper's have private steps".into());
+            refuse("only the paper's options of APFL have private steps; remove the others".into());
         }
         if plan.architecture.extras.norm == Some(Over::Batch) {
             refuse(
-                "model.norm = \"batch\" lets every example change the gradients of those beside it; \
-                 use \"layer\" or \"none\""
+                "model.norm = \"batch\" lets every example change the gradients of the others in its \
+                 batch; use \"layer\" or \"none\""
                     .into(),
             );
         }
         if plan.architecture.kind() == "cnn" {
             refuse(
-                "the norms of examples' gradients are known of dense layers alone; use model.kind = \
-                 \"linear\" or \"mlp\""
+                "the norms of examples' gradients are available only for dense layers; use \
+                 model.kind = \"linear\" or \"mlp\""
                     .into(),
             );
         }

@@ -7,7 +7,7 @@ use crate::settings::{
     Declaration, Number, Range, Section, Setting, Values, Words, above_zero, at_least,
 };
 
-/// The kinds of schedules that a spec may name.
+/// Kinds of schedules that a spec may name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ScheduleKind {
     Constant,
@@ -19,48 +19,52 @@ const KIND: Setting<Words<ScheduleKind>> = Setting::words(
     "kind",
     "geometric",
     &[
-        ("constant", ScheduleKind::Constant, "the rate stays"),
+        (
+            "constant",
+            ScheduleKind::Constant,
+            "the rate does not change",
+        ),
         ("geometric", ScheduleKind::Geometric, "η·factor^k"),
         ("theory", ScheduleKind::Theory, "a theorem's step sizes"),
     ],
 )
-.help("how the rate changes");
+.help("how the learning rate changes");
 
 const FACTOR: Setting<Number> =
     Setting::number("factor", 0.99, above_zero(f64::MIN_POSITIVE).to(1.0))
         .with("kind = \"geometric\"")
-        .help("the ratio of one rate to the one before")
+        .help("the ratio of a rate to the previous one")
         .usually("`0.99`; with algorithm.preset = \"fedtorch\" 1/1.01");
 
 const PER: Setting<Words<Per>> = Setting::words(
     "per",
     "round",
     &[
-        ("round", Per::Round, "the paper's"),
+        ("round", Per::Round, "as in the paper"),
         ("epoch", Per::Epoch, "a pass over the client's examples"),
         ("step", Per::Step, ""),
     ],
 )
 .with("kind = \"geometric\"")
-.help("what k counts")
+.help("unit of k")
 .usually("`\"round\"`; with algorithm.preset = \"fedtorch\" `\"epoch\"`");
 
-// What a caller may give and no spec can say.
+// Schedules that the builder accepts but no spec can name.
 const POSITIVE: Range<f64> = above_zero(f64::MIN_POSITIVE);
 const NUMERATOR: Setting<Number> = Setting::optional("numerator", POSITIVE);
 const MU: Setting<Number> = Setting::optional("mu", POSITIVE);
 const SHIFT: Setting<Number> = Setting::optional("a", at_least(0.0));
 const RATE: Setting<Number> = Setting::optional("rate", POSITIVE);
 
-/// Its settings beside those of a theorem.
+/// The settings that do not belong to a theorem.
 pub(super) const SETTINGS: &[&dyn Declaration] = &[&KIND, &FACTOR, &PER];
 
-/// A schedule, or a theorem that makes one of the data.
+/// Represents a schedule, or a theorem whose schedule may depend on the data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlannedSchedule {
-    /// Known before the data is.
+    /// A schedule that does not depend on the data.
     Known(Schedule),
-    /// A theorem's, whose constants may be taken from the data.
+    /// A theorem's schedule, whose constants may be measured on the data.
     Theory(Theory),
 }
 
@@ -77,15 +81,15 @@ impl From<Theory> for PlannedSchedule {
 }
 
 impl PlannedSchedule {
-    /// Returns the schedule of an algorithm where a spec does not say.
-    pub fn usual(algorithm: &AlgorithmSpec) -> Self {
+    /// Returns the default schedule of an algorithm.
+    pub fn default_of(algorithm: &AlgorithmSpec) -> Self {
         let (factor, per) = algorithm.default_decay();
         let per = PER.values.parse(&per.into());
-        let per = per.expect("a word of `per`");
+        let per = per.expect("a value of `per`");
         Self::Known(Schedule::Geometric { factor, per })
     }
 
-    /// Returns a, where the schedule has one.
+    /// Returns whether the schedule has a shift a.
     pub(super) fn has_shift(&self) -> bool {
         match self {
             Self::Known(schedule) => schedule.shift().is_some(),
@@ -93,11 +97,11 @@ impl PlannedSchedule {
         }
     }
 
-    pub(super) fn bind(&mut self, s: &mut Section<'_>, usual: Self) {
+    pub(super) fn bind(&mut self, s: &mut Section<'_>, default: Self) {
         if s.is_reading() {
             *self = match s.get(&KIND) {
                 ScheduleKind::Constant => Self::Known(Schedule::Constant),
-                ScheduleKind::Geometric => usual,
+                ScheduleKind::Geometric => default,
                 ScheduleKind::Theory => Self::Theory(theory::BLANK),
             };
         }
@@ -119,9 +123,9 @@ impl PlannedSchedule {
                 kind(s, "flat");
                 s.field(&RATE, rate);
             }
-            Self::Theory(of) => {
+            Self::Theory(theory) => {
                 kind(s, "theory");
-                theory::bind(of, s);
+                theory::bind(theory, s);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A federation over sites: `[federation] sites` and what it asks of the rest of a spec.
+//! `[federation] sites`: a federation over sites, and its requirements on the rest of a spec.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,18 @@ use crate::settings::{
     Custom, Declaration, Problems, Section, Setting, Texts, Whole, Words, at_least,
 };
 
-/// The sites of a federation.
+/// Represents the sites of a federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedSites {
-    /// Their names, which are the clients', in the clients' order.
+    /// Names of the sites, which are also the clients', in the clients' order.
     pub names: Vec<String>,
-    /// How many must answer.
+    /// Sites that must respond in a round.
     pub min_sites: usize,
-    /// Seconds that an answer may take.
+    /// Seconds that a response may take.
     pub deadline: u64,
-    /// What leaves a site beside updates and sums.
+    /// Data that leaves a site in addition to updates and sums.
     pub disclose: Disclose,
-    /// Whether values of text columns that few rows have may leave a site.
+    /// Whether rare values of text columns may leave a site.
     pub send_rare: bool,
 }
 
@@ -35,14 +35,14 @@ const MIN_SITES: Setting<Whole> = Setting::optional(
     at_least(1).up_to_setting("the number of sites"),
 )
 .with("sites = [\"north\", \"south\"]")
-.help("how many must answer")
+.help("sites that must respond in a round")
 .usually("all")
 .example("2")
 .seldom();
 
 const DEADLINE: Setting<Whole> = Setting::number("deadline", 600, at_least(1).to(1 << 30))
     .with("sites = [\"north\", \"south\"]")
-    .help("seconds that an answer may take")
+    .help("seconds that a site may take to respond")
     .seldom();
 
 const DISCLOSE: Setting<Custom<Vec<String>>> = Setting::custom(
@@ -63,37 +63,40 @@ const DISCLOSE: Setting<Custom<Vec<String>>> = Setting::custom(
     },
 )
 .with("sites = [\"north\", \"south\"]")
-.help("what leaves a site beside updates and sums")
+.help("data that leaves a site in addition to updates and sums")
 .seldom();
 
 const RARE: Setting<Words<bool>> = Setting::words(
     "rare",
     "refuse",
-    &[("refuse", false, ""), ("send", true, "they leave it")],
+    &[("refuse", false, ""), ("send", true, "they leave the site")],
 )
 .with("sites = [\"north\", \"south\"]")
-.help("what is done about values of text columns that few of a site's rows have")
+.help("what happens to values of text columns that few of a site's rows have")
 .seldom();
 
 pub(super) const SETTINGS: [&dyn Declaration; 5] =
     [&SITES, &MIN_SITES, &DEADLINE, &DISCLOSE, &RARE];
 
-/// Reads the keys, where there are sites.
+/// Reads the settings of sites, or returns `None` for a simulation.
 pub(super) fn read(s: &mut Section<'_>) -> Option<PlannedSites> {
     let keys = SETTINGS.map(|setting| setting.describe().key);
     s.knows(&keys);
     if !s.has(SITES.key) {
         for key in &keys[1..] {
             if s.take(key).is_some() {
-                s.problem(key, "there are no federation.sites");
+                s.problem(
+                    key,
+                    "applies only to a federation over sites; set federation.sites",
+                );
             }
         }
         return None;
     }
     let names = s.get(&SITES);
-    let different: BTreeSet<&String> = names.iter().collect();
+    let distinct: BTreeSet<&String> = names.iter().collect();
     let named = names.iter().all(|name| !name.trim().is_empty());
-    if names.len() < 2 || different.len() < names.len() || !named {
+    if names.len() < 2 || distinct.len() < names.len() || !named {
         s.problem(
             "sites",
             format!("found {names:?}, allowed are the names of two or more different sites"),
@@ -102,73 +105,76 @@ pub(super) fn read(s: &mut Section<'_>) -> Option<PlannedSites> {
     let all = names.len().max(1) as u64;
     let min_sites = s.get_or(&MIN_SITES.up_to(all), all) as usize;
     let deadline = s.get(&DEADLINE);
-    let words = s.get(&DISCLOSE);
-    let says = |word: &str| words.iter().any(|said| said == word);
+    let disclosed = s.get(&DISCLOSE);
+    let discloses = |word: &str| disclosed.iter().any(|own| own == word);
     Some(PlannedSites {
         names,
         min_sites,
         deadline,
         disclose: Disclose {
-            mixing: says("mixing"),
-            classes: says("classes"),
-            scores: says("scores"),
+            mixing: discloses("mixing"),
+            classes: discloses("classes"),
+            scores: discloses("scores"),
         },
         send_rare: s.get(&RARE),
     })
 }
 
-/// Notes what cannot be done over sites.
+/// Reports settings that a federation over sites does not support.
 pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     let Some(sites) = &plan.sites else {
         return;
     };
     let mut refuse = |key: &str, why: &str| {
-        problems.note(key, format!("cannot be with federation.sites: {why}"));
+        problems.note(key, format!("not supported with federation.sites: {why}"));
     };
     match &plan.data {
         Source::Table(table) => {
             if table.partition.is_some() {
-                refuse("data.client", "every site has the rows it has");
+                refuse("data.client", "every site keeps its own rows");
             }
             if table.common.min_examples > 0 {
-                refuse("data.min_examples", "every site takes part");
+                refuse("data.min_examples", "every site takes part; use 0");
             }
         }
         _ => refuse(
             "data.kind",
-            "a site has a table of its own (kind = \"table\")",
+            "every site reads its own table; use kind = \"table\"",
         ),
     }
     if plan.attack.is_some() {
-        refuse("federation.attack", "attacks are for simulations");
+        refuse("federation.attack", "attacks are simulations");
     }
     if plan.theory().is_some() {
         refuse(
             "training.schedule",
-            "a theorem's constants are measured on all data",
+            "the constants of a theorem are measured on all data",
         );
     }
     if plan.engine.mpi {
-        refuse("engine.kind", "clients live at their sites, not on ranks");
+        refuse(
+            "engine.kind",
+            "clients live at their sites, not on MPI ranks; use \"threads\"",
+        );
     }
     if !matches!(plan.architecture.init.as_str(), "zeros" | "uniform") {
         refuse(
             "model.init",
-            "a site has no such file; use \"zeros\" or \"uniform\"",
+            "sites do not have this file; use \"zeros\" or \"uniform\"",
         );
     }
     let Disclose { mixing, scores, .. } = sites.disclose;
     if plan.algorithm.choosing().is_some() && !(mixing && scores) {
         refuse(
             "algorithm.mixing",
-            "the server adds up losses on held-out rows and tells every site its α; say so with \
-             disclose = [\"mixing\", \"scores\"]",
+            "the server adds up the sites' losses on held-out rows and sends every site its α; allow \
+             this with disclose = [\"mixing\", \"scores\"]",
         );
     }
     if plan.algorithm.properties().full_participation && sites.min_sites < sites.names.len() {
         refuse(
             "federation.min_sites",
-            "the algorithm needs everybody in every round",
+            "the algorithm needs every site in every round; remove min_sites",
         );
     }
 }

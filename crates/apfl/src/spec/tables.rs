@@ -1,4 +1,4 @@
-//! Every table of a spec with its settings and kinds, for those who show or test them all.
+//! All tables of a spec with their settings and kinds, for documentation and tests.
 
 use super::{engine, evaluation, federation, plan, schedule, sites, theory, training};
 use crate::aggregation::{Aggregation, ServerOptimizer};
@@ -11,18 +11,18 @@ use crate::model::{AUGMENT, Architecture, Shape};
 use crate::privacy::PrivacySettings;
 use crate::settings::{Declaration, Kind};
 
-/// The kinds that one key of a spec may name.
+/// Represents the kinds that one key of a spec may name.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    /// The table that the key stands in, such as `data.partition`.
+    /// The table of the key, such as `data.partition`.
     pub table: &'static str,
     /// The key, such as `kind`.
     pub key: &'static str,
-    /// The kinds; the first is the one that a spec has where it does not say.
+    /// The kinds; the first is the default.
     pub kinds: Vec<Kind<()>>,
 }
 
-/// Returns all of them, in the order of a spec.
+/// Returns all registries, in the order of a spec.
 pub fn registries() -> Vec<Registry> {
     fn of<T>(table: &'static str, key: &'static str, kinds: &[Kind<T>]) -> Registry {
         Registry {
@@ -42,18 +42,18 @@ pub fn registries() -> Vec<Registry> {
     ]
 }
 
-/// One table of a spec.
+/// Represents one table of a spec.
 #[derive(Clone, Debug)]
 pub struct SpecTable {
-    /// Where it stands, such as `training.schedule`; empty for the spec itself.
+    /// The path, such as `training.schedule`; empty for the top level.
     pub path: &'static str,
-    /// What it is about, in one line.
+    /// One line of help.
     pub about: &'static str,
-    /// Its settings, but for those of a kind alone.
+    /// The settings that do not depend on a kind.
     pub settings: Vec<&'static dyn Declaration>,
 }
 
-/// Returns all of them, in the order of a spec.
+/// Returns all tables, in the order of a spec.
 pub fn tables() -> Vec<SpecTable> {
     fn of(
         path: &'static str,
@@ -68,7 +68,7 @@ pub fn tables() -> Vec<SpecTable> {
     }
     let federation: &[&[_]] = &[federation::SETTINGS, &sites::SETTINGS, federation::TABLES];
     vec![
-        of("", "what stands in no table", &[plan::ROOT]),
+        of("", "settings outside of any table", &[plan::ROOT]),
         of(
             "data",
             "where the data comes from",
@@ -76,30 +76,34 @@ pub fn tables() -> Vec<SpecTable> {
         ),
         of(
             "data.partition",
-            "how examples are assigned to clients, where the data does not say whose they are",
+            "how examples are assigned to clients if the data does not name clients",
             &[],
         ),
-        of("model", "what is trained", &[Architecture::SETTINGS]),
-        of("algorithm", "how it is trained", &[]),
+        of(
+            "model",
+            "the model that is trained",
+            &[Architecture::SETTINGS],
+        ),
+        of("algorithm", "the algorithm that trains it", &[]),
         of(
             "algorithm.mixing",
-            "APFL's α: one of `fixed`, `adaptive` and `chosen`; the others go with `chosen`",
+            "APFL's α: one of `fixed`, `adaptive` and `chosen`; the other keys apply to `chosen`",
             &[mixing::SETTINGS],
         ),
         of(
             "federation",
-            "who takes part, and what the server makes of it",
+            "which clients take part, and how the server aggregates their updates",
             federation,
         ),
-        of("federation.server", "how the server moves its model", &[]),
+        of("federation.server", "how the server updates its model", &[]),
         of(
             "federation.attack",
-            "what some clients do to the shared model",
+            "simulated attacks of some clients on the shared model",
             &[],
         ),
         of(
             "federation.privacy",
-            "differential privacy, where the table is written",
+            "differential privacy; without this table there is none",
             &[PrivacySettings::SETTINGS],
         ),
         of("training", "how clients train", &[training::SETTINGS]),
@@ -108,10 +112,14 @@ pub fn tables() -> Vec<SpecTable> {
             "how the learning rate changes",
             &[schedule::SETTINGS, &theory::SETTINGS],
         ),
-        of("evaluation", "what is scored", &[evaluation::EVALUATION]),
+        of(
+            "evaluation",
+            "how models are scored",
+            &[evaluation::EVALUATION],
+        ),
         of(
             "delivery",
-            "who gets a model at the end",
+            "finalization: which clients get a model at the end",
             &[evaluation::DELIVERY],
         ),
         of(
@@ -119,6 +127,6 @@ pub fn tables() -> Vec<SpecTable> {
             "how often a run is saved",
             &[engine::CHECKPOINT],
         ),
-        of("engine", "where a run is carried out", &[engine::ENGINE]),
+        of("engine", "where clients live and train", &[engine::ENGINE]),
     ]
 }

@@ -1,4 +1,4 @@
-//! The theory's schedules and outputs: their keys, and what they ask of the rest.
+//! `schedule = { kind = "theory" }` and averaged outputs: settings and requirements.
 
 use crate::algorithm::apfl::Mixing;
 use crate::algorithm::apfl::options::Mix;
@@ -17,7 +17,7 @@ use super::Plan;
 
 const THEOREM: Setting<Whole> = Setting::number("theorem", 2, at_least(2).to(6))
     .with("kind = \"theory\"")
-    .help("whose step sizes")
+    .help("the theorem whose step sizes are used")
     .source("Theorems 2 to 6");
 
 const NUMBER: crate::settings::Range<f64> = above_zero(f64::MIN_POSITIVE).to(1e15);
@@ -38,11 +38,11 @@ const SHIFT: Setting<Number> = Setting::optional("a", NUMBER)
     .symbol("a")
     .with("kind = \"theory\"")
     .help("for Theorems 2 to 4: the shift of the rates")
-    .usually("the theorem's, from L, μ and τ");
+    .usually("follows from L, μ and τ by the theorem");
 
 pub(super) const SETTINGS: [&dyn Declaration; 4] = [&THEOREM, &SMOOTHNESS, &MU, &SHIFT];
 
-/// A theorem's schedule to be read into.
+/// An empty theory schedule, to be filled by a reader.
 pub(super) const BLANK: Theory = Theory {
     theorem: 0,
     smoothness: None,
@@ -50,7 +50,7 @@ pub(super) const BLANK: Theory = Theory {
     a: None,
 };
 
-/// Binds what `{ kind = "theory" }` has beside its kind.
+/// Binds the settings of `{ kind = "theory" }`.
 pub(super) fn bind(theory: &mut Theory, s: &mut Section<'_>) {
     let mut theorem = u64::from(theory.theorem);
     s.field(&THEOREM, &mut theorem);
@@ -62,7 +62,7 @@ pub(super) fn bind(theory: &mut Theory, s: &mut Section<'_>) {
     }
 }
 
-/// What the theory asks of the rest of a spec.
+/// Checks the requirements of theory schedules and averaged outputs.
 pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     if let Some(theory) = plan.theory() {
         check_schedule(plan, theory, problems);
@@ -72,13 +72,13 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     if let AlgorithmSpec::Averaged(averaged) = &plan.algorithm {
         let Apfl { mixing, options } = averaged.apfl;
         let mut refuse = |why: &str| {
-            problems.note(
-                "algorithm.output",
-                format!("found \"averaged\", which {why}"),
-            );
+            let problem = format!("found \"averaged\", which {why}");
+            problems.note("algorithm.output", problem);
         };
         if matches!(mixing, Mixing::Adaptive(_)) {
-            refuse("needs a fixed α: with a learned one the sum does not factor; use mixing.fixed");
+            refuse(
+                "needs a fixed α, since the sum does not factor with a learned one; use mixing.fixed",
+            );
         }
         if options.mix == Mix::Logits {
             refuse("averages parameters; use mix = \"parameters\"");
@@ -91,14 +91,14 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
         }
         if needs_shift {
             refuse(
-                "needs a of its weights (t+a)²; give algorithm.averaging_shift, or a theory \
-                 schedule of Theorem 2, 3 or 4",
+                "needs the shift a of its weights (t+a)²; set algorithm.averaging_shift, or use the \
+                 theory schedule of Theorem 2, 3 or 4",
             );
         }
     } else if needs_shift {
         problems.note(
             "algorithm",
-            "needs a shift of its own, or a theorem's schedule that has one",
+            "needs a shift; set it in the algorithm, or use the theory schedule of Theorem 2, 3 or 4",
         );
     }
 }
@@ -108,7 +108,7 @@ fn check_schedule(plan: &Plan, theory: &Theory, problems: &mut Problems) {
     if matches!(plan.local_training.work, LocalWork::Epochs(_)) {
         problems.note(
             "training.schedule",
-            "the theory counts steps that all clients take: use local_steps, not local_epochs",
+            "the theory assumes equal steps at every client; use local_steps instead of local_epochs",
         );
     }
     let strongly_convex = plan.architecture.is_linear() && plan.architecture.l2 > 0.0;
@@ -116,9 +116,8 @@ fn check_schedule(plan: &Plan, theory: &Theory, problems: &mut Problems) {
         problems.note(
             "training.schedule.mu",
             format!(
-                "is missing: Theorem {theorem} is for strongly convex objectives, and only a \
-                 linear model (logistic, or an mlp without hidden layers) with l2 above 0 is \
-                 known to be one (μ = l2)"
+                "is missing: Theorem {theorem} needs a strongly convex objective, which is only \
+                 known for linear models with l2 above 0 (μ = l2); set mu, or use such a model"
             ),
         );
     }
@@ -127,41 +126,44 @@ fn check_schedule(plan: &Plan, theory: &Theory, problems: &mut Problems) {
     if theorem == 4 && !projected {
         problems.note(
             "algorithm.projection",
-            "is missing: Theorem 4 needs bounded gradients, so use apfl and give a radius",
+            "is missing: Theorem 4 needs bounded gradients; use apfl and give a radius",
         );
     }
     let properties = plan.algorithm.properties();
     if properties.own_rates || properties.own_steps {
         let kind = plan.algorithm.kind();
-        let what = if properties.own_rates {
+        let own = if properties.own_rates {
             "rates"
         } else {
             "steps"
         };
         problems.note(
             "training.schedule",
-            format!("does not apply to {kind}, which has {what} of its own"),
+            format!("does not apply to {kind}, which has {own} of its own"),
         );
     }
     if plan.weights != Weights::Uniform {
         problems.note(
             "federation.weights",
-            "found \"examples\", but the theorems are about the uniform mean",
+            "found \"examples\", but the theorems assume the uniform mean; use \"uniform\"",
         );
     }
     if !theory.convex() && plan.participation != 1.0 {
         problems.note(
             "federation.participation",
             format!(
-                "found {}, but Theorem {theorem} needs K = n: participation = 1",
+                "found {}, but Theorem {theorem} assumes that every client takes part (K = n); use 1",
                 plan.participation
             ),
         );
     }
 }
 
-/// The schedule with its constants, those that were not given taken from the data, and a
-/// sentence that says them.
+/// Returns the schedule and a description of its constants; those that are not given are
+/// measured on the data.
+///
+/// # Errors
+/// A smoothness that is not positive and finite.
 pub(super) fn resolve(
     plan: &Plan,
     theory: &Theory,
@@ -173,7 +175,7 @@ pub(super) fn resolve(
         unreachable!("the plan refuses local_epochs with a theory schedule")
     };
     let mu = theory.mu.unwrap_or(f64::from(model.l2()));
-    let (smoothness, whence) = match theory.smoothness {
+    let (smoothness, source) = match theory.smoothness {
         Some(given) => (given, "given".to_string()),
         // η_t of Theorems 2 to 4 has L in a alone.
         None if theory.a.is_some() => (f64::NAN, "not needed".to_string()),
@@ -184,8 +186,8 @@ pub(super) fn resolve(
         None => {
             let (estimate, clients) =
                 curvature::estimate_smoothness(dataset, model, w0, plan.seed)?;
-            let whence = format!("an estimate from the curvature at w⁰ of {clients} clients");
-            (estimate, whence)
+            let source = format!("an estimate from the curvature at w⁰ of {clients} clients");
+            (estimate, source)
         }
     };
     if theory.smoothness.is_none()
@@ -193,8 +195,8 @@ pub(super) fn resolve(
         && !(smoothness > 0.0 && smoothness.is_finite())
     {
         return Err(Error::data(format!(
-            "training.schedule: the smoothness L of the data came out as {smoothness}; \
-             give training.schedule.smoothness"
+            "training.schedule: the smoothness L measured on the data is {smoothness}; set \
+             training.schedule.smoothness"
         )));
     }
     let constants = Constants {
@@ -205,6 +207,6 @@ pub(super) fn resolve(
         clients: dataset.clients() as u64,
     };
     let schedule = theory.schedule(&constants);
-    let said = theory.describe(&constants, &schedule, &whence);
-    Ok((schedule, said))
+    let description = theory.describe(&constants, &schedule, &source);
+    Ok((schedule, description))
 }

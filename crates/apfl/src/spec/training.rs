@@ -15,11 +15,11 @@ const ROUNDS: Setting<Whole> =
 
 const LOCAL_STEPS: Setting<Whole> = Setting::number("local_steps", 10, at_least(1).to(1 << 40))
     .symbol("τ")
-    .help("local steps of every client in a round");
+    .help("local steps of every client per round");
 
 const LOCAL_EPOCHS: Setting<Whole> = Setting::number("local_epochs", 1, at_least(1).to(1 << 40))
     .symbol("E")
-    .help("whole passes over the client's examples, in place of local_steps")
+    .help("passes over the client's examples per round, instead of local_steps")
     .usually("`local_steps` is used")
     .seldom();
 
@@ -40,26 +40,26 @@ const BATCH: Setting<Custom<Option<usize>>> = Setting::custom(
         write: |batch| batch.map_or(Value::from("full"), |size| Value::from(size as i64)),
     },
 )
-.help("examples of a step; full: all of the client's");
+.help("examples per step; full: all of the client's");
 
 const LEARNING_RATE: Setting<Number> =
     Setting::number("learning_rate", 0.1, above_zero(f64::MIN_POSITIVE))
         .symbol("η")
-        .help("the learning rate, before its schedule");
+        .help("the initial learning rate, before the schedule");
 
 const MOMENTUM: Setting<Number> = Setting::number("momentum", 0.0, at_least(0.0).below(1.0))
     .symbol("β")
-    .help("the clients' momentum, anew in every round");
+    .help("momentum of the clients' steps; it starts anew in every round");
 
 const ON_NONFINITE: Setting<Words<bool>> = Setting::words(
     "on_nonfinite",
     "stop",
     &[
         ("stop", false, "the run ends"),
-        ("skip", true, "its client is left out of the round"),
+        ("skip", true, "the client is left out of the round"),
     ],
 )
-.help("what a loss that is not finite does");
+.help("what happens when a loss is not finite");
 
 const CLASS_WEIGHTS: Setting<Words<bool>> = Setting::words(
     "class_weights",
@@ -74,10 +74,10 @@ const CLASS_WEIGHTS: Setting<Words<bool>> = Setting::words(
 const SCHEDULE: Setting<Inner> = Setting::table("schedule", "a kind, or a table of one")
     .symbol("η_t")
     .help(
-        "how the learning rate changes; or \"constant\", or { kind = \"theory\", theorem = 2 }; \
-         per round · epoch · step",
+        "how the learning rate changes: \"constant\", { kind = \"theory\", theorem = 2 }, or \
+         geometric per round · epoch · step",
     )
-    .usually("geometric, as the algorithm has it")
+    .usually("geometric, with the algorithm's factor")
     .example("{ kind = \"geometric\", factor = 0.99, per = \"round\" }");
 
 pub(super) const SETTINGS: &[&dyn Declaration] = &[
@@ -92,23 +92,24 @@ pub(super) const SETTINGS: &[&dyn Declaration] = &[
     &SCHEDULE,
 ];
 
-/// How clients train, before the data is there.
+/// Represents the local training of clients before the data is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedLocalTraining {
-    /// Steps or epochs a round.
+    /// Steps or epochs per round.
     pub work: LocalWork,
-    /// Examples a step; `None`: all of the client's.
+    /// Examples per step; `None`: all of the client's.
     pub batch: Option<usize>,
     /// `training.learning_rate`.
     pub learning_rate: f64,
-    /// How it changes.
+    /// Schedule of the learning rate.
     pub schedule: PlannedSchedule,
-    /// β of local momentum.
+    /// Local momentum β.
     pub momentum: f64,
 }
 
 impl PlannedLocalTraining {
-    pub(super) fn with(&self, schedule: Schedule) -> LocalTraining {
+    /// Returns the local training with a resolved schedule.
+    pub(super) fn with_schedule(&self, schedule: Schedule) -> LocalTraining {
         LocalTraining {
             work: self.work,
             batch: self.batch,
@@ -118,16 +119,16 @@ impl PlannedLocalTraining {
         }
     }
 
-    /// Returns how a client trains that comes after the run: a theorem's schedule is for the
-    /// run's own steps, so a newcomer keeps the rate; its steps are plain ones.
-    pub fn of_new_client(&self) -> LocalTraining {
+    /// Returns the local training of a new client after the run: without momentum, and with a
+    /// constant rate in place of a theorem's schedule, which holds for the run's own steps only.
+    pub fn for_new_client(&self) -> LocalTraining {
         let plain = Self {
             momentum: 0.0,
             ..self.clone()
         };
         match self.schedule {
-            PlannedSchedule::Known(schedule) => plain.with(schedule),
-            PlannedSchedule::Theory(_) => plain.with(Schedule::Constant),
+            PlannedSchedule::Known(schedule) => plain.with_schedule(schedule),
+            PlannedSchedule::Theory(_) => plain.with_schedule(Schedule::Constant),
         }
     }
 
@@ -150,17 +151,17 @@ impl PlannedLocalTraining {
         s.field(&LEARNING_RATE, &mut self.learning_rate);
         // `schedule = "constant"` is short for `schedule = { kind = "constant" }`.
         s.expand_kind("schedule");
-        let usual = PlannedSchedule::usual(algorithm);
-        s.section("schedule", |s| self.schedule.bind(s, usual));
+        let default = PlannedSchedule::default_of(algorithm);
+        s.section("schedule", |s| self.schedule.bind(s, default));
         s.field(&MOMENTUM, &mut self.momentum);
     }
 }
 
-/// What stands between key and algorithm in the note on a key that is not used.
+/// The text between key and algorithm in the note about an unused key.
 pub const UNUSED: &str = " is not used by ";
 
-/// Binds the table. Keys that the algorithm does not use are checked like all others, named in
-/// the notes where they were written, and left out of the resolved spec.
+/// Binds the table. Keys that the algorithm does not use are checked, reported in the notes if
+/// they were written, and left out of the resolved spec.
 pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
     s.field(&ROUNDS, &mut plan.rounds);
     let properties = plan.algorithm.properties();
@@ -172,9 +173,9 @@ pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
         unused.extend(["local_steps", "local_epochs"]);
     }
     let instead = if properties.own_steps {
-        "a number of local steps of its own for every round".into()
+        "its own number of local steps in every round".into()
     } else {
-        format!("rates of its own, such as {}", properties.rate_key)
+        format!("its own rates, such as {}", properties.rate_key)
     };
     for key in unused.iter().filter(|key| s.has(key)) {
         let kind = plan.algorithm.kind();

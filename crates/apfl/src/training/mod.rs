@@ -33,7 +33,7 @@ pub use recorded::{PendingRecord, Recorded};
 use server::{Server, ServerOf};
 pub use setup::{FinalizedClients, Setup, Weights};
 
-/// The rounds of one algorithm on one engine, in memory. [`Run`](crate::run::Run) makes them
+/// Trains rounds of one algorithm on one engine, in memory. [`Run`](crate::run::Run) makes them
 /// durable.
 pub struct Training {
     setup: Arc<Setup>,
@@ -46,7 +46,7 @@ pub struct Training {
     sampled_of: Vec<u32>,
     recorded: Recorded,
     /// The last round.
-    until: u64,
+    last_round: u64,
 }
 
 impl std::fmt::Debug for Training {
@@ -93,7 +93,7 @@ impl Training {
             rounds_of: vec![0; clients],
             sampled_of: vec![0; clients],
             recorded: Recorded::default(),
-            until: setup.last_round(0, &vec![0; clients]),
+            last_round: setup.last_round(0, &vec![0; clients]),
             setup,
         })
     }
@@ -107,7 +107,7 @@ impl Training {
                 let whole = self.recorded.waiting.pop_front();
                 return Ok(whole.map(|waiting| waiting.record));
             }
-            match (self.round < self.until, first.is_some()) {
+            match (self.round < self.last_round, first.is_some()) {
                 (true, _) => {
                     let waiting = self.train_round(self.round + 1)?;
                     self.recorded.waiting.push_back(waiting);
@@ -167,11 +167,11 @@ impl Training {
         } else {
             Keep::Nothing
         };
-        self.finalized_clients(clients, keep, each)
+        self.finalize_with(clients, keep, each)
     }
 
     /// Finalizes clients like [`Training::finalize`]; `keep` decides where models are kept.
-    pub fn finalized_clients(
+    pub fn finalize_with(
         &mut self,
         clients: &[usize],
         keep: Keep,
@@ -254,8 +254,8 @@ impl Training {
     }
 
     /// Returns the last round: fewer than planned if repeated rounds used up privacy.
-    pub fn until(&self) -> u64 {
-        self.until
+    pub fn last_round(&self) -> u64 {
+        self.last_round
     }
 
     /// Returns the local steps so far, as in [`RoundRecord::step`].
@@ -305,7 +305,7 @@ impl Training {
             ledger.require(self.setup.pass_number(), round)?;
         }
         self.count(1..=round);
-        self.until = self.setup.last_round(round, &self.sampled_of);
+        self.last_round = self.setup.last_round(round, &self.sampled_of);
         // Deferred scores are requested again.
         let missing = self.recorded.waiting.iter().find(|w| w.pools.is_some());
         if let Some(waiting) = missing.cloned() {
@@ -384,32 +384,31 @@ pub(crate) fn at_site(
     setup: Setup,
     algorithm: &AlgorithmSpec,
     place: SiteContext<'_>,
-    asked: ClientRequest,
+    request: ClientRequest,
     body: &[u8],
 ) -> Result<(Vec<u8>, Handled, Option<SiteModels>)> {
     struct AtSite<'a>(Setup, SiteContext<'a>, ClientRequest, &'a [u8]);
     impl AlgorithmVisitor for AtSite<'_> {
         type Output = Result<(Vec<u8>, Handled, Option<SiteModels>)>;
         fn visit<A: Algorithm>(self, algorithm: A) -> Self::Output {
-            let Self(setup, place, asked, body) = self;
+            let Self(setup, place, request, body) = self;
             let algorithm = Arc::new(fitted(algorithm, &setup)?);
-            let pass = asked.pass;
             let context = RunContext {
-                pass,
+                pass: request.pass,
                 ..setup.context
             };
             let (context, algorithm) = context.for_pass(algorithm);
             let clients = Clients::new(context, algorithm, &StateHome::Ram)?;
-            handle(&clients, place, asked, body)
+            handle(&clients, place, request, body)
         }
     }
     algorithm.require_listed().map_err(Error::Request)?;
-    let here = AtSite(setup, place, asked, body);
-    algorithm.clone().accept(here)
+    algorithm
+        .clone()
+        .accept(AtSite(setup, place, request, body))
 }
 
-/// Carries out the orders of a job's leader until there are no more; for ranks that do not
-/// lead.
+/// Handles the requests of the leading rank until the job ends; for all other ranks.
 #[cfg(feature = "mpi")]
 pub fn serve(
     cluster: crate::engine::mpi::Cluster,

@@ -198,7 +198,7 @@ impl Training {
     }
 
     fn evaluates(&self, round: u64) -> bool {
-        self.setup.evaluates(round) || round == self.until
+        self.setup.evaluates(round) || round == self.last_round
     }
 
     /// Counts the clients' requests and participations in some rounds.

@@ -13,15 +13,15 @@ fn what_has_no_proof_is_refused_with_the_reason() {
     for level in ["client", "example"] {
         let privacy = format!("federation.privacy={{ level = '{level}', epsilon = 8.0 }}");
         for (other, why) in [
-            ("federation.aggregation=median", "is no sum"),
+            ("federation.aggregation=median", "is not a sum"),
             ("federation.weights=examples", "everybody's weight"),
             (
                 "algorithm.kind=scaffold",
-                "no proof of it for algorithm.kind = \"scaffold\"",
+                "no privacy proof for algorithm.kind = \"scaffold\"",
             ),
             (
                 "algorithm.kind=local",
-                "no proof of it for algorithm.kind = \"local\"",
+                "no privacy proof for algorithm.kind = \"local\"",
             ),
             (
                 "algorithm={ kind = 'fedavg', agnostic = true }",

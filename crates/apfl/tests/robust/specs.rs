@@ -55,7 +55,7 @@ fn what_does_not_go_together_is_refused() {
             "training.schedule.kind=theory",
             "federation.aggregation=median",
         ],
-        &["the theorems of training.schedule are about the mean"],
+        &["the theorems of training.schedule assume the mean"],
     );
     // Krum's cohort is known when the data is: 0.6·11 ≈ 7 clients, and 2·3 + 3 = 9.
     let krum = plan(&["federation.aggregation=krum", "federation.byzantine=0.45"]);

@@ -74,9 +74,9 @@ impl Prior {
     /// Creates the prior from the choices of all clients.
     pub fn of(choices: &Choices, examples: f64) -> Self {
         Self {
-            rows: choices.all.rows,
+            rows: choices.total.rows,
             examples,
-            losses: losses(&choices.list, &choices.all),
+            losses: losses(&choices.candidates, &choices.total),
         }
     }
 }
