@@ -6,8 +6,8 @@ use super::{Augment, Extras, Loss, Model};
 use crate::data::{Schema, Task};
 use crate::error::{Error, Result};
 use crate::settings::{
-    Custom, Declaration, Field, Kind, Number, Section, Setting, Text, Values, Words, at_least,
-    registry,
+    Custom, Declaration, Kind, Number, Section, Setting, SettingField, Text, Values, Words,
+    at_least, registry,
 };
 
 /// What reads a shape's settings, and what a model of that shape has where a spec does not

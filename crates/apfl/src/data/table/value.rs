@@ -40,7 +40,7 @@ impl Missing {
             return true;
         };
         let likely = self.firsts[usize::from(first / 64)] >> (first % 64) & 1 == 1;
-        likely && self.texts.iter().any(|text| text == text)
+        likely && self.texts.iter().any(|missing| missing == text)
     }
 }
 
