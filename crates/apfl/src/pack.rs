@@ -133,12 +133,12 @@ pub fn arrays_from_bytes(fields: &[Field], bytes: &[u8]) -> Result<Arrays, PackE
     let mut arrays = Arrays::default();
     let mut rest = bytes;
     for field in fields {
-        let (own, after) = rest.split_at(field.bytes());
+        let (array_bytes, after) = rest.split_at(field.bytes());
         rest = after;
         let array = match field.kind {
-            NumberType::F32 => Array::F32(numbers(own, f32::from_le_bytes)),
-            NumberType::F64 => Array::F64(numbers(own, f64::from_le_bytes)),
-            NumberType::U64 => Array::U64(numbers(own, u64::from_le_bytes)),
+            NumberType::F32 => Array::F32(numbers(array_bytes, f32::from_le_bytes)),
+            NumberType::F64 => Array::F64(numbers(array_bytes, f64::from_le_bytes)),
+            NumberType::U64 => Array::U64(numbers(array_bytes, u64::from_le_bytes)),
         };
         arrays.0.insert(field.name.clone(), array);
     }
@@ -311,9 +311,9 @@ macro_rules! pack_fields {
                 visitor(name, View::$view(std::slice::from_ref(self)));
             }
             fn unpack_as(name: &str, arrays: &mut Arrays) -> Result<Self, PackError> {
-                let all = arrays.$take(name)?;
-                same_length(name, all.len(), 1)?;
-                Ok(all[0])
+                let values = arrays.$take(name)?;
+                same_length(name, values.len(), 1)?;
+                Ok(values[0])
             }
         }
     )+};

@@ -19,7 +19,7 @@ pub use description::{Declaration, Description};
 pub use kind::Kind;
 pub(crate) use kind::registry;
 pub use range::{Range, above_zero, at_least};
-pub use section::{Field, Section, Settings};
+pub use section::{Section, SettingField, Settings};
 pub use setting::{About, Setting};
 pub use values::{
     Custom, Flag, Inner, Number, Numbers, Text, Texts, Values, Whole, Words, as_number,
@@ -59,7 +59,7 @@ impl fmt::Display for Problems {
     }
 }
 
-/// Returns a value as the user wrote it, shortened where it is long.
+/// Returns a value as the user wrote it, shortened if it is long.
 pub fn shown(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(60) {

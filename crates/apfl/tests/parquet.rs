@@ -184,7 +184,7 @@ fn a_wrong_parquet_file_is_refused() {
         fs::write(&path, bytes).unwrap();
         load(&path).err().expect("an error")
     };
-    assert!(said(b"a,b\n1,2\n").contains("is not a Parquet file"));
+    assert!(said(b"a,b\n1,2\n").contains("is not a readable Parquet file"));
     write(&path, Compression::SNAPPY, SCHEMA, 1);
     let whole = fs::read(&path).unwrap();
     for cut in 0..whole.len() {

@@ -6,7 +6,7 @@ use crate::local_client::{BatchSource, LocalClient, Predictor};
 use crate::pack;
 use crate::params::{Params, mix};
 use crate::settings::{
-    Custom, Field, Kind, Number, Section, Setting, Settings, above_zero, as_number,
+    Custom, Kind, Number, Section, Setting, SettingField, Settings, above_zero, as_number,
 };
 
 /// MAPPER's settings. *Shared* is w, *localized* wᵢ after its step, *personal* λᵢvᵢ + (1−λᵢ)wᵢ.
@@ -76,7 +76,7 @@ pub(super) const KIND: AlgorithmKind = Kind {
 
 impl Settings for Mapper {
     fn settings(&mut self, s: &mut Section<'_>) {
-        let mut grid: Vec<f64> = self.grid.iter().map(Field::to_setting).collect();
+        let mut grid: Vec<f64> = self.grid.iter().map(SettingField::to_setting).collect();
         s.field(&GRID, &mut grid);
         self.grid = grid.into_iter().map(|lambda| lambda as f32).collect();
         s.field(&HELD_OUT, &mut self.held_out);

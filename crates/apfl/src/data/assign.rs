@@ -224,8 +224,8 @@ pub(super) fn by_partition_with_validation(
 
 fn split(rows: &[u32], common: &Common, client: usize) -> [Vec<u32>; 3] {
     let shares = [common.validation, common.test];
-    let clients = hold_out_parts(rows.len(), shares, common.seed, client as u64);
-    clients.map(|client_rows| client_rows.iter().map(|k| rows[*k as usize]).collect())
+    let parts = hold_out_parts(rows.len(), shares, common.seed, client as u64);
+    parts.map(|part| part.iter().map(|k| rows[*k as usize]).collect())
 }
 
 fn small_clients_note(small: usize, count: usize, common: &Common) -> Vec<String> {

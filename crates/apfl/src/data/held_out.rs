@@ -73,60 +73,60 @@ impl HeldOutRows {
 }
 
 /// Returns the data without the held-out rows, which [`Dataset::held_out`] returns.
-pub fn without_held_out(all: Arc<dyn Dataset>, rows: HeldOutRows) -> Arc<dyn Dataset> {
-    Arc::new(WithoutHeldOut { all, rows })
+pub fn without_held_out(data: Arc<dyn Dataset>, rows: HeldOutRows) -> Arc<dyn Dataset> {
+    Arc::new(WithoutHeldOut { data, rows })
 }
 
 struct WithoutHeldOut {
-    all: Arc<dyn Dataset>,
+    data: Arc<dyn Dataset>,
     rows: HeldOutRows,
 }
 
 impl Dataset for WithoutHeldOut {
     fn schema(&self) -> &Schema {
-        self.all.schema()
+        self.data.schema()
     }
     fn clients(&self) -> usize {
-        self.all.clients()
+        self.data.clients()
     }
     fn name(&self, client: usize) -> String {
-        self.all.name(client)
+        self.data.name(client)
     }
     fn sizes(&self, client: usize) -> (usize, usize) {
-        let (train, valid) = self.all.sizes(client);
+        let (train, valid) = self.data.sizes(client);
         (train - self.rows.count(client, train), valid)
     }
     fn test_size(&self, client: usize) -> usize {
-        self.all.test_size(client)
+        self.data.test_size(client)
     }
     fn whole_sizes(&self, client: usize) -> (usize, usize) {
-        self.all.whole_sizes(client)
+        self.data.whole_sizes(client)
     }
     fn shard(&self, client: usize) -> Result<Arc<Shard>> {
-        let mut shard = (*self.all.shard(client)?).clone();
+        let mut shard = (*self.data.shard(client)?).clone();
         let (train, _) = self.rows.split(client, shard.train.len());
         shard.train = shard.train.gathered(&train);
         Ok(Arc::new(shard))
     }
     fn is_local(&self, client: usize) -> bool {
-        self.all.is_local(client)
+        self.data.is_local(client)
     }
     fn held_out(&self, client: usize) -> Result<Option<Arc<Examples>>> {
-        let shard = self.all.shard(client)?;
+        let shard = self.data.shard(client)?;
         let (_, held_out) = self.rows.split(client, shard.train.len());
         Ok(Some(Arc::new(shard.train.gathered(&held_out))))
     }
     fn is_generated(&self) -> bool {
-        self.all.is_generated()
+        self.data.is_generated()
     }
     fn files(&self) -> Vec<SourceFile> {
-        self.all.files()
+        self.data.files()
     }
     fn assignment(&self) -> Option<&Assignment> {
-        self.all.assignment()
+        self.data.assignment()
     }
     fn notes(&self) -> Vec<String> {
-        self.all.notes()
+        self.data.notes()
     }
 }
 

@@ -86,7 +86,7 @@ const VALID_LABELS: Setting<Text> = Setting::text("valid_labels", || None)
     .example("\"…\"")
     .seldom();
 const VALID_CLIENTS: Setting<Text> = Setting::text("valid_clients", || None)
-    .help("their owners, where clients is a file")
+    .help("their owners, if clients is a file")
     .with("valid_images = \"…\"")
     .example("\"…\"")
     .seldom();

@@ -267,8 +267,10 @@ pub trait Dataset: Send + Sync {
         let mut counts = vec![0; classes];
         for client in 0..self.clients() {
             let own = self.shard(client)?.train.class_counts(classes);
-            let both = counts.iter_mut().zip(own);
-            both.for_each(|(all, own)| *all += own);
+            counts
+                .iter_mut()
+                .zip(own)
+                .for_each(|(sum, own)| *sum += own);
         }
         Ok(counts)
     }

@@ -228,7 +228,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             read_table(&path, data.schema(), None, &options()).map(|(shard, _)| shard)
         };
-        // The order of options is free, a client column is ignored, ⌈4/4⌉ row is held out.
+        // The order of columns is free, a client column is ignored, ⌈4/4⌉ row is held out.
         let shard = read("x2,x0,client,x1,label\n3,1,a,2,0\n6,4,a,5,1\n1,1,b,1,1\n0,0,b,0,0\n");
         let shard = shard.unwrap();
         assert_eq!((shard.train.len(), shard.valid.len()), (3, 1));
@@ -237,7 +237,7 @@ mod tests {
             ("x0,x1,x2\n1,2,0\n", "no column 'label'"),
             (
                 "x0,x1,x2,label\n1,2,3,1\n\n1,2,3,5\n",
-                "line 4, column 'label': found '5', the run knows 0, 1",
+                "line 4, column 'label': found '5', the run's labels are 0, 1",
             ),
             ("x0,x1,x2,label\n1,2,oops,1\n", "'oops'"),
             ("x0,x1,x2,label\n", "a header but no rows"),

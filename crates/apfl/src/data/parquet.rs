@@ -161,7 +161,7 @@ impl ParquetRows {
 /// Turns a panic into an error about the file: the reader panics on some damaged files.
 fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err("is damaged: its content contradicts itself".into()))
+        .unwrap_or_else(|_| Err("is damaged: its content is inconsistent".into()))
 }
 
 impl Column {
@@ -288,7 +288,7 @@ impl Column {
         if found == next as usize {
             Ok(())
         } else {
-            Err(format!("has {found} values where {next} are not null"))
+            Err(format!("has {found} values; expected {next}"))
         }
     }
 
@@ -322,9 +322,9 @@ fn read<T: DataType>(
     let mut values = Vec::new();
     let mut read = 0;
     while read < rows {
-        let wanted = (level > 0).then_some(&mut *levels);
+        let levels = (level > 0).then_some(&mut *levels);
         let (records, _, _) = reader
-            .read_records(rows - read, wanted, None, &mut values)
+            .read_records(rows - read, levels, None, &mut values)
             .map_err(describe)?;
         if records == 0 {
             return Err(format!("is {} rows too short", rows - read));

@@ -157,8 +157,8 @@ pub fn open_with(path: &Path, header: Option<&[String]>) -> Result<Box<dyn RowRe
             ),
         }
     } else {
-        let whole = std::io::Cursor::new(magic).chain(file);
-        open_csv(Box::new(whole), header)
+        let content = std::io::Cursor::new(magic).chain(file);
+        open_csv(Box::new(content), header)
     };
     rows.map_err(|e| Error::in_file(path, e))
 }
@@ -174,12 +174,12 @@ pub fn open_csv<'r>(
         .read_to_end(&mut magic)
         .map_err(|e| e.to_string())?;
     let gzipped = super::folder::is_gzip(&magic);
-    let whole = std::io::Cursor::new(magic).chain(from);
+    let content = std::io::Cursor::new(magic).chain(from);
     Ok(if gzipped {
-        let inflated = std::io::BufReader::new(flate2::read::MultiGzDecoder::new(whole));
+        let inflated = std::io::BufReader::new(flate2::read::MultiGzDecoder::new(content));
         Box::new(CsvRows::with_header(inflated, header)?)
     } else {
-        Box::new(CsvRows::with_header(whole, header)?)
+        Box::new(CsvRows::with_header(content, header)?)
     })
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::atomic::AtomicFile;
-use super::tensors::{Entry, TensorFile, header};
+use super::tensors::{TensorEntry, TensorFile, header};
 use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::pack::{Arrays, Field, arrays_from_bytes};
@@ -83,8 +83,8 @@ impl ArchiveDirectory {
 }
 
 /// Returns the tensor entry of an array.
-pub(crate) fn entry(prefix: &str, field: &Field) -> Entry {
-    Entry {
+pub(crate) fn entry(prefix: &str, field: &Field) -> TensorEntry {
+    TensorEntry {
         name: format!("{prefix}{}", field.name),
         kind: field.kind,
         shape: vec![field.len],

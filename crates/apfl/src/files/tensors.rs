@@ -20,7 +20,7 @@ use crate::params::{Params, bytes_of};
 
 /// Represents name, type and shape of a tensor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct TensorEntry {
     /// Its name.
     pub name: String,
     /// The type of its numbers.
@@ -29,7 +29,7 @@ pub struct Entry {
     pub shape: Vec<usize>,
 }
 
-impl Entry {
+impl TensorEntry {
     fn bytes(&self) -> usize {
         self.kind.size() * self.shape.iter().product::<usize>()
     }
@@ -37,12 +37,12 @@ impl Entry {
 
 /// Returns the header of a file with these tensors in order: the length of a JSON object of types,
 /// shapes and offsets, then that object, padded to 8 bytes.
-pub fn header(entries: &[Entry]) -> Vec<u8> {
+pub fn header(entries: &[TensorEntry]) -> Vec<u8> {
     header_with_metadata(entries, &[])
 }
 
 /// Returns the header with metadata.
-fn header_with_metadata(entries: &[Entry], metadata: &[(&str, String)]) -> Vec<u8> {
+fn header_with_metadata(entries: &[TensorEntry], metadata: &[(&str, String)]) -> Vec<u8> {
     let mut tensors = Map::new();
     if !metadata.is_empty() {
         let texts = metadata
@@ -116,7 +116,7 @@ impl ModelsFile {
     ) -> Result<Self> {
         let mut entries = Vec::new();
         for client in clients {
-            entries.extend(layout.tensors.iter().map(|tensor| Entry {
+            entries.extend(layout.tensors.iter().map(|tensor| TensorEntry {
                 name: tensor_name(client, &tensor.name),
                 kind: NumberType::F32,
                 shape: tensor.shape.clone(),
@@ -189,7 +189,7 @@ impl TensorFile {
     }
 
     /// Returns the entries of all tensors, in file order.
-    pub fn entries(&self) -> Result<Vec<Entry>> {
+    pub fn entries(&self) -> Result<Vec<TensorEntry>> {
         let name_of = |name: &String| {
             let info = self.metadata.info(name).expect("a name of its own");
             let kind = match info.dtype {
@@ -198,7 +198,7 @@ impl TensorFile {
                 Dtype::U64 => NumberType::U64,
                 other => return Err(self.wrong(format!("tensor '{name}' has type {other:?}"))),
             };
-            Ok(Entry {
+            Ok(TensorEntry {
                 name: name.clone(),
                 kind,
                 shape: info.shape.clone(),
@@ -211,7 +211,7 @@ impl TensorFile {
     ///
     /// # Errors
     /// The tensor is missing or has another type or shape.
-    pub fn read(&mut self, expected: &Entry) -> Result<Vec<u8>> {
+    pub fn read(&mut self, expected: &TensorEntry) -> Result<Vec<u8>> {
         let name = &expected.name;
         let info = self.metadata.info(name).ok_or_else(|| {
             let mut names = self.metadata.offset_keys();
@@ -248,7 +248,7 @@ pub fn read_one(path: &Path, layout: &Layout, client: &str) -> Result<Params> {
     let mut file = TensorFile::open(path)?;
     let mut params = Vec::with_capacity(layout.len());
     for tensor in &layout.tensors {
-        let bytes = file.read(&Entry {
+        let bytes = file.read(&TensorEntry {
             name: tensor_name(client, &tensor.name),
             kind: NumberType::F32,
             shape: tensor.shape.clone(),

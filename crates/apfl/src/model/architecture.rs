@@ -6,8 +6,8 @@ use super::{Augment, Extras, Loss, Model};
 use crate::data::{Schema, Task};
 use crate::error::{Error, Result};
 use crate::settings::{
-    Custom, Declaration, Field, Kind, Number, Section, Setting, Text, Values, Words, at_least,
-    registry,
+    Custom, Declaration, Kind, Number, Section, Setting, SettingField, Text, Values, Words,
+    at_least, registry,
 };
 
 /// Reader of a shape's settings, with the defaults of its model.

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use super::manifest::{FORMAT, Identity, Manifest, manifest_name, round_of, server_name};
 use crate::error::{Error, Result, at};
 use crate::files::archive::{ArchiveDirectory, ArchivePart, HashedFile, entry, read_arrays};
-use crate::files::tensors::{Entry, TensorFile, header};
+use crate::files::tensors::{TensorEntry, TensorFile, header};
 use crate::pack::Field;
 use crate::training::Training;
 
@@ -158,7 +158,7 @@ impl Checkpoints {
 
     fn write_server(&self, training: &Training, round: u64) -> Result<ArchivePart> {
         let (fields, bytes) = training.server_bytes();
-        let entries: Vec<Entry> = fields.iter().map(|f| entry("", f)).collect();
+        let entries: Vec<TensorEntry> = fields.iter().map(|f| entry("", f)).collect();
         let mut file = HashedFile::create(&self.directory, server_name(round))?;
         file.write(&header(&entries))?;
         file.write(&bytes)?;

@@ -36,14 +36,14 @@ pub trait Settings {
 }
 
 /// Represents a field that holds the value of a setting.
-pub trait Field<T> {
+pub trait SettingField<T> {
     /// Returns the value in a spec.
     fn to_setting(&self) -> T;
     /// Sets the field from the value in a spec.
     fn set(&mut self, value: T);
 }
 
-impl<T: Clone> Field<T> for T {
+impl<T: Clone> SettingField<T> for T {
     fn to_setting(&self) -> T {
         self.clone()
     }
@@ -52,7 +52,7 @@ impl<T: Clone> Field<T> for T {
     }
 }
 
-impl Field<f64> for f32 {
+impl SettingField<f64> for f32 {
     /// Returns the shortest decimal, so that 0.1 is written as 0.1.
     fn to_setting(&self) -> f64 {
         self.to_string().parse().expect("a displayed number parses")
@@ -62,7 +62,7 @@ impl Field<f64> for f32 {
     }
 }
 
-impl Field<u64> for usize {
+impl SettingField<u64> for usize {
     fn to_setting(&self) -> u64 {
         *self as u64
     }
@@ -207,7 +207,7 @@ impl<'a> Section<'a> {
         &mut self,
         setting: &Setting<V>,
         default: V::Value,
-        field: &mut impl Field<V::Value>,
+        field: &mut impl SettingField<V::Value>,
     ) {
         if self.is_reading() {
             field.set(self.get_or(setting, default));
@@ -217,7 +217,11 @@ impl<'a> Section<'a> {
     }
 
     /// Binds a field to a setting.
-    pub fn field<V: Values>(&mut self, setting: &Setting<V>, field: &mut impl Field<V::Value>) {
+    pub fn field<V: Values>(
+        &mut self,
+        setting: &Setting<V>,
+        field: &mut impl SettingField<V::Value>,
+    ) {
         if self.is_reading() {
             field.set(self.get(setting));
         } else {
@@ -226,7 +230,7 @@ impl<'a> Section<'a> {
     }
 
     /// Binds a field that may be absent to a setting.
-    pub fn optional_field<V: Values, F: Field<V::Value> + Default>(
+    pub fn optional_field<V: Values, F: SettingField<V::Value> + Default>(
         &mut self,
         setting: &Setting<V>,
         field: &mut Option<F>,

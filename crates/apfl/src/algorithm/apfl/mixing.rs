@@ -5,8 +5,8 @@ use toml::{Table, Value};
 use super::Mixing;
 use crate::choice::Choosing;
 use crate::settings::{
-    Custom, Declaration, Field, Flag, Number, Section, Setting, Whole, above_zero, as_number,
-    at_least,
+    Custom, Declaration, Flag, Number, Section, Setting, SettingField, Whole, above_zero,
+    as_number, at_least,
 };
 
 /// α as in a spec.
@@ -83,7 +83,7 @@ const CHOSEN: Setting<Custom<Vec<f32>>> = Setting::custom(
             (different && (1..=32).contains(&alphas.len())).then_some(alphas)
         },
         write: |alphas| {
-            let alphas: Vec<f64> = alphas.iter().map(Field::to_setting).collect();
+            let alphas: Vec<f64> = alphas.iter().map(SettingField::to_setting).collect();
             alphas.into()
         },
     },

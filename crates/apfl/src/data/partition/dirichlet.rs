@@ -29,8 +29,8 @@ pub(super) const KIND: PartitionKind = Kind {
 /// The minimum number of examples per client, if there are enough.
 const MIN_EXAMPLES: usize = 10;
 
-/// For every class, p ~ Dirichlet(concentration, …, concentration) over the clients; client i takes
-/// the share pᵢ of that class's examples, in random order.
+/// Divides every class by shares p ~ Dirichlet(concentration, …, concentration): client i has the
+/// share pᵢ of that class's examples, in random order.
 ///
 /// The usual remedy against clients without examples is to resample everything until there are
 /// none, which may never end. Here a client below the minimum takes random examples one by one from

@@ -136,7 +136,7 @@ pub(super) const MOMENTS: AsWritten<BTreeMap<String, (f64, f64)>> = Setting::cus
 .example("{ age = { mean = 54.0, deviation = 9.0 } }")
 .seldom();
 
-/// Reads distinct category names; returns `None` where one is invalid.
+/// Reads distinct category names; returns `None` if one is invalid.
 fn names(value: &Value) -> Option<Vec<String>> {
     let name = |value: &Value| match value {
         Value::String(text) => match text.trim().parse::<f64>() {

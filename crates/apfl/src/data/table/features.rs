@@ -301,7 +301,7 @@ impl InferenceReader<'_> {
         classes
             .get(name.as_str())
             .map(|k| Target::Class(*k))
-            .ok_or_else(|| format!("found '{name}', the run knows {}", list_names(all)))
+            .ok_or_else(|| format!("found '{name}', the run's labels are {}", list_names(all)))
     }
 }
 

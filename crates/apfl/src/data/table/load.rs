@@ -138,12 +138,10 @@ impl Surveyed {
     }
 
     /// Returns the problems found while reading rows as an error.
-    pub fn check(self) -> Result<Self> {
-        let mut whole = self;
-        let place = whole.diagnostics.place();
-        let diagnostics = std::mem::replace(&mut whole.diagnostics, Diagnostics::new(place));
-        diagnostics.check()?;
-        Ok(whole)
+    pub fn check(mut self) -> Result<Self> {
+        let diagnostics = Diagnostics::new(self.diagnostics.place());
+        std::mem::replace(&mut self.diagnostics, diagnostics).check()?;
+        Ok(self)
     }
 }
 
@@ -289,8 +287,7 @@ impl Table {
             let name = client_of_file(path);
             if let Some(before) = seen.insert(name.clone(), path) {
                 diagnostics.note(format!(
-                    "{} and {} would both be the client '{name}' (data.client = {{ file = true \
-                     }}); \
+                    "{} and {} would both be the client '{name}' (data.client = {{ file = true }}); \
                      rename one",
                     before.display(),
                     path.display()
@@ -384,7 +381,7 @@ impl Table {
             ));
         }
         notes.extend(missing_parts(&parts));
-        notes.extend(preparation.describe_if_notable());
+        notes.extend(preparation.describe_unless_plain());
         if self.standardize == Standardize::No {
             notes.extend(scale_warning_of(&preparation, &surveys));
         }
@@ -413,7 +410,7 @@ impl Table {
             let Some((client, split)) = parts.of(row) else {
                 return true;
             };
-            let builders = &mut builders[client][split as usize];
+            let builder = &mut builders[client][split as usize];
             match &records.targets {
                 RowTargets::Labels { names, indices } => {
                     let label = indices[row] as usize;
@@ -423,16 +420,16 @@ impl Table {
                             untrained_label(&names[label], whose, split, layout.split.is_some());
                         diagnostics.note_row(rows, &message);
                     }
-                    builders.classes.push(class[label].unwrap_or(0));
+                    builder.classes.push(class[label].unwrap_or(0));
                 }
-                RowTargets::Values(values) => builders.values.push(match label {
+                RowTargets::Values(values) => builder.values.push(match label {
                     None => values[row] as f32,
                     Some(scale) => ((values[row] - scale.mean) / scale.deviation) as f32,
                 }),
             }
             for (k, place) in layout.features.iter().enumerate() {
                 let cell = rows.cell(*place);
-                if let Err(e) = encoder.encode(k, &cell, scales[client], &mut builders.x) {
+                if let Err(e) = encoder.encode(k, &cell, scales[client], &mut builder.x) {
                     let name = &layout.names[k];
                     diagnostics.note_row(rows, &format!(", column '{name}': {e}"));
                 }
@@ -443,7 +440,7 @@ impl Table {
         notes.extend(encoder.unseen.notes());
         let shard = |((client, _), parts): (&(usize, [usize; 3]), [ExamplesBuilder; 3])| {
             let [train, valid, test] =
-                parts.map(|builders| builders.examples(width, self.regression));
+                parts.map(|builder| builder.examples(width, self.regression));
             Arc::new(Shard {
                 name: name(*client).clone(),
                 train,

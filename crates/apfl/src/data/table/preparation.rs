@@ -201,7 +201,7 @@ impl Preparation {
     }
 
     /// Returns [`Preparation::describe`] unless all columns are plain numbers.
-    pub(super) fn describe_if_notable(&self) -> Option<String> {
+    pub(super) fn describe_unless_plain(&self) -> Option<String> {
         let is_plain = |column: &PreparedColumn| {
             let unscaled = matches!(column.encoding, Encoding::Number { scale: None, .. });
             unscaled && column.missing == 0
@@ -309,7 +309,7 @@ fn encoding(
     let none = NonNumeric::default();
     let other = seen.non_numeric.as_deref().unwrap_or(&none);
     let numbers = seen.numbers.n;
-    let truths = other.trues + other.falses;
+    let booleans = other.trues + other.falses;
     let indicator = seen.missing > 0;
     let way_out = "leave it out with data.ignore";
     if other.unsupported > 0 {
@@ -318,7 +318,7 @@ fn encoding(
         ));
     }
     if categorical || (other.texts > 0 && numbers + other.huge == 0) {
-        if !categorical && other.dates == other.texts && truths == 0 {
+        if !categorical && other.dates == other.texts && booleans == 0 {
             return Err(format!(
                 "contains dates or times, which models cannot use as numbers; {way_out}, or use \
                  each different one as a category with data.categorical"
@@ -337,7 +337,7 @@ fn encoding(
             )),
         };
     }
-    match (numbers + other.huge, truths, other.texts) {
+    match (numbers + other.huge, booleans, other.texts) {
         (0, 0, _) => Err(format!("is empty in every training row; {way_out}")),
         (0, _, _) => Ok(Encoding::Boolean {
             fill: seen.booleans().mean,
@@ -424,7 +424,7 @@ impl Encoder<'_> {
                 },
                 value,
             ) => {
-                // The client's own scale, where it has one.
+                // The client's own scale, if it has one.
                 let scale = scale.map(|all| own.unwrap_or(all));
                 let fill = own
                     .filter(|_| scale.is_some())

@@ -14,7 +14,7 @@ use crate::settings::nearest;
 /// The most bytes of a client's name or a label.
 const LONGEST_NAME: usize = 1000;
 
-/// The client of a row that belongs to nobody.
+/// The client of a row that belongs to no client.
 pub(super) const NO_CLIENT: u32 = u32::MAX;
 
 /// The part of a client's data that a row belongs to.
@@ -120,7 +120,7 @@ impl Table {
             ClientSource::Column(name) => Some(need(
                 "client",
                 name,
-                "; data.client = \"\" deals the rows to data.clients clients",
+                "; data.client = \"\" assigns the rows to data.clients clients",
             )?),
         };
         let label = need("label", &self.label, "")?;
@@ -173,16 +173,16 @@ impl Table {
         seen: &HashMap<&str, usize>,
         header: &[String],
     ) -> std::result::Result<(), String> {
-        let mut mapped_label: Vec<(&str, &String)> = vec![("label", &self.label)];
+        let mut named: Vec<(&str, &String)> = vec![("label", &self.label)];
         if let ClientSource::Column(name) = &self.client {
-            mapped_label.insert(0, ("client", name));
+            named.insert(0, ("client", name));
         }
         if self.split_required && !self.split.is_empty() {
-            mapped_label.push(("split", &self.split));
+            named.push(("split", &self.split));
         }
-        mapped_label.extend(self.ignore.iter().map(|name| ("ignore", name)));
-        mapped_label.extend(self.categorical.iter().map(|name| ("categorical", name)));
-        let missing: Vec<String> = (mapped_label.into_iter())
+        named.extend(self.ignore.iter().map(|name| ("ignore", name)));
+        named.extend(self.categorical.iter().map(|name| ("categorical", name)));
+        let missing: Vec<String> = (named.into_iter())
             .filter(|(_, name)| !seen.contains_key(name.as_str()))
             .map(|(key, name)| format!("'{name}' (data.{key}){}", suggestion(name, header)))
             .collect();
@@ -231,7 +231,7 @@ impl Table {
                         Some(defect) => diagnostics.note_file(rows, defect),
                         None => diagnostics.note_row(rows, &message),
                     }
-                    // A row of nobody takes its place, so that row numbers stay right.
+                    // A row of no client takes its place, so that row numbers stay right.
                     (None, Split::Train, RowTarget::None)
                 }
             };

@@ -109,7 +109,7 @@ impl Table {
         }
         if parts.kept.is_empty() {
             diagnostics.note(format!(
-                "no client has data.min_examples = {} rows",
+                "no client has data.min_examples = {} rows or more",
                 self.common.min_examples
             ));
         }
