@@ -5,7 +5,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 use apfl::error::{Error, Result};
-use apfl::model::Over;
+use apfl::model::Normalization;
 use apfl::spec::{BATCH_STATISTICS, Plan};
 
 pub use apfl_report::table::columns;
@@ -41,7 +41,7 @@ pub fn tell(line: impl std::fmt::Display) {
 
 /// Tells what a run's models are no good for, where a row's answer depends on the rows beside it.
 pub fn note_batches(plan: &Plan) {
-    if plan.architecture.extras.norm == Some(Over::Batch) {
+    if plan.architecture.extras.norm == Some(Normalization::Batch) {
         tell(BATCH_STATISTICS);
     }
 }
