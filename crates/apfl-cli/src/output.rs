@@ -5,7 +5,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 use apfl::error::{Error, Result};
-use apfl::model::Over;
+use apfl::model::Normalization;
 use apfl::spec::{BATCH_STATISTICS, Plan};
 
 pub use apfl_report::format::{bytes, counted, describe_privacy, duration};
@@ -41,7 +41,7 @@ pub fn tell(message: impl std::fmt::Display) {
 
 /// Warns if the model has batch statistics, so that a row's prediction depends on the other rows.
 pub fn note_batches(plan: &Plan) {
-    if plan.architecture.extras.norm == Some(Over::Batch) {
+    if plan.architecture.extras.norm == Some(Normalization::Batch) {
         tell(BATCH_STATISTICS);
     }
 }

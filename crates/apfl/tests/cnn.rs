@@ -294,7 +294,7 @@ fn a_spec_says_cnn() {
         "{small}"
     );
     let flat = built("[model]\nkind = 'cnn'", &[784]).unwrap_err();
-    assert!(flat.contains("the shape [784]"), "{flat}");
+    assert!(flat.contains("examples of shape [784]"), "{flat}");
     let wrong = "[model]\nkind = 'cnn'\nchannels = [20]\nkernel = 0\nnorm = 'row'";
     let wrong = built(wrong, &[1, 28, 28]).unwrap_err();
     for key in [

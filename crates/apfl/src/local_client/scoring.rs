@@ -48,7 +48,6 @@ impl Scratch {
             batch: size,
             augmented,
         } = model.network().evaluation();
-
         let mut order: Vec<u32> = (0..rows as u32).collect();
         let hash = content_hash(examples);
         if size.is_some() {

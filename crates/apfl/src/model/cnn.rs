@@ -126,7 +126,7 @@ impl Cnn {
         let hidden = layer(&mut layout, 1, second.output_len(), dense, true);
         let norm = extras
             .norm
-            .map(|over| norm(&mut layout, "dense1", over, dense));
+            .map(|kind| norm(&mut layout, "dense1", kind, dense));
         let last = layer(&mut layout, 2, dense, outputs, extras.head_bias);
         Ok(Self {
             convs: [first, second],

@@ -1,7 +1,7 @@
 //! Options of networks: normalization, dropout, a head without bias, and how the model is scored.
 //! The paper has none of them; the authors' released code has all.
 
-use super::kernels::norm::Over;
+use super::kernels::norm::Normalization;
 use crate::settings::{Flag, Number, Section, Setting, Words, at_least};
 
 /// Which images are randomly flipped and cropped.
@@ -37,7 +37,7 @@ impl Evaluation {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extras {
     /// Normalization of every hidden dense layer, before its ReLU.
-    pub norm: Option<Over>,
+    pub norm: Option<Normalization>,
     /// The share of a hidden dense layer's outputs that training drops, after its ReLU.
     pub dropout: f32,
     /// Whether the last layer has a bias; otherwise it stays 0.
@@ -73,15 +73,15 @@ impl Augment {
     }
 }
 
-pub(super) const NORM: Setting<Words<Option<Over>>> = Setting::words(
+pub(super) const NORM: Setting<Words<Option<Normalization>>> = Setting::words(
     "norm",
     "none",
     &[
         ("none", None, ""),
-        ("layer", Some(Over::Row), "over each row"),
+        ("layer", Some(Normalization::Layer), "over each row"),
         (
             "batch",
-            Some(Over::Batch),
+            Some(Normalization::Batch),
             "batch statistics, always; authors' code",
         ),
     ],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::architecture::{ModelKind, Shape, ShapeReader, whole_numbers, widths};
 use super::extras::{DROPOUT, HEAD_BIAS, NORM};
 use super::kernels::hidden::{Rectified, mark};
-use super::kernels::norm::{Normalize, Over, dropout, dropout_scale};
+use super::kernels::norm::{Normalization, Normalize, dropout, dropout_scale};
 use super::kernels::point::{Place, Point};
 use super::kernels::rows::{LayerRows, all_columns};
 use super::kernels::sparse::WIDE;
@@ -113,8 +113,8 @@ impl Mlp {
             } else {
                 layout.push_constant(bias, &pair[1..], 0.0)
             }
-            if let (Some(over), false) = (extras.norm, head) {
-                norms.push(norm(&mut layout, &format!("layer{}", k + 1), over, pair[1]));
+            if let (Some(kind), false) = (extras.norm, head) {
+                norms.push(norm(&mut layout, &format!("layer{}", k + 1), kind, pair[1]));
             }
         }
         Self {
@@ -141,12 +141,17 @@ impl Mlp {
 }
 
 /// Appends the parameters of a normalization to the layer that it follows.
-pub(super) fn norm(layout: &mut Layout, layer: &str, over: Over, width: usize) -> Normalize {
+pub(super) fn norm(
+    layout: &mut Layout,
+    layer: &str,
+    kind: Normalization,
+    width: usize,
+) -> Normalize {
     let offset = layout.len();
     layout.push_constant(format!("{layer}.scale"), &[width], 1.0);
     layout.push_constant(format!("{layer}.shift"), &[width], 0.0);
     Normalize {
-        over,
+        kind,
         width,
         offset,
     }
@@ -173,7 +178,7 @@ impl Model for Mlp {
 
     /// With batch normalization, gradients of single examples do not exist.
     fn example_norms(&self) -> Option<&dyn ExampleNorms> {
-        let own = self.extras.norm != Some(Over::Batch);
+        let own = self.extras.norm != Some(Normalization::Batch);
         own.then_some(self as &dyn ExampleNorms)
     }
 }

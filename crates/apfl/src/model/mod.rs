@@ -26,7 +26,7 @@ pub(crate) use extras::AUGMENT;
 pub use extras::{Augment, Evaluation, Extras};
 pub use fit::require_fit;
 pub use kernels::lines::CacheLines;
-pub use kernels::norm::Over;
+pub use kernels::norm::Normalization;
 pub use layout::{Layout, Tensor};
 pub use loss::Loss;
 pub use network::{Costs, ExampleNorms, JointPasses, Network, Step, Workspace};

@@ -2,7 +2,7 @@
 
 use super::{Plan, privacy, robust, sites, theory};
 use crate::aggregation::ServerOptimizer;
-use crate::model::Over;
+use crate::model::Normalization;
 use crate::settings::Problems;
 use crate::training::Weights;
 
@@ -57,7 +57,7 @@ fn check_layers(plan: &Plan, problems: &mut Problems) {
 /// Checks that batches have enough rows for batch normalization.
 fn check_batches(plan: &Plan, problems: &mut Problems) {
     let extras = &plan.architecture.extras;
-    if extras.norm != Some(Over::Batch) {
+    if extras.norm != Some(Normalization::Batch) {
         return;
     }
     let batches = [

@@ -19,7 +19,7 @@ use crate::engine::EngineKind;
 use crate::error::{Error, Result};
 use crate::local_client::LocalWork;
 use crate::model::weighted::{Weighted, balanced};
-use crate::model::{Architecture, Augment, Model, Over};
+use crate::model::{Architecture, Augment, Model, Normalization};
 use crate::params::Params;
 use crate::privacy::PrivacySettings;
 use crate::schedule::{Schedule, Theory};
@@ -129,7 +129,7 @@ impl Settings for Plan {
         s.section("training", |s| training::bind(self, s));
         evaluation::bind(self, s);
         engine::bind(self, s);
-        if self.architecture.extras.norm == Some(Over::Batch) {
+        if self.architecture.extras.norm == Some(Normalization::Batch) {
             self.notes.push(BATCH_STATISTICS.into());
         }
     }

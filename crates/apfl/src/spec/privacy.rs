@@ -4,7 +4,7 @@ use super::Plan;
 use crate::aggregation::Aggregation;
 use crate::algorithm::AlgorithmSpec;
 use crate::algorithm::apfl::Options;
-use crate::model::Over;
+use crate::model::Normalization;
 use crate::privacy::Level;
 use crate::settings::Problems;
 use crate::training::Weights;
@@ -89,7 +89,7 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
         if options.is_some_and(|options| options != Options::PAPER) {
             refuse("only the paper's options of APFL have private steps; remove the others".into());
         }
-        if plan.architecture.extras.norm == Some(Over::Batch) {
+        if plan.architecture.extras.norm == Some(Normalization::Batch) {
             refuse(
                 "model.norm = \"batch\" lets every example change the gradients of the others in its \
                  batch; use \"layer\" or \"none\""

@@ -8,7 +8,7 @@ mod runs;
 use apfl::data::{Batch, Examples, Features, Targets};
 use apfl::model::cnn::{Cnn, Widths};
 use apfl::model::mlp::Mlp;
-use apfl::model::{Extras, Loss, Model, Over, Workspace};
+use apfl::model::{Extras, Loss, Model, Normalization, Workspace};
 use apfl::rng::{Purpose, Stream, stream};
 use rand::{Rng, RngExt};
 
@@ -19,7 +19,7 @@ pub const MASK: u64 = 77;
 /// Every kind of normalization with and without dropout, and a head without a bias.
 fn all_extras() -> Vec<Extras> {
     let mut all = Vec::new();
-    for norm in [None, Some(Over::Batch), Some(Over::Row)] {
+    for norm in [None, Some(Normalization::Batch), Some(Normalization::Layer)] {
         for dropout in [0.0, 0.25] {
             all.push(Extras {
                 norm,
@@ -49,7 +49,7 @@ fn slow_hidden(
     };
     match extras.norm {
         None => (),
-        Some(Over::Batch) => {
+        Some(Normalization::Batch) => {
             for j in 0..width {
                 let column: Vec<f64> = rows.iter().map(|row| row[j]).collect();
                 let (mean, deviation) = moments(&column);
@@ -58,7 +58,7 @@ fn slow_hidden(
                 });
             }
         }
-        Some(Over::Row) => {
+        Some(Normalization::Layer) => {
             for row in &mut *rows {
                 let (mean, deviation) = moments(row);
                 (0..width).for_each(|j| {
@@ -309,7 +309,7 @@ fn norms_of_examples_gradients_are_those_of_explicit_ones() {
     for extras in all_extras() {
         let model: &dyn Model = &Mlp::with_extras(6, &[9, 5], 4, Loss::Softmax, 0.0, extras);
         let norms = model.example_norms();
-        assert_eq!(norms.is_some(), extras.norm != Some(Over::Batch));
+        assert_eq!(norms.is_some(), extras.norm != Some(Normalization::Batch));
         let Some(norms) = norms else {
             continue;
         };

@@ -3,7 +3,7 @@
 use apfl::data::{Examples, Features, Targets};
 use apfl::local_client::{Predictor, Scratch};
 use apfl::model::mlp::Mlp;
-use apfl::model::{Extras, Loss, Network, Over, Workspace};
+use apfl::model::{Extras, Loss, Network, Normalization, Workspace};
 use apfl::rng::{Purpose, stream};
 use apfl::spec::{Resources, Spec};
 use apfl::training::Training;
@@ -84,7 +84,7 @@ fn v_drops_nothing_from_round_two_on() {
     assert_ne!(always.0, first.0);
 }
 
-fn scored(norm: Option<Over>, evaluation_batch: Option<usize>) -> f64 {
+fn scored(norm: Option<Normalization>, evaluation_batch: Option<usize>) -> f64 {
     let extras = Extras {
         norm,
         evaluation_batch,
@@ -110,10 +110,10 @@ fn scored(norm: Option<Over>, evaluation_batch: Option<usize>) -> f64 {
 /// Batches matter where rows depend on each other, and nowhere else.
 #[test]
 fn the_batch_of_evaluation_matters_to_batch_statistics_alone() {
-    for norm in [None, Some(Over::Row)] {
+    for norm in [None, Some(Normalization::Layer)] {
         assert!((scored(norm, None) - scored(norm, Some(7))).abs() < 1e-4);
     }
-    let batch = Some(Over::Batch);
+    let batch = Some(Normalization::Batch);
     assert!((scored(batch, Some(7)) - scored(batch, None)).abs() > 1e-3);
     // All rows in one batch, in whatever order, are all rows in one batch.
     assert!((scored(batch, Some(50)) - scored(batch, None)).abs() < 1e-4);
@@ -124,7 +124,7 @@ fn the_batch_of_evaluation_matters_to_batch_statistics_alone() {
 #[test]
 fn every_client_is_scored_in_an_order_of_its_own() {
     let extras = Extras {
-        norm: Some(Over::Batch),
+        norm: Some(Normalization::Batch),
         evaluation_batch: Some(10),
         ..Extras::NONE
     };
@@ -149,7 +149,7 @@ fn every_client_is_scored_in_an_order_of_its_own() {
 #[test]
 fn of_one_row_nothing_is_left() {
     let extras = Extras {
-        norm: Some(Over::Batch),
+        norm: Some(Normalization::Batch),
         ..Extras::NONE
     };
     let model = Mlp::with_extras(6, &[9], 4, Loss::Softmax, 0.0, extras);

@@ -10,22 +10,22 @@ use crate::rng::{Purpose, stream};
 /// Added to a variance before its root is taken, as in PyTorch.
 const EPSILON: f32 = 1e-5;
 
-/// The numbers over which mean and variance are taken.
+/// Kind of normalization: the numbers over which mean and variance are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
+pub enum Normalization {
     /// Each output over the rows of the batch, also in evaluation: there are no running statistics,
     /// and a row's outputs depend on the other rows of its batch.
     Batch,
     /// Each row over its outputs.
-    Row,
+    Layer,
 }
 
 /// A normalization y = s·x̂ + t with x̂ = (x − mean)/√(variance + ε), where s and t are parameters of
 /// every output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normalize {
-    /// The numbers over which mean and variance are taken.
-    pub over: Over,
+    /// Batch or layer normalization.
+    pub kind: Normalization,
     /// Number of outputs.
     pub width: usize,
     /// The offset of s within the flat parameters; t follows.
@@ -58,9 +58,9 @@ impl Normalize {
     pub fn forward(&self, at: Point<'_>, x: &mut [f32], space: &mut NormSpace) {
         space.normal.clear();
         space.normal.extend_from_slice(x);
-        match self.over {
-            Over::Batch => self.normalize_columns(space),
-            Over::Row => self.normalize_rows(space),
+        match self.kind {
+            Normalization::Batch => self.normalize_columns(space),
+            Normalization::Layer => self.normalize_rows(space),
         }
         space.scale.clear();
         space.scale.extend(self.scales().map(|k| at.get(k)));
@@ -119,7 +119,7 @@ impl Normalize {
     }
 
     /// Turns δ by the outputs into δ by the inputs, after [`Normalize::forward`] at the same point.
-    /// With g = s·δ and the means over rows (batch) or over outputs (row):
+    /// With g = s·δ and the means over rows (batch) or over outputs (layer):
     ///
     /// ```text
     /// ∂x = (g − mean g − x̂·mean(g·x̂)) / √(variance + ε)
@@ -131,8 +131,8 @@ impl Normalize {
             sums,
             scale,
         } = space;
-        match self.over {
-            Over::Batch => {
+        match self.kind {
+            Normalization::Batch => {
                 let rows = delta.chunks_exact(self.width);
                 sum_delta(self.width, rows.zip(normal.chunks_exact(self.width)), sums);
                 let share = 1.0 / (normal.len() / self.width).max(1) as f32;
@@ -145,7 +145,7 @@ impl Normalize {
                     }
                 }
             }
-            Over::Row => {
+            Normalization::Layer => {
                 let share = 1.0 / self.width as f32;
                 let rows = delta.chunks_exact_mut(self.width);
                 let rows = rows.zip(normal.chunks_exact(self.width));
