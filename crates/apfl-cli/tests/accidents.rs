@@ -1,4 +1,4 @@
-//! Accidents that really happen to a run directory: two processes, edited files, signals.
+//! Tests accidents of run directories: two processes, edited files, signals.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,9 +83,9 @@ fn a_checkpoint_knows_the_run_it_belongs_to() {
         fs::write(at.join("r/spec.toml"), spec.replacen(from, to, 1)).unwrap();
         let before = contents(&at.join("r"));
         let output = apfl(at, &resume("r", &[]));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success(), "{key}: {said}");
-        has(&said, &[key]);
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{key}: {printed}");
+        has(&printed, &[key]);
         assert_eq!(contents(&at.join("r")), before, "{key}");
     }
     fs::write(at.join("r/spec.toml"), &spec).unwrap();
@@ -228,18 +228,18 @@ fn a_finished_run_takes_more_rounds_and_is_then_one_long_run() {
         &["longer, not shorter"],
     );
     run(at, "odd", &["--set", "evaluation.every=3"]);
-    let said = fails(at, &resume("odd", &["--set", "training.rounds=9"]), 2);
-    has(&said, &["round 8 was evaluated as the last round"]);
+    let printed = fails(at, &resume("odd", &["--set", "training.rounds=9"]), 2);
+    has(&printed, &["round 8 was evaluated as the last round"]);
     let theory = [
         "--set",
         "training.schedule={ kind = \"theory\", theorem = 2 }",
     ];
     run(at, "theory", &theory);
-    let said = fails(at, &resume("theory", &["--set", "training.rounds=9"]), 2);
-    has(&said, &["schedule depends on the number of rounds"]);
-    let said = fails(at, &resume("r", &["--set", "seed=9"]), 2);
+    let printed = fails(at, &resume("theory", &["--set", "training.rounds=9"]), 2);
+    has(&printed, &["schedule depends on the number of rounds"]);
+    let printed = fails(at, &resume("r", &["--set", "seed=9"]), 2);
     has(
-        &said,
+        &printed,
         &[
             "seed: 1 in the existing run, 9 given",
             "training.rounds may be set",
@@ -248,7 +248,7 @@ fn a_finished_run_takes_more_rounds_and_is_then_one_long_run() {
 }
 
 #[test]
-fn memories_move_between_disk_and_ram() {
+fn client_states_move_between_disk_and_ram() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     run(at, "whole", &[]);
@@ -308,8 +308,8 @@ fn a_signal_that_is_ignored_stays_so_and_another_ends_the_run() {
     signal(&child, "-INT");
     std::thread::sleep(Duration::from_millis(300));
     // The live run is refused to others meanwhile.
-    let said = fails(dir.path(), &resume("live", &[]), 1);
-    has(&said, &["in use by process", &child.id().to_string()]);
+    let printed = fails(dir.path(), &resume("live", &[]), 1);
+    has(&printed, &["in use by process", &child.id().to_string()]);
     signal(&child, "-TERM");
     let output = child.wait_with_output().unwrap();
     has(&ended(&output, 1), &["stopped after round", "--resume"]);
@@ -329,8 +329,8 @@ fn a_directory_that_goes_away_ends_the_run_at_the_next_round() {
             let _ = fs::remove_dir_all(&path); // again where a checkpoint came between
         }
         let output = child.wait_with_output().unwrap();
-        let said = ended(&output, 1);
-        assert!(said.contains("live"), "{gone}: {said}");
+        let printed = ended(&output, 1);
+        assert!(printed.contains("live"), "{gone}: {printed}");
         assert!(!dir.path().join("live/summary.json").exists());
     }
 }

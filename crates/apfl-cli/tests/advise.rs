@@ -1,4 +1,4 @@
-//! A choice among mixings and `apfl advise`, from the outside.
+//! Tests the choice of α and `apfl advise`.
 
 use std::path::Path;
 
@@ -33,12 +33,12 @@ fn answer(here: &Path, args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_run_that_chooses_says_what_and_whether_it_is_worth_it() {
+fn a_run_that_chooses_alpha_is_recorded_and_advised_on() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
-    let said = run(here, "runs/a", &["--set", CHOSEN]);
+    let printed = run(here, "runs/a", &["--set", CHOSEN]);
     for pass in ["pass 1 of 3", "pass 2 of 3", "pass 3 of 3"] {
-        assert!(said.contains(pass), "{said}");
+        assert!(printed.contains(pass), "{printed}");
     }
     let clients = lines(&here.join("runs/a/clients.jsonl"));
     assert_eq!(clients.len(), 6);
@@ -128,7 +128,7 @@ fn a_run_that_chooses_says_what_and_whether_it_is_worth_it() {
 }
 
 #[test]
-fn newcomers_and_theory_know_of_a_choice() {
+fn join_and_theory_use_the_chosen_mixing() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     run(here, "runs/a", &["--quiet", "--set", CHOSEN]);
@@ -183,14 +183,14 @@ fn newcomers_and_theory_know_of_a_choice() {
 }
 
 #[test]
-fn without_a_choice_it_says_what_to_add() {
+fn without_a_choice_the_error_names_the_setting() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     run(here, "runs/a", &["--quiet"]);
-    let said = fails(here, &["advise", "runs/a"], 2);
+    let printed = fails(here, &["advise", "runs/a"], 2);
     assert!(
-        said.contains("chosen = [0, 0.1, 0.25, 0.5, 0.75, 1]"),
-        "{said}"
+        printed.contains("chosen = [0, 0.1, 0.25, 0.5, 0.75, 1]"),
+        "{printed}"
     );
     assert!(
         fails(
@@ -202,7 +202,7 @@ fn without_a_choice_it_says_what_to_add() {
         )
         .contains("alone")
     );
-    let said = fails(
+    let printed = fails(
         here,
         &[
             "join",
@@ -214,11 +214,11 @@ fn without_a_choice_it_says_what_to_add() {
         ],
         2,
     );
-    assert!(said.contains("no choice"), "{said}");
+    assert!(printed.contains("no choice"), "{printed}");
 }
 
 #[test]
-fn check_says_what_all_passes_cost() {
+fn check_estimates_all_passes() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     std::fs::write(

@@ -1,4 +1,4 @@
-//! The program, from the outside.
+//! Tests the program's main commands.
 
 use std::path::Path;
 
@@ -355,9 +355,12 @@ fn init_writes_a_spec_that_checks() {
         std::fs::read_to_string(dir.path().join("my.toml")).unwrap(),
         ok(dir.path(), &["init"])
     );
-    let said = ok(dir.path(), &["check", "my.toml"]);
-    assert!(said.contains("the spec is fine"), "{said}");
-    assert!(said.contains("data.gamma = 1 changes nothing"), "{said}");
+    let printed = ok(dir.path(), &["check", "my.toml"]);
+    assert!(printed.contains("the spec is fine"), "{printed}");
+    assert!(
+        printed.contains("data.gamma = 1 changes nothing"),
+        "{printed}"
+    );
     fails(dir.path(), &["init", "my.toml"], 2);
     assert!(ok(dir.path(), &["completions", "bash"]).contains("apfl"));
     assert!(ok(dir.path(), &["run", "--help"]).contains("Examples:"));

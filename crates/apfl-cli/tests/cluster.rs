@@ -1,4 +1,4 @@
-//! The program on the ranks of MPI jobs, beside itself on threads.
+//! Compares runs on the ranks of MPI jobs with runs on threads.
 #![cfg(feature = "mpi")]
 
 use std::path::Path;
@@ -26,7 +26,7 @@ const SMALL: [&str; 11] = [
 
 const MPI: [&str; 2] = ["--set", "engine.kind=mpi"];
 
-/// `apfl` on that many ranks, more than there are cores if need be.
+/// Returns a command that runs `apfl` on a number of ranks, which may exceed the cores.
 fn ranks(ranks: usize, args: &[&str]) -> Command {
     let mut command = Command::new("mpirun");
     command.args(["--oversubscribe", "--allow-run-as-root"]);
@@ -35,13 +35,13 @@ fn ranks(ranks: usize, args: &[&str]) -> Command {
     command
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn ok(mut command: Command) {
     let output = command.output().expect("it starts");
-    assert!(output.status.success(), "{command:?}: {}", said(&output));
+    assert!(output.status.success(), "{command:?}: {}", printed(&output));
 }
 
 fn threads(args: &[&str]) -> Command {
@@ -55,7 +55,7 @@ fn run<'a>(args: &[&'a str], more: &[&'a str], out: &'a Path) -> Vec<&'a str> {
     [&["run"], args, more, &out].concat()
 }
 
-/// All that two runs leave is the same: state, records, scores and models of clients.
+/// Checks that the results of two runs are equal: state, records, scores and models of clients.
 fn same(a: &Path, b: &Path, what: &str) {
     assert_eq!(fingerprint(a), fingerprint(b), "{what}");
     assert_eq!(records(a), records(b), "{what}");
@@ -71,7 +71,7 @@ fn same(a: &Path, b: &Path, what: &str) {
     }
 }
 
-/// The process of a rank of the job that `mpirun` started.
+/// Returns the process id of a rank of a job of `mpirun`.
 fn process_of(mpirun: u32, rank: usize) -> Option<u32> {
     let mark = format!("OMPI_COMM_WORLD_RANK={rank}\0");
     let parent = format!("PPid:\t{mpirun}\n");
@@ -87,8 +87,8 @@ fn process_of(mpirun: u32, rank: usize) -> Option<u32> {
         })
 }
 
-/// Runs on three ranks and kills one of them as soon as there is a checkpoint; again where
-/// the run was over before.
+/// Runs on three ranks and kills one of them after the first checkpoint; repeats if the run ended
+/// before.
 fn kill_a_rank(out: &Path, args: &[&str], rank: usize) -> String {
     for _ in 0..10 {
         let _ = std::fs::remove_dir_all(out);
@@ -109,7 +109,7 @@ fn kill_a_rank(out: &Path, args: &[&str], rank: usize) -> String {
         }
         let output = job.wait_with_output().unwrap();
         if killed && !output.status.success() {
-            return said(&output);
+            return printed(&output);
         }
     }
     panic!("the run was always over before it could be killed");
@@ -161,7 +161,7 @@ fn every_algorithm_ends_with_the_bits_of_one_process() {
 }
 
 #[test]
-fn memories_on_disk_robust_rules_and_attackers_are_the_same_on_ranks() {
+fn states_on_disk_robust_aggregators_and_attackers_are_the_same_on_ranks() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("threads");
     let args = [
@@ -211,11 +211,11 @@ fn write_table(path: &Path) {
 }
 
 #[test]
-fn what_goes_wrong_is_said_and_names_the_client() {
+fn errors_are_printed_and_name_the_client() {
     let dir = tempfile::tempdir().unwrap();
     let fails = |command: &mut Command, code: i32, words: &str| {
         let output = command.current_dir(dir.path()).output().unwrap();
-        let message = said(&output);
+        let message = printed(&output);
         assert_eq!(output.status.code(), Some(code), "{message}");
         assert!(message.contains(words), "{words}: {message}");
         assert!(!message.contains("panicked"), "{message}");

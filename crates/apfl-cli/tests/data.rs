@@ -1,4 +1,4 @@
-//! `apfl data` from the outside. The network is a server on this machine.
+//! Tests `apfl data` with a local server as the network.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,8 +9,8 @@ use std::process::Command;
 use crate::program::{fails, ok};
 use crate::published_data::folder as published;
 
-/// Answers every request by path, for as long as the test runs. A body shorter than the
-/// length it is announced with is a connection that broke.
+/// Serves requests by path while the test runs. A body shorter than the announced length simulates a
+/// broken connection.
 fn serve(answer: impl Fn(&str) -> (u16, usize, Vec<u8>) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -48,7 +48,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn list_names_what_there_is() {
+fn list_names_all_data_sets() {
     let data = tempfile::tempdir().unwrap();
     let text = ok(data.path(), &["data", "list"]);
     for name in ["mnist", "qmnist", "femnist", "cifar10", "leaf"] {
@@ -65,22 +65,22 @@ fn list_names_what_there_is() {
 #[test]
 fn a_wrong_request_is_refused() {
     let data = tempfile::tempdir().unwrap();
-    let said = fails(data.path(), &["data", "get", "minst"], 2);
-    assert!(said.contains("did you mean mnist?"), "{said}");
-    let said = fails(data.path(), &["data", "get", "leaf"], 1);
-    assert!(said.contains("TalwalkarLab/leaf"), "{said}");
-    let said = fails(data.path(), &["data", "get", "femnist"], 1);
-    assert!(said.contains("--from DIR"), "{said}");
-    let said = fails(
+    let printed = fails(data.path(), &["data", "get", "minst"], 2);
+    assert!(printed.contains("did you mean mnist?"), "{printed}");
+    let printed = fails(data.path(), &["data", "get", "leaf"], 1);
+    assert!(printed.contains("TalwalkarLab/leaf"), "{printed}");
+    let printed = fails(data.path(), &["data", "get", "femnist"], 1);
+    assert!(printed.contains("--from DIR"), "{printed}");
+    let printed = fails(
         data.path(),
         &["data", "get", "mnist", "--from", "nowhere"],
         1,
     );
-    assert!(said.contains("there is no such folder"), "{said}");
+    assert!(printed.contains("there is no such folder"), "{printed}");
 }
 
 #[test]
-fn mirrors_that_lie_break_or_are_gone_leave_nothing() {
+fn broken_mirrors_leave_no_file() {
     let data = tempfile::tempdir().unwrap();
     let page = b"<!DOCTYPE html><html>Please log in</html>".to_vec();
     let html = serve(move |_| (200, page.len(), page.clone()));
@@ -94,7 +94,7 @@ fn mirrors_that_lie_break_or_are_gone_leave_nothing() {
     for mirror in [&html, &gone, &zeros, &broken, &endless, &nobody] {
         args.extend(["--mirror", mirror]);
     }
-    let said = fails(data.path(), &args, 1);
+    let printed = fails(data.path(), &args, 1);
     for expected in [
         "the file has 41 bytes, should have 9912422",
         "404",
@@ -103,16 +103,19 @@ fn mirrors_that_lie_break_or_are_gone_leave_nothing() {
         "127.0.0.1:1/train-images-idx3-ubyte.gz",
         "no incomplete file was left",
     ] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(printed.contains(expected), "{expected}: {printed}");
     }
     assert!(!data.path().join("mnist").exists());
     let archive = format!("{html}/cifar-10-binary.tar.gz");
-    let said = fails(
+    let printed = fails(
         data.path(),
         &["data", "get", "cifar10", "--mirror", &archive],
         1,
     );
-    assert!(said.contains("is not a complete .tar.gz file"), "{said}");
+    assert!(
+        printed.contains("is not a complete .tar.gz file"),
+        "{printed}"
+    );
     assert!(!data.path().join("cifar10").exists());
 }
 
@@ -127,11 +130,14 @@ fn from_a_folder_with_wrong_files_nothing_is_copied() {
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("t10k-labels-idx1-ubyte.gz.999999999.tmp"), "ha").unwrap();
     let from = from.display().to_string();
-    let said = fails(data.path(), &["data", "get", "mnist", "--from", &from], 1);
-    assert!(said.contains("has 4 bytes, should have 4542"), "{said}");
+    let printed = fails(data.path(), &["data", "get", "mnist", "--from", &from], 1);
     assert!(
-        said.contains("not there: train-images-idx3-ubyte.gz"),
-        "{said}"
+        printed.contains("has 4 bytes, should have 4542"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("not there: train-images-idx3-ubyte.gz"),
+        "{printed}"
     );
     assert!(!folder.exists());
 }
@@ -171,8 +177,8 @@ fn mnist_comes_from_a_mirror_and_stays() {
     let mut bytes = fs::read(&labels).unwrap();
     bytes[100] ^= 1;
     fs::write(&labels, &bytes).unwrap();
-    let said = fails(data.path(), &["data", "get", "mnist", "--mirror", &gone], 1);
-    assert!(said.contains("404"), "{said}");
+    let printed = fails(data.path(), &["data", "get", "mnist", "--mirror", &gone], 1);
+    assert!(printed.contains("404"), "{printed}");
     let from = mnist.display().to_string();
     ok(data.path(), &["data", "get", "mnist", "--from", &from]);
     assert_eq!(
@@ -204,11 +210,11 @@ fn a_full_disk_leaves_nothing() {
         .env("APFL_DATA", data.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
     assert!(
-        said.contains("train-images-idx3-ubyte.gz: cannot write"),
-        "{said}"
+        printed.contains("train-images-idx3-ubyte.gz: cannot write"),
+        "{printed}"
     );
     assert!(!data.path().join("mnist").exists());
 }
@@ -265,6 +271,6 @@ fn inspect_shows_saves_and_draws() {
     }
 
     fs::write(at.join("s.toml"), "[data]\nkind = 'synthetic'").unwrap();
-    let said = fails(at, &["data", "inspect", "s.toml", "--save", "q.json"], 2);
-    assert!(said.contains("names its clients itself"), "{said}");
+    let printed = fails(at, &["data", "inspect", "s.toml", "--save", "q.json"], 2);
+    assert!(printed.contains("names its clients itself"), "{printed}");
 }

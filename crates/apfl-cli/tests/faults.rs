@@ -1,5 +1,5 @@
-//! What can go wrong around a run, through the outside: an error that names the file or
-//! the client, nothing half-written, and a run that goes on when the trouble is over.
+//! Tests faults around a run: errors name the file or the client, no file is incomplete, and the run
+//! can be continued afterwards.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -55,15 +55,15 @@ fn with_short_files(directory: &Path, blocks: usize, args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Wherever the space ends, the file is named, nothing is left half-written, and the run
-/// goes on to the same bits when there is space again.
+/// Wherever the space ends, the error names the file, no file is incomplete, and the resumed run ends
+/// with the same bits.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_ends_the_run_and_resume_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    // In rounds.jsonl, after checkpoints; in the first checkpoint's memories (10 clients
+    // In rounds.jsonl, after checkpoints; in the first checkpoint's client states (10 clients
     // of 256 bytes); in the models, when all rounds are done; in the scratch file of
-    // memories (40 kB each, 1 MB of them in RAM).
+    // client states (40 kB each, 1 MB of them in RAM).
     let short = ["--set", "evaluation.every=1"];
     let rare = ["--set", "evaluation.every=100"];
     let kept = [
@@ -109,11 +109,11 @@ fn a_full_disk_ends_the_run_and_resume_goes_on() {
     }
 }
 
-/// Where the space ends at the very last file, everything but the page is there, and a resume
-/// of the finished run writes it.
+/// If the space ends at the last file, only the report is missing, and resuming the finished run
+/// writes it.
 #[cfg(unix)]
 #[test]
-fn a_page_that_found_no_space_is_written_by_a_resume() {
+fn a_report_without_space_is_written_by_resume() {
     let dir = tempfile::tempdir().unwrap();
     let args = [&SMALL[..], &["--quiet", "--out", "r"]].concat();
     let output = with_short_files(dir.path(), 40, &args);
@@ -127,8 +127,8 @@ fn a_page_that_found_no_space_is_written_by_a_resume() {
     assert_eq!(fingerprint(&run), whole);
 }
 
-/// The same with a real file system of 32 kB that is then enlarged, and one that is
-/// read-only; only where a test may mount one.
+/// The same with a file system of 32 kB that is then enlarged, and a read-only one, if a test may
+/// mount one.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_small_and_a_read_only_file_system() {
@@ -154,10 +154,10 @@ fn a_small_and_a_read_only_file_system() {
     let output = match output {
         Ok(output) if !matches!(output.status.code(), Some(0)) => {
             // No right to make a namespace or to mount: nothing can be said here.
-            let said = String::from_utf8_lossy(&output.stderr);
+            let printed = String::from_utf8_lossy(&output.stderr);
             crate::skipped::skipped(&format!(
                 "a full disk, for no file system can be mounted: {}",
-                said.trim()
+                printed.trim()
             ));
             return;
         }
@@ -187,11 +187,11 @@ fn a_small_and_a_read_only_file_system() {
 
 #[cfg(unix)]
 #[test]
-fn a_place_that_cannot_be_written_is_named() {
+fn errors_name_a_path_that_cannot_be_written() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
-    let said = fails(dir.path(), &[&SMALL[..], &["--out", "file/r"]].concat(), 1);
-    has(&said, &["file/r: cannot create"]);
+    let printed = fails(dir.path(), &[&SMALL[..], &["--out", "file/r"]].concat(), 1);
+    has(&printed, &["file/r: cannot create"]);
     // Results that cannot be shown are an error too.
     if let Ok(full) = std::fs::File::options().write(true).open("/dev/full") {
         let args = [&SMALL[..], &["--json", "--out", "shown"]].concat();
@@ -206,7 +206,7 @@ fn a_place_that_cannot_be_written_is_named() {
     }
 }
 
-/// Deleted again and again while the run goes on: it ends as if nothing had been.
+/// A run whose checkpoints are deleted repeatedly ends as if undisturbed.
 #[test]
 fn a_checkpoint_directory_deleted_while_running() {
     let dir = tempfile::tempdir().unwrap();
@@ -241,7 +241,7 @@ fn a_checkpoint_directory_deleted_while_running() {
     assert_eq!(fingerprint(&run), fingerprint(&whole));
 }
 
-/// Three clients that a line separates, and `zzz`, whose first feature is 1e38.
+/// Three linearly separable clients, and `zzz`, whose first feature is 1e38.
 fn write_table(path: &Path) {
     let mut text = String::from("client,label,a,b\n");
     for (k, client) in ["ann", "bob", "eve", "zzz"].into_iter().enumerate() {
@@ -271,8 +271,8 @@ const TABLE: [&str; 7] = [
 fn a_client_whose_loss_is_not_finite_stops_the_run_or_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     write_table(&dir.path().join("t.csv"));
-    let said = fails(dir.path(), &[&TABLE[..], &["--out", "stop"]].concat(), 1);
-    has(&said, &["the loss of client 'zzz' became", "in round 1"]);
+    let printed = fails(dir.path(), &[&TABLE[..], &["--out", "stop"]].concat(), 1);
+    has(&printed, &["the loss of client 'zzz' became", "in round 1"]);
     assert!(!dir.path().join("stop/summary.json").exists());
     let again = fails(dir.path(), &["run", "--resume", "--out", "stop"], 1);
     has(&again, &["the loss of client 'zzz' became"]);
@@ -305,7 +305,7 @@ fn a_client_whose_loss_is_not_finite_stops_the_run_or_is_left_out() {
 }
 
 #[test]
-fn a_data_file_that_changed_or_went_is_named() {
+fn errors_name_a_data_file_that_changed_or_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let table = dir.path().join("t.csv");
     write_table(&table);
@@ -363,8 +363,8 @@ fn attackers_are_marked_and_not_scored() {
     );
     let accuracy = |c: &&Value| c["personal"]["valid"]["accuracy"].as_f64().unwrap();
     let mean = good.iter().map(accuracy).sum::<f64>() / 8.0;
-    let told = summary["personal"]["mean"]["valid"]["accuracy"]
+    let score = summary["personal"]["mean"]["valid"]["accuracy"]
         .as_f64()
         .unwrap();
-    assert!((mean - told).abs() < 1e-12, "{mean} {told}");
+    assert!((mean - score).abs() < 1e-12, "{mean} {score}");
 }

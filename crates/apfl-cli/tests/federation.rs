@@ -1,4 +1,4 @@
-//! A site's own state through the program: consent, status, and models without the server.
+//! Tests a site's state: consent, status, and models without the server.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -10,7 +10,7 @@ use apfl::spec::Spec;
 
 use crate::program::{fails, ok};
 
-/// Carries letters to nodes in this process.
+/// Carries requests to nodes in this process.
 struct Post(Vec<Site>);
 
 impl Transport for Post {
@@ -63,12 +63,12 @@ fn a_site_consents_and_serves_its_own_model() {
         status.contains("accepted   none") && status.contains("apfl site accept"),
         "{status}"
     );
-    let said = fails(dir, &["predict", "state-north", "--input", "north.csv"], 1);
-    assert!(said.contains("no finalized models yet"), "{said}");
+    let printed = fails(dir, &["predict", "state-north", "--input", "north.csv"], 1);
+    assert!(printed.contains("no finalized models yet"), "{printed}");
     let first = status.lines().find(|line| line.starts_with("proposed"));
     let hash = first.unwrap().split_whitespace().nth(1).unwrap();
-    let said = fails(dir, &["site", "accept", "state-north", "0000"], 2);
-    assert!(said.contains(hash), "{said}");
+    let printed = fails(dir, &["site", "accept", "state-north", "0000"], 2);
+    assert!(printed.contains(hash), "{printed}");
     let accepted = ok(dir, &["site", "accept", "state-north", hash]);
     assert!(accepted.starts_with("terms ") && accepted.trim().ends_with("accepted"));
     run(dir, "second").unwrap();
@@ -94,8 +94,8 @@ fn a_site_consents_and_serves_its_own_model() {
         "n.npz",
     ];
     assert!(ok(dir, &export).contains("2 tensors, 4 parameters"));
-    // The server has none of it.
-    let said = fails(
+    // The server does not have the site's models.
+    let printed = fails(
         dir,
         &[
             "predict",
@@ -107,7 +107,7 @@ fn a_site_consents_and_serves_its_own_model() {
         ],
         2,
     );
-    assert!(said.contains("no client of that name"), "{said}");
+    assert!(printed.contains("no client of that name"), "{printed}");
     let shared = [
         "predict",
         "second",

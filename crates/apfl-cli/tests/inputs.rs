@@ -1,4 +1,4 @@
-//! Inputs from outside that are not what they should be: files, names, specs.
+//! Tests invalid inputs: files, names, specs.
 
 use std::fs;
 use std::io::Write;
@@ -34,7 +34,7 @@ fn a_table_that_is_a_pipe_is_refused() {
         &ended(&child.wait_with_output().unwrap(), 1),
         &["/dev/stdin", "not a regular file"],
     );
-    // A pipe without a writer does not make it wait for ever.
+    // A pipe without a writer does not block.
     let pipe = dir.path().join("pipe.csv");
     assert!(
         Command::new("mkfifo")
@@ -66,12 +66,12 @@ fn what_is_not_a_table_is_named() {
         fs::write(at.join("f"), bytes).unwrap();
         has(&fails(at, &["check", "t.toml"], 1), &["f: is a", words]);
     }
-    // A quote that nobody closes: the line where it opened.
+    // An unclosed quote is reported with the line where it opened.
     let rows: String = (0..20).map(|k| format!("a,{},{k}\n", k % 2)).collect();
     let table = format!("client,x,label\n{rows}a,1,\"0\n{rows}");
     fs::write(at.join("f"), table).unwrap();
     has(&fails(at, &["check", "t.toml"], 1), &["line 22", "quote"]);
-    // A spec in another encoding is a wrong request.
+    // A spec in another encoding is an invalid request.
     let utf16: Vec<u8> = [0xff, 0xfe]
         .into_iter()
         .chain("seed = 1".encode_utf16().flat_map(u16::to_le_bytes))
@@ -93,7 +93,7 @@ fn what_is_not_a_table_is_named() {
 }
 
 #[test]
-fn names_do_not_steer_the_terminal() {
+fn names_do_not_control_the_terminal() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     fs::write(
@@ -106,8 +106,8 @@ fn names_do_not_steer_the_terminal() {
         "client,label,x\nev\u{1b}[2Jil,0,one\nb,1,2\n",
     )
     .unwrap();
-    let said = fails(at, &["check", "t.toml"], 1);
-    assert!(!said.contains('\u{1b}'), "{said:?}");
+    let printed = fails(at, &["check", "t.toml"], 1);
+    assert!(!printed.contains('\u{1b}'), "{printed:?}");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_damaged_schema_and_rows_beyond_numbers_are_errors_of_predict() {
         );
     }
     fs::write(at.join("r/schema.json"), &schema).unwrap();
-    // A model that blew up answers no row, rather than the first class.
+    // A diverged model is an error instead of predicting the first class.
     let file = at.join("r/models/shared.safetensors");
     let mut bytes = fs::read(&file).unwrap();
     let last = bytes.len() - 4;

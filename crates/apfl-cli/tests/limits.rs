@@ -1,4 +1,4 @@
-//! What a machine cannot do, said before it is tried; and what the program says of itself.
+//! Tests the refusal of runs that exceed the machine, and the program's own version.
 
 use std::fs;
 use std::process::Command;
@@ -7,11 +7,11 @@ use crate::program::{fails, has, ok};
 #[cfg(target_os = "linux")]
 use crate::short_run::long_run;
 
-/// A median looks at the whole cohort at once: 100,000 models of ten million numbers are 4 TB,
-/// which `run` and `check` refuse before anybody trains.
+/// A median needs all updates of the cohort at once: 100,000 models of ten million numbers are 4 TB,
+/// which `run` and `check` refuse before training.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_run_that_no_machine_holds_is_refused_before_it_begins() {
+fn a_run_beyond_the_memory_is_refused_before_it_begins() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     let spec = "[data]\nclients = 100000\nfeatures = 1000\nexamples = 4\n\
@@ -22,9 +22,9 @@ fn a_run_that_no_machine_holds_is_refused_before_it_begins() {
         &["check", "s.toml"][..],
         &["run", "s.toml", "--out", "r"][..],
     ] {
-        let said = fails(at, command, 1);
+        let printed = fails(at, command, 1);
         has(
-            &said,
+            &printed,
             &["the run needs about", "TB", "this machine has", "--force"],
         );
     }
@@ -54,8 +54,8 @@ fn a_weighted_cnn_is_estimated_as_the_plain_one() {
     fs::write(at.join("s.toml"), spec).unwrap();
     let estimate = |weights: &str| {
         let weights = format!("training.class_weights={weights}");
-        let said = ok(at, &["check", "s.toml", "--json", "--set", &weights]);
-        let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let printed = ok(at, &["check", "s.toml", "--json", "--set", &weights]);
+        let report: serde_json::Value = serde_json::from_str(&printed).unwrap();
         report["memory_bytes"].as_f64().unwrap()
     };
     assert_eq!(estimate("balanced"), estimate("none"));
@@ -64,22 +64,22 @@ fn a_weighted_cnn_is_estimated_as_the_plain_one() {
 /// An entry of a header is the tensor's name and some 80 bytes; a million clients with weight
 /// and bias are beyond the 100 MB that readers of the format take.
 #[test]
-fn a_header_that_other_readers_refuse_is_told_before_the_run() {
+fn a_header_that_other_readers_refuse_is_reported_before_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let many = "[data]\nclients = 1000000\nfeatures = 2\nclasses = 2\nexamples = 4\n[federation]\nparticipation = 1e-6\n[training]\nrounds = 1\n";
     fs::write(dir.path().join("s.toml"), many).unwrap();
-    let told = "other readers of the format accept at most 100 MB";
+    let expected = "other readers of the format accept at most 100 MB";
     has(
         &ok(dir.path(), &["check", "s.toml"]),
-        &["1000000 clients", told],
+        &["1000000 clients", expected],
     );
     for fewer in [
         "delivery.keep=false",
         "delivery.clients=none",
         "data.clients=1000",
     ] {
-        let said = ok(dir.path(), &["check", "s.toml", "--set", fewer]);
-        assert!(!said.contains(told), "{fewer}: {said}");
+        let printed = ok(dir.path(), &["check", "s.toml", "--set", fewer]);
+        assert!(!printed.contains(expected), "{fewer}: {printed}");
     }
 }
 
@@ -97,12 +97,11 @@ fn threads_without_a_client_are_not_started() {
     let started = tasks();
     child.kill().unwrap();
     child.wait().unwrap();
-    // The main thread and those of signals and progress come on top.
+    // Plus the main thread and those of signals and progress.
     assert!((2..=6 + 4).contains(&started), "{started} threads");
 }
 
-/// A build of sources that were changed says so: the script of the build, run in a repository
-/// of its own.
+/// The build script marks builds of changed sources; it is run in a repository of its own.
 #[test]
 fn a_build_of_changed_sources_is_called_dirty() {
     let dir = tempfile::tempdir().unwrap();
@@ -125,23 +124,23 @@ fn a_build_of_changed_sources_is_called_dirty() {
             .output();
         assert!(done.unwrap().status.success(), "git {args:?}");
     };
-    let said = || {
+    let printed = || {
         let output = Command::new(at.join("build"))
             .current_dir(at)
             .output()
             .unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    has(&said(), &["APFL_COMMIT=unknown"]);
+    has(&printed(), &["APFL_COMMIT=unknown"]);
     fs::create_dir(at.join("src")).unwrap();
     fs::write(at.join("src/main.rs"), "fn main() {}\n").unwrap();
     git(&["init", "-q"]);
     git(&["add", "src"]);
     git(&["commit", "-q", "-m", "first"]);
-    let clean = said();
+    let clean = printed();
     assert!(!clean.contains("-dirty"), "{clean}");
     // An edit of sources alone makes cargo run it again.
     has(&clean, &["rerun-if-changed=src\n"]);
     fs::write(at.join("src/main.rs"), "fn main() { }\n").unwrap();
-    has(&said(), &["-dirty\n"]);
+    has(&printed(), &["-dirty\n"]);
 }

@@ -1,5 +1,5 @@
-//! Every test of the program, as one program of tests: it is linked once, and its tests
-//! share the cores. A new file of tests is a line here.
+//! All tests of the program as one test binary, which is linked once and shares the cores. A new
+//! test file is a line here.
 
 mod accidents;
 mod advise;
@@ -25,7 +25,7 @@ mod sweep;
 mod tables;
 mod theory;
 
-/// A file that nobody names would be tested by nobody.
+/// A file that is not named above would not be tested.
 #[test]
 fn every_file_here_is_named_above() {
     let named = include_str!("main.rs");

@@ -1,37 +1,37 @@
-//! `apfl privacy`, and what a private run shows.
+//! Tests `apfl privacy` and the ε of private runs.
 
 use serde_json::Value;
 
 use crate::program::{fails, ok};
 
 #[test]
-fn a_setting_has_its_price_and_a_price_its_setting() {
+fn noise_and_epsilon_are_computed_from_each_other() {
     let directory = tempfile::tempdir().unwrap();
-    let told = |args: &[&str]| -> Value {
+    let document = |args: &[&str]| -> Value {
         let args = [&["privacy", "--json"], args].concat();
         serde_json::from_str(&ok(directory.path(), &args)).unwrap()
     };
     let rest = ["--sampling", "0.05", "--steps", "100", "--delta", "1e-6"];
-    let of_noise = told(&[&["--noise", "1.5"], &rest[..]].concat());
+    let from_noise = document(&[&["--noise", "1.5"], &rest[..]].concat());
     let number = |of: &Value, key: &str| of[key].as_f64().unwrap();
     // Microsoft's PRV accountant has 1.953853 with an error of 0.01.
-    let pld = number(&of_noise, "pld");
+    let pld = number(&from_noise, "pld");
     assert!((1.933853..=1.953853).contains(&pld), "{pld}");
     assert_eq!(
-        number(&of_noise, "epsilon"),
-        pld.min(number(&of_noise, "rdp"))
+        number(&from_noise, "epsilon"),
+        pld.min(number(&from_noise, "rdp"))
     );
-    let curve = of_noise["curve"].as_array().unwrap();
+    let curve = from_noise["curve"].as_array().unwrap();
     assert_eq!(curve.len(), 10);
     assert!(curve.is_sorted_by(|a, b| number(a, "epsilon") < number(b, "epsilon")));
-    assert_eq!(curve[9]["epsilon"], of_noise["epsilon"]);
+    assert_eq!(curve[9]["epsilon"], from_noise["epsilon"]);
 
-    let epsilon = format!("{}", number(&of_noise, "epsilon"));
-    let of_epsilon = told(&[&["--epsilon", &epsilon], &rest[..]].concat());
-    assert!((number(&of_epsilon, "noise") - 1.5).abs() < 1e-4);
-    assert!(number(&of_epsilon, "epsilon") <= number(&of_noise, "epsilon"));
+    let epsilon = format!("{}", number(&from_noise, "epsilon"));
+    let from_epsilon = document(&[&["--epsilon", &epsilon], &rest[..]].concat());
+    assert!((number(&from_epsilon, "noise") - 1.5).abs() < 1e-4);
+    assert!(number(&from_epsilon, "epsilon") <= number(&from_noise, "epsilon"));
 
-    let none = told(&[&["--noise", "0"], &rest[..]].concat());
+    let none = document(&[&["--noise", "0"], &rest[..]].concat());
     assert!(none["epsilon"].is_null());
     let words = ok(
         directory.path(),
@@ -84,7 +84,7 @@ fn wrong_settings_are_refused() {
 }
 
 #[test]
-fn a_private_run_tells_its_epsilon_everywhere() {
+fn a_private_run_shows_its_epsilon_everywhere() {
     let directory = tempfile::tempdir().unwrap();
     let args = [
         "run",

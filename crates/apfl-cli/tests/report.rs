@@ -1,4 +1,4 @@
-//! The report, from the outside: its numbers, its manners, and how a browser sees it.
+//! Tests the report: its numbers, its robustness, and its display in a browser.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,8 +21,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The page as a browser has it after loading, and what it complained of.
-/// `None` where there is no browser.
+/// Returns the page's DOM after loading in a browser, and console messages; `None` without a browser.
 fn browsed(page: &Path) -> Option<(String, Vec<String>)> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let profile = tempfile::tempdir().unwrap();
@@ -47,10 +46,10 @@ fn browsed(page: &Path) -> Option<(String, Vec<String>)> {
         let Ok(output) = output else { continue };
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{name}: {errors}");
-        let complaints = errors.lines().filter(|line| line.contains("CONSOLE"));
+        let messages = errors.lines().filter(|line| line.contains("CONSOLE"));
         return Some((
             String::from_utf8(output.stdout).unwrap(),
-            complaints.map(String::from).collect(),
+            messages.map(String::from).collect(),
         ));
     }
     skipped(
@@ -60,7 +59,7 @@ fn browsed(page: &Path) -> Option<(String, Vec<String>)> {
     None
 }
 
-/// The text of every cell of the row that begins with a word.
+/// Returns the cells of the row whose first cell is `first`.
 fn row(dom: &str, first: &str) -> Vec<String> {
     let start = dom.find(&format!("<tr><td>{first}</td>")).unwrap();
     let end = start + dom[start..].find("</tr>").unwrap();
@@ -73,15 +72,15 @@ fn row(dom: &str, first: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_browser_shows_the_runs_numbers_and_complains_of_nothing() {
+fn a_browser_shows_the_runs_numbers_without_errors() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     run(here, "a", &[]);
     assert_eq!(ok(here, &["report", "a"]).trim(), "a/report.html");
-    let Some((dom, complaints)) = browsed(&here.join("a/report.html")) else {
+    let Some((dom, messages)) = browsed(&here.join("a/report.html")) else {
         return;
     };
-    assert_eq!(complaints, Vec::<String>::new());
+    assert_eq!(messages, Vec::<String>::new());
     let summary = json(&here.join("a/summary.json"));
     for model in ["shared", "localized", "personal"] {
         let cells = row(&dom, model);
@@ -110,20 +109,23 @@ fn a_browser_shows_the_runs_numbers_and_complains_of_nothing() {
     let rounds = lines(&here.join("a/rounds.jsonl"));
     let last = rounds.last().unwrap();
     let share = last["personal"]["valid"]["accuracy"].as_f64().unwrap();
-    let told = format!("personal {:.2}%</title>", 100.0 * share);
-    assert!(dom.contains("round 4\n") && dom.contains(&told), "{told}");
+    let expected = format!("personal {:.2}%</title>", 100.0 * share);
+    assert!(
+        dom.contains("round 4\n") && dom.contains(&expected),
+        "{expected}"
+    );
     // A dot for each of the 12 clients, against shared and against a constant answer.
     assert_eq!(dom.matches("<circle").count(), 24);
     for client in lines(&here.join("a/clients.jsonl")) {
         let share = |m: &str| 100.0 * client[m]["valid"]["accuracy"].as_f64().unwrap();
-        let told = format!(
+        let expected = format!(
             "<title>{}\nshared {:.2}%\nlocalized {:.2}%\npersonal {:.2}%\n",
             client["client"].as_str().unwrap(),
             share("shared"),
             share("localized"),
             share("personal")
         );
-        assert!(dom.contains(&told), "{told}");
+        assert!(dom.contains(&expected), "{expected}");
     }
 }
 
@@ -203,8 +205,8 @@ fn runs_of_every_kind_are_compared() {
     let addresses = page.matches("http").count();
     let known = page.matches("http://www.w3.org/2000/svg").count() + 1; // http-equiv
     assert_eq!(addresses, known);
-    if let Some((dom, complaints)) = browsed(&here.join("all.html")) {
-        assert_eq!(complaints, Vec::<String>::new());
+    if let Some((dom, messages)) = browsed(&here.join("all.html")) {
+        assert_eq!(messages, Vec::<String>::new());
         assert_eq!(dom.matches("<section").count(), 6);
     }
 }

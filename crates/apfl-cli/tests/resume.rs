@@ -1,4 +1,4 @@
-//! The program killed and resumed, for every algorithm and both homes of memories.
+//! Tests that killed runs can be resumed, for every algorithm and both places for client states.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -50,9 +50,9 @@ fn run_for(out: &Path, args: &[&str], resume: bool, time: Duration) -> bool {
     }
 }
 
-/// The run of `args` killed three times on its way and then let to its end. Moments are parts of
-/// the time a whole run takes here, walking through it; where a run was over before its moment, it
-/// begins again with half the pause, so that the kills happen on a machine of any speed.
+/// Kills the run of `args` three times and then lets it end. Moments are fractions of the duration of
+/// a whole run. If a run ends before its moment, it starts again with half the pause, so that the
+/// kills happen on a machine of any speed.
 fn killed_three_times(out: &Path, args: &[&str], whole: Duration, moments: &mut u64) {
     let mut kills = 0;
     let mut shorten = 1;
@@ -81,8 +81,8 @@ fn killed_three_times(out: &Path, args: &[&str], whole: Duration, moments: &mut 
     assert!(output.status.success(), "{message}");
 }
 
-/// For every algorithm whose number leaves that remainder: most of the time is waiting, so the
-/// algorithms are shared out over four tests, which run at the same time.
+/// Tests every fourth algorithm. Most of the time is waiting, so the algorithms are distributed over
+/// four tests that run at the same time.
 fn a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(remainder: usize) {
     let dir = tempfile::tempdir().unwrap();
     let mut moments = 20 + remainder as u64;
@@ -144,7 +144,7 @@ fn every_fourth_algorithm_killed_from_the_fourth() {
 }
 
 #[test]
-fn resume_says_what_it_does() {
+fn resume_prints_what_it_does() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r");
     let resume = |args: &[&str]| {
@@ -163,7 +163,7 @@ fn resume_says_what_it_does() {
     let (code, message) = resume(&[]);
     assert_eq!(code, 0);
     assert!(message.contains("finished already"), "{message}");
-    // Before delivery: goes on from the checkpoint of the last round.
+    // Before finalization: continues from the checkpoint of the last round.
     let before = fingerprint(&run);
     std::fs::remove_file(run.join("summary.json")).unwrap();
     let (code, message) = resume(&[]);

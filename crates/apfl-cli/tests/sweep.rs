@@ -1,4 +1,4 @@
-//! Grids of runs through the outside: `apfl sweep` and `apfl reproduce`.
+//! Tests `apfl sweep` and `apfl reproduce`.
 
 use std::fs;
 
@@ -10,9 +10,9 @@ use crate::program::{apfl, ended, fails, ok};
 const SPEC: &str = "[data]\nclients = 6\nfeatures = 5\nclasses = 3\nexamples = 30\n\
                     [training]\nrounds = 4\nlocal_steps = 3";
 
-/// A note on a key is no word that it is not used, and whoever serves such a model is warned.
+/// A note on a key does not mark it as unused, and users of a model with batch statistics are warned.
 #[test]
-fn norms_are_swept_and_batch_statistics_are_said() {
+fn norms_are_swept_and_batch_statistics_are_noted() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     let mlp = format!("{SPEC}\n[model]\nkind = 'mlp'\nhidden = [4]");
@@ -30,7 +30,7 @@ fn norms_are_swept_and_batch_statistics_are_said() {
 }
 
 #[test]
-fn a_sweep_is_its_runs_and_goes_on_where_it_stopped() {
+fn a_sweep_has_its_runs_and_continues_after_an_interruption() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     fs::write(at.join("s.toml"), SPEC).unwrap();
@@ -85,15 +85,15 @@ fn a_sweep_is_its_runs_and_goes_on_where_it_stopped() {
     );
     // Another spec into the same place is refused.
     fs::write(at.join("s.toml"), SPEC.replace("rounds = 4", "rounds = 5")).unwrap();
-    let said = fails(at, &args, 2);
+    let printed = fails(at, &args, 2);
     assert!(
-        said.contains("training.rounds: 4 in the existing run, 5 given"),
-        "{said}"
+        printed.contains("training.rounds: 4 in the existing run, 5 given"),
+        "{printed}"
     );
 }
 
 #[test]
-fn the_best_value_of_a_key_is_picked_and_a_blown_up_one_is_not() {
+fn the_best_value_of_a_key_is_picked_and_a_diverged_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     fs::write(at.join("s.toml"), SPEC).unwrap();
@@ -106,10 +106,10 @@ fn the_best_value_of_a_key_is_picked_and_a_blown_up_one_is_not() {
         "o",
         "--json",
     ];
-    let said = fails(at, &over, 1);
+    let printed = fails(at, &over, 1);
     assert!(
-        said.contains("learning_rate=1e30,seed=1: the loss of client"),
-        "{said}"
+        printed.contains("learning_rate=1e30,seed=1: the loss of client"),
+        "{printed}"
     );
     let best = ["--best", "training.learning_rate"];
     let lines: Value = serde_json::from_str(&ok(at, &[&over[..], &best].concat())).unwrap();
@@ -122,8 +122,8 @@ fn the_best_value_of_a_key_is_picked_and_a_blown_up_one_is_not() {
         ("training.rounds=1,1", "twice"),
         ("seed=1,2", "--seeds N"),
     ] {
-        let said = fails(at, &["sweep", "s.toml", "--over", over], 2);
-        assert!(said.contains(words), "{said}");
+        let printed = fails(at, &["sweep", "s.toml", "--over", over], 2);
+        assert!(printed.contains(words), "{printed}");
     }
     let twice = [
         "--over",
@@ -131,15 +131,15 @@ fn the_best_value_of_a_key_is_picked_and_a_blown_up_one_is_not() {
         "--over",
         "training.rounds=3",
     ];
-    let said = fails(at, &[&["sweep", "s.toml"], &twice[..]].concat(), 2);
-    assert!(said.contains("is there twice"), "{said}");
+    let printed = fails(at, &[&["sweep", "s.toml"], &twice[..]].concat(), 2);
+    assert!(printed.contains("is there twice"), "{printed}");
     let best = ["--over", "training.rounds=1,2", "--best", "x"];
-    let said = fails(at, &[&["sweep", "s.toml"], &best[..]].concat(), 2);
-    assert!(said.contains("no --over with that key"), "{said}");
+    let printed = fails(at, &[&["sweep", "s.toml"], &best[..]].concat(), 2);
+    assert!(printed.contains("no --over with that key"), "{printed}");
 }
 
 #[test]
-fn a_reproduction_judges_what_its_runs_say() {
+fn a_reproduction_judges_its_runs() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     let args = [
@@ -206,10 +206,10 @@ fn a_reproduction_judges_what_its_runs_say() {
     ok(at, &args);
     assert_eq!(json(&at.join("o/fig4/verdict.json")), claims);
     // A quick one does not take its place.
-    let said = fails(at, &["reproduce", "fig4", "--quick", "--out", "o"], 2);
-    assert!(said.contains("give another --out"), "{said}");
-    let said = fails(at, &["reproduce", "fig7"], 2);
-    assert!(said.contains("there is no item 'fig7'"), "{said}");
+    let printed = fails(at, &["reproduce", "fig4", "--quick", "--out", "o"], 2);
+    assert!(printed.contains("give another --out"), "{printed}");
+    let printed = fails(at, &["reproduce", "fig7"], 2);
+    assert!(printed.contains("there is no item 'fig7'"), "{printed}");
 }
 
 #[test]
@@ -220,8 +220,11 @@ fn a_sweep_keeps_to_its_own_directory() {
     ok(at, &["run", "s.toml", "--quiet", "--out", "r"]);
     let report = fs::read(at.join("r/report.html")).unwrap();
     let seeds = ["sweep", "s.toml", "--seeds", "2", "--quiet", "--out"];
-    let said = fails(at, &[&seeds[..], &["r"]].concat(), 2);
-    assert!(said.contains("--out r: a run was begun there"), "{said}");
+    let printed = fails(at, &[&seeds[..], &["r"]].concat(), 2);
+    assert!(
+        printed.contains("--out r: a run was begun there"),
+        "{printed}"
+    );
     assert_eq!(fs::read(at.join("r/report.html")).unwrap(), report);
     // Seeds alone, and the same again; another sweep is refused the place.
     ok(at, &[&seeds[..], &["o"]].concat());
@@ -230,16 +233,16 @@ fn a_sweep_keeps_to_its_own_directory() {
     assert_eq!(csv.lines().count(), 3);
     ok(at, &[&seeds[..], &["o"]].concat());
     let over = ["--over", "training.rounds=1,2"];
-    let said = fails(at, &[&seeds[..], &["o"], &over].concat(), 2);
-    assert!(said.contains("there is a sweep over"), "{said}");
-    let said = fails(at, &["sweep", "s.toml"], 2);
-    assert!(said.contains("nothing to sweep over"), "{said}");
+    let printed = fails(at, &[&seeds[..], &["o"], &over].concat(), 2);
+    assert!(printed.contains("there is a sweep over"), "{printed}");
+    let printed = fails(at, &["sweep", "s.toml"], 2);
+    assert!(printed.contains("nothing to sweep over"), "{printed}");
     // Everything wrong at once.
     let wrong = ["sweep", "s.toml", "--over", "training.rounds=0,3,x"];
-    let said = fails(at, &wrong, 2);
+    let printed = fails(at, &wrong, 2);
     assert!(
-        said.contains("found 0,") && said.contains("found \"x\""),
-        "{said}"
+        printed.contains("found 0,") && printed.contains("found \"x\""),
+        "{printed}"
     );
     // An unfinished run of another version is not thrown away.
     let cell = at.join("o/runs/seed=2");
@@ -248,8 +251,8 @@ fn a_sweep_keeps_to_its_own_directory() {
     let commit = json(&cell.join("environment.json"))["commit"].to_string();
     let other = environment.replace(&commit, "\"another\"");
     fs::write(cell.join("environment.json"), other).unwrap();
-    let said = fails(at, &[&seeds[..], &["o"]].concat(), 1);
-    assert!(said.contains("was begun by version"), "{said}");
+    let printed = fails(at, &[&seeds[..], &["o"]].concat(), 1);
+    assert!(printed.contains("was begun by version"), "{printed}");
     assert!(cell.join("checkpoint").exists());
 }
 
@@ -333,7 +336,7 @@ fn the_files_of_a_sweep_have_every_run_and_its_report_the_spread() {
 }
 
 #[test]
-fn a_verdict_of_many_seeds_is_not_written_over_by_one_of_few() {
+fn a_verdict_of_many_seeds_is_not_overwritten_by_one_of_few() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     let small = ["--set", "data.clients=4", "--set", "training.rounds=2"];
@@ -347,15 +350,15 @@ fn a_verdict_of_many_seeds_is_not_written_over_by_one_of_few() {
     ];
     ok(at, &[&item[..], &small, &["--seeds", "2"]].concat());
     let verdict = fs::read(at.join("o/fig4/verdict.md")).unwrap();
-    let said = fails(at, &[&item[..], &small, &["--seeds", "1"]].concat(), 2);
+    let printed = fails(at, &[&item[..], &small, &["--seeds", "1"]].concat(), 2);
     assert!(
-        said.contains("is of 2 seeds and would be overwritten"),
-        "{said}"
+        printed.contains("is of 2 seeds and would be overwritten"),
+        "{printed}"
     );
     assert_eq!(fs::read(at.join("o/fig4/verdict.md")).unwrap(), verdict);
 }
 
-/// Four runs of pFedMe over a rate that it does not use would be one and the same run.
+/// Runs of pFedMe over a rate that it does not use would all be the same.
 #[test]
 fn a_rate_that_an_algorithm_does_not_use_is_not_swept_over() {
     let dir = tempfile::tempdir().unwrap();
@@ -378,9 +381,9 @@ fn a_rate_that_an_algorithm_does_not_use_is_not_swept_over() {
         let args = [
             "sweep", "s.toml", "--over", &kinds, "--over", over, "--out", "o",
         ];
-        let said = fails(at, &args, 2);
+        let printed = fails(at, &args, 2);
         for words in ["is not used by", own, "--over rate="] {
-            assert!(said.contains(words), "{said}");
+            assert!(printed.contains(words), "{printed}");
         }
         assert!(!at.join("o").exists(), "nothing was run");
     }
@@ -411,10 +414,9 @@ fn a_rate_that_an_algorithm_does_not_use_is_not_swept_over() {
     }
 }
 
-/// Where there are test examples they are scored, and the best is chosen on validation all the
-/// same.
+/// With test examples, scores are on test examples and the best is chosen on validation examples.
 #[test]
-fn with_a_test_part_the_best_is_chosen_on_one_and_scored_on_the_other() {
+fn the_best_is_chosen_on_validation_and_scored_on_test_examples() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     fs::write(

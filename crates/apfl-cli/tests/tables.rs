@@ -1,4 +1,4 @@
-//! Raw tables through the program: predict and evaluate by client, stdin, what a join leaves.
+//! Tests raw tables: predict and evaluate by client, stdin, the directory of a join.
 
 use std::io::Write;
 use std::path::Path;
@@ -129,7 +129,7 @@ fn a_whole_table_is_served_row_by_row_by_its_clients_models() {
         let row = row.replace(",south,south,", ",south,");
         assert!(one.contains(&row), "{row} in\n{one}");
     }
-    // From stdin the same; a stranger is served by the shared model, and counted.
+    // The same from stdin; an unknown client is served by the shared model and counted.
     let program = || Command::new(env!("CARGO_BIN_EXE_apfl"));
     let mut child = program()
         .current_dir(dir.path())
@@ -149,12 +149,12 @@ fn a_whole_table_is_served_row_by_row_by_its_clients_models() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 3);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("1 row of clients that the run does not know"),
-        "{said}"
+        printed.contains("1 row of clients that the run does not know"),
+        "{printed}"
     );
-    assert!(said.contains("kind (1)"), "{said}");
+    assert!(printed.contains("kind (1)"), "{printed}");
 }
 
 /// The rows of one client of the table, under another name.
@@ -168,7 +168,7 @@ fn new_client(at: &Path, client: &str, name: &str) {
 }
 
 #[test]
-fn what_a_join_leaves_can_be_asked() {
+fn the_directory_of_a_join_predicts_evaluates_and_exports() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     write(at);
@@ -176,7 +176,7 @@ fn what_a_join_leaves_can_be_asked() {
     new_client(at, "north", "east");
     let join = ["join", "r", "--data", "new rows.csv", "--out", "j"];
     ok(at, &join);
-    // Its client column is the newcomer's name, and its model answers.
+    // The client column has the new client's name, and its model predicts.
     let by = |more: &[&str]| {
         let args = [&["predict", "j", "--input", "new rows.csv"], more].concat();
         ok(at, &args)
@@ -185,7 +185,7 @@ fn what_a_join_leaves_can_be_asked() {
     assert_eq!(named.lines().count(), 31);
     assert_eq!(by(&[]), named);
     assert_ne!(by(&["--model", "shared"]), named);
-    // Without a client column there is still only one whose model it can be.
+    // Without a client column, the only client's model is used.
     let text = std::fs::read_to_string(at.join("new rows.csv")).unwrap();
     std::fs::write(at.join("bare.csv"), text.replacen("client", "site", 1)).unwrap();
     let bare = ok(at, &["predict", "j", "--input", "bare.csv"]);
@@ -197,7 +197,7 @@ fn what_a_join_leaves_can_be_asked() {
     let export = ["export", "j", "--client", "east", "--model", "localized"];
     ok(at, &[&export[..], &["--out", "e.npz"]].concat());
 
-    // Nothing that is there is written over: not by a join, not by an export or a report.
+    // Existing files are not overwritten by a join, an export or a report.
     let before = std::fs::read(at.join("j/clients.jsonl")).unwrap();
     for out in ["j", "r"] {
         let again = ["join", "r", "--data", "new rows.csv", "--out", out];
@@ -213,13 +213,13 @@ fn what_a_join_leaves_can_be_asked() {
         &["must end in .html"],
     );
     assert_eq!(std::fs::read(at.join("j/clients.jsonl")).unwrap(), before);
-    // Two clients are not one newcomer.
-    let said = fails(at, &["join", "r", "--data", "all.csv"], 1);
-    has(&said, &["names 3 clients (north, south, west)"]);
+    // Several clients are not one new client.
+    let printed = fails(at, &["join", "r", "--data", "all.csv"], 1);
+    has(&printed, &["names 3 clients (north, south, west)"]);
 }
 
 #[test]
-fn what_is_missing_is_told_together() {
+fn missing_columns_are_reported_together() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     write(at);
@@ -231,9 +231,9 @@ fn what_is_missing_is_told_together() {
         "--set",
         "data.client=Client",
     ];
-    let said = fails(at, &wrong, 1);
+    let printed = fails(at, &wrong, 1);
     has(
-        &said,
+        &printed,
         &[
             "'Client' (data.client), did you mean 'client'?",
             "'Label' (data.label)",
@@ -246,9 +246,9 @@ fn what_is_missing_is_told_together() {
         text.replace(",train,46,red", ",train,46,"),
     )
     .unwrap();
-    let said = ok(at, &["check", "t.toml", "--set", "data.path=gaps.csv"]);
+    let printed = ok(at, &["check", "t.toml", "--set", "data.path=gaps.csv"]);
     has(
-        &said,
+        &printed,
         &[
             "kind: 2 categories, 1 missing cell is none of these",
             "age: ",
@@ -256,8 +256,8 @@ fn what_is_missing_is_told_together() {
     );
     ok(at, &["run", "t.toml", "--out", "r", "--quiet"]);
     std::fs::write(at.join("few.csv"), "client,x\nnorth,1\n").unwrap();
-    let said = fails(at, &["predict", "r", "--input", "few.csv"], 1);
-    has(&said, &["no columns 'age', 'kind'"]);
+    let printed = fails(at, &["predict", "r", "--input", "few.csv"], 1);
+    has(&printed, &["no columns 'age', 'kind'"]);
     std::fs::write(at.join("none.csv"), "").unwrap();
     has(
         &fails(at, &["predict", "r", "--input", "none.csv"], 1),

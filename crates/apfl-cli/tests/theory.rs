@@ -1,4 +1,4 @@
-//! `apfl join` and `apfl theory`, from the outside.
+//! Tests `apfl join` and `apfl theory`.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn run(directory: &Path) {
 }
 
 #[test]
-fn a_newcomer_joins_from_the_generator_or_from_its_table() {
+fn a_new_client_joins_from_the_generator_or_from_its_table() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     run(here);
@@ -90,7 +90,7 @@ fn a_run_is_replayed_and_measured() {
     assert_eq!(report["optimum"]["converged"], true);
     let picture = std::fs::read_to_string(here.join("runs/a/theory.svg")).unwrap();
     assert_eq!(picture.matches("<circle").count(), 18); // 6 clients, 3 panels
-    // What training learned is what delivery said it is.
+    // The learned α is that of finalization.
     let finalized = lines(&here.join("runs/a/clients.jsonl"));
     for (line, client) in finalized.iter().zip(report["clients"].as_array().unwrap()) {
         assert_eq!(
@@ -128,7 +128,7 @@ fn the_theorems_are_checked() {
     for row in lemma {
         assert!(row["measured"].as_f64() < row["bound"].as_f64());
     }
-    // Everyone takes part: one over T, generously.
+    // Full participation: about 1/T.
     let slope = found["strongly_convex"][0]["slope"].as_f64().unwrap();
     assert!((-1.5..-0.6).contains(&slope), "{slope}");
     let exponent = found["residual"]["exponent"].as_f64().unwrap();

@@ -1,16 +1,16 @@
-//! What is in the files of a run.
+//! Reads the files of a run.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// A JSON file.
+/// Reads a JSON file.
 pub fn json(path: &Path) -> Value {
     let text = std::fs::read_to_string(path).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-/// A file with a JSON document on every line.
+/// Reads a file with a JSON document on every line.
 pub fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     let lines = text.lines().map(serde_json::from_str);

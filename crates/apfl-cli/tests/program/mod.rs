@@ -1,9 +1,9 @@
-//! The program, run to its end in a directory.
+//! Runs the program to its end in a directory.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs it; data sets are those in the directory alone.
+/// Runs the program with the data sets of the directory alone.
 pub fn apfl(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_apfl"))
         .args(args)
@@ -13,34 +13,34 @@ pub fn apfl(directory: &Path, args: &[&str]) -> Output {
         .expect("the program starts")
 }
 
-/// What it said on stderr; it ended with that code and did not panic.
+/// Returns stderr, and checks that the program ended with the exit code and did not panic.
 #[track_caller]
 pub fn ended(output: &Output, code: i32) -> String {
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert!(!said.contains("panicked"), "{said}");
-    said
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{printed}");
+    assert!(!printed.contains("panicked"), "{printed}");
+    printed
 }
 
-/// What it printed on stdout; it did what was asked.
+/// Runs the program, checks that it succeeded, and returns stdout.
 #[track_caller]
 pub fn ok(directory: &Path, args: &[&str]) -> String {
     let output = apfl(directory, args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {printed}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What it said on stderr; it ended with that code.
+/// Runs the program, checks the exit code, and returns stderr.
 #[track_caller]
 pub fn fails(directory: &Path, args: &[&str], code: i32) -> String {
     ended(&apfl(directory, args), code)
 }
 
-/// It said all of that.
+/// Checks that the text contains all parts.
 #[track_caller]
-pub fn has(said: &str, parts: &[&str]) {
+pub fn has(printed: &str, parts: &[&str]) {
     for part in parts {
-        assert!(said.contains(part), "{part} is missing in\n{said}");
+        assert!(printed.contains(part), "{part} is missing in\n{printed}");
     }
 }

@@ -1,4 +1,4 @@
-//! A run of a moment, and the same without an end.
+//! A short run, and a long one to be interrupted.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::program::ok;
 
-/// A run of eight rounds with a checkpoint after each.
+/// The arguments of a run of eight rounds with a checkpoint after each.
 pub const RUN: [&str; 17] = [
     "run",
     "--quiet",
@@ -28,25 +28,25 @@ pub const RUN: [&str; 17] = [
     "training.rounds=8",
 ];
 
-/// Runs it there, with more settings.
+/// Runs it in a directory with more settings.
 pub fn run(at: &Path, out: &str, more: &[&str]) -> String {
     ok(at, &[&RUN[..], more, &["--out", out]].concat())
 }
 
-/// The run in `out` as if it had been killed between its last checkpoint and its end.
+/// Changes the run in `out` as if it had been killed between its last checkpoint and its end.
 pub fn killed_at_its_end(at: &Path, out: &str) {
     fs::remove_file(at.join(out).join("summary.json")).unwrap();
 }
 
 const RESUME: [&str; 4] = ["run", "--quiet", "--resume", "--out"];
 
-/// The arguments that resume it.
+/// Returns the arguments that resume the run.
 pub fn resume<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&RESUME[..], &[out], more].concat()
 }
 
-/// The same run, too long to end by itself, in `live`, begun with a shell's `prelude`; it has
-/// done a round.
+/// Starts a run in `live` that is too long to end by itself, after a shell's `prelude`, and waits
+/// for its first round.
 #[cfg(unix)]
 pub fn long_run(at: &Path, prelude: &str, more: &[&str]) -> std::process::Child {
     let endless = ["--set", "training.rounds=1000000", "--out", "live"];
@@ -75,7 +75,7 @@ pub fn long_run(at: &Path, prelude: &str, more: &[&str]) -> std::process::Child 
     child
 }
 
-/// Sends it a signal.
+/// Sends a signal to the process.
 #[cfg(unix)]
 pub fn signal(child: &std::process::Child, name: &str) {
     let status = Command::new("kill")

@@ -1,4 +1,4 @@
-//! What two runs have in common if one went as the other.
+//! Results of a run for comparisons.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::files::{json, lines};
 
-/// The fingerprint of a finished run.
+/// Reads the fingerprint of a finished run.
 pub fn fingerprint(run: &Path) -> String {
     let summary = json(&run.join("summary.json"));
     summary["fingerprint"].as_str().unwrap().to_owned()
 }
 
-/// The rounds' records without their wall time.
+/// Reads the rounds' records without their wall time.
 pub fn records(run: &Path) -> Vec<Value> {
     let mut records = lines(&run.join("rounds.jsonl"));
     for record in &mut records {

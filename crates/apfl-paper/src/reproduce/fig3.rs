@@ -28,7 +28,7 @@ pub fn item() -> Item {
     }
     Item {
         name: "fig3",
-        title: "Drawing a share of the clients each round (MNIST, 2 classes a client, logistic)",
+        title: "Sampling a share of the clients each round (MNIST, 2 classes a client, logistic)",
         preset: include_str!("../../presets/fig3.toml"),
         runs,
         variants: LINEAR_VARIANTS,

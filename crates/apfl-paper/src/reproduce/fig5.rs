@@ -22,7 +22,7 @@ pub fn item() -> Item {
     }
     Item {
         name: "fig5",
-        title: "Digits by their writers (MLP, a tenth of the writers drawn each round)",
+        title: "Digits by their writers (MLP, a tenth of the writers sampled each round)",
         preset: include_str!("../../presets/fig5.toml"),
         runs,
         variants: VARIANTS,
@@ -41,7 +41,7 @@ pub fn item() -> Item {
         remarks: &[
             "The paper takes 1000 writers of EMNIST. Here: all writers of FEMNIST's digits with 20 \
              examples or more, and of MNIST by QMNIST's labels.",
-            "Scores of the last round are those of the tenth of the writers drawn then.",
+            "Scores of the last round are those of the tenth of the writers sampled then.",
         ],
     }
 }

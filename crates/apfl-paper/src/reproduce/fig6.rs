@@ -52,9 +52,9 @@ pub fn item() -> Item {
         tables,
         compare_all_clients: false,
         remarks: &[
-            "Means over 200 joiners (the paper has 3), each alone with the trained w. Verdicts are on α = \
-             0.5 and 0.75 with w running, for the joiners “start training local and personalized models \
-             of their own”; the other ways are counted beside. The rate starts afresh at 0.1 for joiners, the same for \
+            "Means over 200 new clients (the paper has 3), each alone with the trained w. Verdicts are on α = \
+             0.5 and 0.75 with w running, for the new clients “start training local and personalized models \
+             of their own”; the other methods are counted beside. The rate restarts at 0.1 for new clients, the same for \
              fine-tuning and for APFL; with w frozen the mixture moves with α²η, so fine-tuning from \
              the same w at the same rate has the longer steps.",
         ],
@@ -162,13 +162,13 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
     }
     Ok(vec![
         all_of(
-            "23: joiners: APFL lies below FedAvg's fine-tuning in training loss",
+            "23: new clients: APFL lies below FedAvg's fine-tuning in training loss",
             "below on both data sets",
             lower,
         )
         .quoting(BETTER),
         all_of(
-            "24: joiners: and above it in validation accuracy",
+            "24: new clients: and above it in validation accuracy",
             "above on both data sets",
             higher,
         )
