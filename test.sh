@@ -54,7 +54,7 @@ cargo clippy --workspace --all-targets --locked "${features[@]}" -- -D warnings
 
 step documents
 export RUSTDOCFLAGS="-D warnings"
-cargo doc -p apfl -p apfl-report -p apfl-paper --no-deps --locked "${features[@]}"
+cargo doc --workspace --no-deps --locked "${features[@]}"
 unset RUSTDOCFLAGS
 
 step "the library without its features"
