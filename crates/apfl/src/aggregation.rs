@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+#[doc(hidden)]
 pub mod optimizer;
 
 pub use optimizer::ServerOptimizer;
@@ -41,6 +42,7 @@ pub enum Aggregation {
 }
 
 /// Registry entry of an aggregator.
+#[doc(hidden)]
 pub type AggregatorKind = Kind<Aggregation>;
 
 registry! {
@@ -112,7 +114,7 @@ impl Settings for Aggregation {
 }
 
 /// Returns ⌊share·count⌋. Products such as 0.29·100 count as whole despite rounding errors.
-pub fn share_of(share: f64, count: usize) -> usize {
+pub(crate) fn share_of(share: f64, count: usize) -> usize {
     (share * count as f64 + 1e-9).floor() as usize
 }
 
@@ -121,6 +123,7 @@ impl Aggregation {
     ///
     /// # Errors
     /// If a share is out of range or the cohort is too small.
+    #[doc(hidden)]
     pub fn check(&self, k: usize) -> Result<()> {
         if let Aggregation::TrimmedMean { trim: share } | Aggregation::Krum { byzantine: share } =
             *self
@@ -147,6 +150,7 @@ impl Aggregation {
     }
 
     /// Returns a warning if the share is less than one client of a cohort of `k`.
+    #[doc(hidden)]
     pub fn note(&self, k: usize) -> Option<String> {
         let (key, share) = match *self {
             Aggregation::TrimmedMean { trim } => ("trim", trim),
@@ -159,6 +163,7 @@ impl Aggregation {
     }
 
     /// Combines the cohort's models, given in client order, into one. Needs at least one model.
+    #[doc(hidden)]
     pub fn combine(&self, models: &[Params]) -> Params {
         match *self {
             Aggregation::Mean => trimmed_mean(models, 0),
@@ -285,6 +290,7 @@ fn weighted(models: &[&Params], beta: &[f64], len: usize) -> Vec<f64> {
 /// An update split into its `model` and the rest, so that an attack or an aggregator may change
 /// the model.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct SplitUpdate {
     /// The `model` array.
     pub model: Params,
@@ -308,18 +314,18 @@ impl SplitUpdate {
     }
 
     /// Creates an update that consists of a model only.
-    pub fn of_model(model: Params) -> Self {
+    pub(crate) fn of_model(model: Params) -> Self {
         let rest = Arrays::default();
         Self { model, rest }
     }
 
     /// Returns whether the update consists of a model only.
-    pub fn is_model_only(&self) -> bool {
+    pub(crate) fn is_model_only(&self) -> bool {
         self.rest.0.is_empty()
     }
 
     /// Returns the update with its `model` replaced by one of the same length.
-    pub fn join_with<U: Pack>(mut self, model: Params) -> U {
+    pub(crate) fn join_with<U: Pack>(mut self, model: Params) -> U {
         self.rest.0.insert("model".into(), Array::F32(model));
         U::unpack(&mut self.rest).expect("the arrays of an update make an update")
     }

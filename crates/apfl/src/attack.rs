@@ -35,6 +35,7 @@ pub enum AttackKind {
 }
 
 /// Registry entry of an attack.
+#[doc(hidden)]
 pub type AttackOption = Kind<Option<AttackKind>>;
 
 registry! {
@@ -54,6 +55,7 @@ const NONE: AttackOption = Kind {
 };
 
 /// The values of `federation.attack.kind`.
+#[doc(hidden)]
 pub const ATTACKS: &[AttackOption] = &[NONE, SIGN_FLIP, GAUSSIAN, LABEL_FLIP];
 
 const SHARE: Setting<Number> =
@@ -124,6 +126,7 @@ impl Attack {
 
 /// The attackers of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[doc(hidden)]
 pub struct Attackers {
     attack: Option<Attack>,
     clients: BTreeSet<usize>,
@@ -190,7 +193,7 @@ impl Attackers {
     ///
     /// # Errors
     /// If labels are to be flipped and the data has no classes.
-    pub fn poison(&self, dataset: Arc<dyn Dataset>) -> Result<Arc<dyn Dataset>> {
+    pub(crate) fn poison(&self, dataset: Arc<dyn Dataset>) -> Result<Arc<dyn Dataset>> {
         if !matches!(self.attack, Some(attack) if attack.kind == AttackKind::LabelFlip) {
             return Ok(dataset);
         }

@@ -44,6 +44,7 @@ impl Candidate {
 
 /// One training of a run that chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub enum Pass {
     /// All candidates, with this part of every client's training rows held out; from 1.
     HeldOut(u64),
@@ -107,13 +108,14 @@ impl Choosing {
     }
 
     /// Returns whether 1 is a candidate, so that every client also trains alone.
-    pub fn has_alone(&self) -> bool {
+    pub(crate) fn has_alone(&self) -> bool {
         self.candidates.contains(&1.0)
     }
 }
 
 /// Losses of a client on its held-out rows: one sum per candidate, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct HeldOut {
     /// |Hᵢ|
     pub rows: u64,

@@ -230,7 +230,7 @@ impl Error {
     }
 
     /// Creates an error about data at a place, such as a client.
-    pub fn at_place(place: impl fmt::Display, problem: impl fmt::Display) -> Self {
+    pub(crate) fn at_place(place: impl fmt::Display, problem: impl fmt::Display) -> Self {
         Error::Data(DataError {
             path: None,
             place: Some(place.to_string()),

@@ -54,28 +54,25 @@
 //!
 //! # Modules
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! |---|---|
-//! | [`run`] | the durable run: begun or resumed, watched, finished; its directory |
-//! | [`predict`] | parameters with their model: something that answers |
-//! | [`data`] | examples, how they fall on clients, where they come from |
-//! | [`model`] | forward and backward passes over flat parameters |
-//! | [`algorithm`] | APFL and what it is compared with, one file each |
-//! | [`local_client`] | what an algorithm may see at a client |
-//! | [`aggregation`] [`attack`] | rules that make one model of many; clients that want them to fail |
-//! | [`privacy`] | clipping, noise, and the ε of both |
-//! | [`training`] | the only round loop |
-//! | [`federation`] | clients at sites of their own: what all agree on, a site's node, the server |
-//! | [`spec`] | what was written → what can run |
-//! | [`files`] | atomic writes, locks, tensors |
-//! | [`join`] | a client that was never in training |
-//! | [`choice`] [`advise`] | which model a client serves, chosen on held-out rows; whether joining is worth it |
-//! | [`params`] [`mod@pack`] [`rng`] [`schedule`] [`metrics`] | vectors, named arrays, addressed randomness, η_t, scores |
+//! | [`run`] | runs that survive a kill: built, trained, resumed, finished |
+//! | [`data`] | examples, data sets, how examples are assigned to clients |
+//! | [`model`] | networks and losses over flat parameters |
+//! | [`algorithm`] | APFL and the other algorithms, one file each; traits for your own |
+//! | [`local_client`] | what an algorithm may use at a client: batches, gradients, rates |
+//! | [`aggregation`] [`attack`] [`privacy`] | aggregators, clients that attack, differential privacy |
+//! | [`training`] | the round loop |
+//! | [`engine`] [`federation`] | threads, MPI and sites; a federation over sites |
+//! | [`spec`] | a spec in TOML and the plan made of it |
+//! | [`predict`] [`join`] [`advise`] | trained models, new clients, whether joining is worth it |
+//! | [`params`] [`mod@pack`] [`rng`] [`schedule`] [`metrics`] | vectors, named arrays, random streams, η_t, scores |
 
 pub mod advise;
 pub mod aggregation;
 pub mod algorithm;
 pub mod attack;
+#[doc(hidden)] // for the program and the tests
 pub mod choice;
 mod client_states;
 #[doc(hidden)] // for the program and the tests
@@ -88,6 +85,7 @@ pub mod digest;
 pub mod engine;
 pub mod error;
 pub mod federation;
+#[doc(hidden)] // for the program and the tests
 pub mod files;
 pub mod join;
 pub mod local_client;
@@ -107,13 +105,14 @@ pub mod settings;
 pub mod spec;
 pub mod training;
 
-pub use aggregation::Aggregation;
-pub use algorithm::{Algorithm, AlgorithmSpec, Apfl, FedAvg, LocalOnly};
+pub use aggregation::{Aggregation, ServerOptimizer};
+pub use algorithm::{
+    Algorithm, AlgorithmSpec, Apfl, Ditto, FedAvg, FedPer, FedProx, FedRep, HypCluster, L2gd,
+    LgFedAvg, LocalOnly, Mapper, OneModel, PFedMe, PerFedAvg, Scaffold,
+};
 pub use data::{Dataset, Examples, InMemory, Schema, Shard};
 pub use error::{Error, Result};
-pub use model::cnn::Cnn;
-pub use model::mlp::Mlp;
-pub use model::{Loss, Model, Network};
+pub use model::{Cnn, Loss, Mlp, Model, Network};
 pub use params::Params;
 pub use predict::{Prediction, TrainedModel, WhichModel};
 pub use run::{Ended, Event, Finished, Program, Run, RunBuilder};

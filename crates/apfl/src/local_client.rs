@@ -23,14 +23,17 @@ mod sgd;
 pub use local_training::{LocalTraining, LocalWork};
 pub use predictor::{ModelForm, Predictor};
 use private::PrivateState;
+#[doc(hidden)]
 pub use private::PrivateSteps;
 use sampler::Sampler;
 use scoring::EVALUATION_ROWS;
+#[doc(hidden)]
 pub use scratch::Scratch;
 pub use sgd::Sgd;
 
 /// Reports a loss that is not finite.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct NonFiniteLoss {
     /// The local step, from 1.
     pub step: u64,
@@ -84,6 +87,7 @@ impl std::fmt::Debug for LocalClient<'_> {
 
 impl<'a> LocalClient<'a> {
     /// Creates the client for round `round`, with `rng` for the order of its examples.
+    #[doc(hidden)]
     pub fn new(
         model: &'a dyn Model,
         train: &'a Examples,
@@ -119,7 +123,7 @@ impl<'a> LocalClient<'a> {
 
     /// Sets the stream of dropout masks: one mask per batch, the same for every model that
     /// sees the batch.
-    pub fn with_dropout(mut self, rng: Stream) -> Self {
+    pub(crate) fn with_dropout(mut self, rng: Stream) -> Self {
         self.masks = Some(rng);
         self
     }
@@ -130,7 +134,7 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Sets the candidate that the client has chosen to serve.
-    pub fn with_choice(mut self, choice: Option<Candidate>) -> Self {
+    pub(crate) fn with_choice(mut self, choice: Option<Candidate>) -> Self {
         self.choice = choice;
         self
     }
@@ -142,6 +146,7 @@ impl<'a> LocalClient<'a> {
 
     /// Sets the stream of flips and crops, for models that train on augmented images.
     /// Only training batches are augmented.
+    #[doc(hidden)]
     pub fn with_augmentation(mut self, rng: Stream) -> Self {
         let shape = self.model.network().augmented();
         self.augmentation = shape.map(|shape| Augmentation::new(shape, rng));
@@ -155,7 +160,7 @@ impl<'a> LocalClient<'a> {
 
     /// Sets the number of steps of this round and of all rounds before it, for an algorithm
     /// whose rounds differ in length.
-    pub fn take_steps(&mut self, steps: u64, before: u64) {
+    pub(crate) fn take_steps(&mut self, steps: u64, before: u64) {
         (self.steps, self.steps_before) = (steps, before);
     }
 
@@ -165,7 +170,7 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Returns η_t after the last local step of the previous round; in round 1, of the first step.
-    pub fn rate_before(&self) -> f32 {
+    pub(crate) fn rate_before(&self) -> f32 {
         self.rate_in((self.round - 1).max(1), self.steps_before)
     }
 
@@ -181,11 +186,12 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Returns whether η_t depends on t.
-    pub fn rate_varies(&self) -> bool {
+    pub(crate) fn rate_varies(&self) -> bool {
         self.local_training.schedule.varies()
     }
 
     /// Returns the number of local steps of all previous rounds, as if the client took part in all.
+    #[doc(hidden)]
     pub fn steps_before(&self) -> u64 {
         self.steps_before
     }
@@ -196,6 +202,7 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Returns the shift a of a `theory` schedule; `None` for other schedules.
+    #[doc(hidden)]
     pub fn shift(&self) -> Option<f64> {
         self.local_training.schedule.shift()
     }
@@ -280,7 +287,7 @@ impl<'a> LocalClient<'a> {
 
     /// Reduces the held-out examples to their next batch, which all later held-out batches
     /// repeat. Returns the number of steps in one pass over the other examples.
-    pub fn keep_one_held_out_batch(&mut self) -> u64 {
+    pub(crate) fn keep_one_held_out_batch(&mut self) -> u64 {
         let Scratch { rest, held_out, .. } = &mut *self.scratch;
         let rows = held_out
             .next_batch(self.local_training.batch, &mut self.rng)
@@ -295,6 +302,7 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Calls `work` with the model and the current batch ξ.
+    #[doc(hidden)]
     pub fn on_batch<T>(
         &mut self,
         work: impl FnOnce(&dyn Model, &Batch<'_>, &mut Workspace) -> T,
@@ -316,6 +324,7 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Records a loss that is not finite; [`LocalClient::non_finite`] returns the first.
+    #[doc(hidden)]
     pub fn watch(&mut self, loss: f64) -> f64 {
         if !loss.is_finite() && self.non_finite.is_none() {
             self.non_finite = Some(NonFiniteLoss {
@@ -348,7 +357,7 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Takes a step x ← x − rate·∇f(at; ξ). Returns the loss at `at`.
-    pub fn descend_at(&mut self, at: &[f32], x: &mut [f32], rate: f32) -> f64 {
+    pub(crate) fn descend_at(&mut self, at: &[f32], x: &mut [f32], rate: f32) -> f64 {
         if self.batch_is_empty() {
             let decay = rate * self.model.l2();
             x.iter_mut().zip(at).for_each(|(x, at)| *x -= decay * at);
@@ -367,7 +376,7 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Returns the mean loss of `at` over the held-out examples, without the ℓ2 term.
-    pub fn held_out_loss(&mut self, at: &[f32]) -> f64 {
+    pub(crate) fn held_out_loss(&mut self, at: &[f32]) -> f64 {
         let rows = self.train.gathered(self.scratch.held_out.rows());
         assert!(!rows.is_empty(), "call hold_out first");
         let tally = self.scratch.tally(self.model, &Predictor::At(at), &rows);
@@ -415,11 +424,13 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Returns the first loss of this round that was not finite.
+    #[doc(hidden)]
     pub fn non_finite(&self) -> Option<NonFiniteLoss> {
         self.non_finite
     }
 
     /// Borrows a vector of the model's size from the scratch; its content is arbitrary.
+    #[doc(hidden)]
     pub fn borrow(&mut self) -> Params {
         let mut spare = self.scratch.spare.pop().unwrap_or_default();
         spare.resize(self.model.layout().len(), 0.0);
@@ -427,7 +438,7 @@ impl<'a> LocalClient<'a> {
     }
 
     /// Returns a borrowed vector to the scratch.
-    pub fn give_back(&mut self, spare: Params) {
+    pub(crate) fn give_back(&mut self, spare: Params) {
         self.scratch.spare.push(spare);
     }
 }

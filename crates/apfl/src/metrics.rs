@@ -2,15 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
+#[doc(hidden)]
 pub mod assessment;
 mod finals;
 
+#[doc(hidden)]
 pub use assessment::{Assessment, Detail};
-pub use finals::{FinalScore, FinalScores, Finals, FinalsAccumulator, OverClients, Scoring};
+pub use finals::{FinalScore, FinalScores, OverClients};
+#[doc(hidden)]
+pub use finals::{Finals, FinalsAccumulator, Scoring};
 
 /// Sums over examples, from which scores are computed. Adding them in client order is
 /// reproducible to the bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Tally {
     /// Number of examples.
     pub examples: u64,
@@ -63,6 +68,7 @@ fn number_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::E
 
 /// A model's tallies on training and validation examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Tallies {
     /// On training examples.
     pub train: Tally,
@@ -88,6 +94,7 @@ impl Tallies {
 
 /// The largest of the clients' mean losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct WorstLosses {
     /// On training examples.
     pub train: f64,
@@ -97,6 +104,7 @@ pub struct WorstLosses {
 
 /// A model's tallies over clients: their sum and the worst losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Pool {
     /// Sum over all examples.
     pub sum: Tallies,

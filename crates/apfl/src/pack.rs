@@ -31,7 +31,7 @@ impl View<'_> {
     }
 
     /// Visits the little-endian bytes in chunks of bounded size.
-    pub fn for_each_chunk(&self, mut visit_chunk: impl FnMut(&[u8])) {
+    pub(crate) fn for_each_chunk(&self, mut visit_chunk: impl FnMut(&[u8])) {
         fn visit_chunks<T: Copy, const N: usize>(
             a: &[T],
             to_bytes: impl Fn(T) -> [u8; N],
@@ -71,6 +71,7 @@ pub struct Arrays(pub BTreeMap<String, Array>);
 
 /// Represents the type of an array's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub enum NumberType {
     /// 32-bit floats.
     F32,
@@ -101,6 +102,7 @@ impl NumberType {
 
 /// Represents name, type and length of an array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Field {
     /// Its name.
     pub name: String,
@@ -121,6 +123,7 @@ impl Field {
 ///
 /// # Errors
 /// `bytes` has another length than the fields need.
+#[doc(hidden)]
 pub fn arrays_from_bytes(fields: &[Field], bytes: &[u8]) -> Result<Arrays, PackError> {
     let expected = fields
         .iter()
@@ -326,6 +329,7 @@ pack_fields! {
 }
 
 /// Checks the length of an array.
+#[doc(hidden)]
 pub fn same_length(name: &str, found: usize, expected: usize) -> Result<(), PackError> {
     if found == expected {
         return Ok(());

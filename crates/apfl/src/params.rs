@@ -97,7 +97,7 @@ pub fn project(x: &mut [f32], radius: f64) {
 
 /// Projects q onto the simplex qᵢ ≥ 0, Σqᵢ = 1: max(qᵢ − θ, 0), where the entries above θ exceed it
 /// by 1 in total.
-pub fn project_onto_simplex(q: &mut [f64]) {
+pub(crate) fn project_onto_simplex(q: &mut [f64]) {
     let mut sorted = q.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
     let (mut sum, mut theta) = (0.0, 0.0);
@@ -172,7 +172,7 @@ impl Sum {
 }
 
 /// Returns the little-endian bytes of parameters.
-pub fn bytes_of(x: &[f32]) -> Vec<u8> {
+pub(crate) fn bytes_of(x: &[f32]) -> Vec<u8> {
     let mut bytes = vec![0; 4 * x.len()];
     for (bytes, x) in bytes.as_chunks_mut().0.iter_mut().zip(x) {
         *bytes = x.to_le_bytes();

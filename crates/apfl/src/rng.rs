@@ -68,7 +68,7 @@ pub fn stream(seed: u64, purpose: Purpose, round: u64, client: u64) -> Stream {
 
 /// Returns a stream with a key of the operating system, which cannot be reproduced: for noise that
 /// must stay secret.
-pub fn system_stream() -> Stream {
+pub(crate) fn system_stream() -> Stream {
     Stream::try_from_rng(&mut SysRng).expect("the operating system has random numbers")
 }
 

@@ -24,14 +24,21 @@ mod tables;
 mod theory;
 mod training;
 
-pub use differences::{differences, extended_rounds, identifying_keys};
+pub(crate) use differences::identifying_keys;
+#[doc(hidden)]
+pub use differences::{differences, extended_rounds};
 pub use engine::PlannedEngine;
 pub use initial::Initial;
-pub use plan::{BATCH_STATISTICS, Plan, Resources};
+#[doc(hidden)]
+pub use plan::BATCH_STATISTICS;
+pub use plan::{Plan, Resources};
 pub use schedule::PlannedSchedule;
 pub use sites::PlannedSites;
+#[doc(hidden)]
 pub use tables::{Registry, SpecTable, registries, tables};
-pub use training::{PlannedLocalTraining, UNUSED};
+pub use training::PlannedLocalTraining;
+#[doc(hidden)]
+pub use training::UNUSED;
 
 /// Limit on the depth of a key; no key is as deep.
 const MAX_KEY_DEPTH: usize = 8;
@@ -149,6 +156,7 @@ impl Spec {
     /// Makes the overrides part of the file, so that a later change of a kind also drops the
     /// settings that they gave.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_overrides_as_written(mut self) -> Self {
         self.overridden.clear();
         self

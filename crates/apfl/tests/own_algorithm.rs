@@ -2,7 +2,6 @@
 
 use apfl::algorithm::{Algorithm, FedAvg, Sender};
 use apfl::pack::{ModelOnly, Pack};
-use apfl::training::Training;
 
 use crate::small::{Hand, full, quadratics};
 
@@ -18,16 +17,11 @@ fn it_runs() {
 
 #[test]
 fn without_momentum_it_is_fedavg() {
-    let trained = |beta| {
-        let mut training =
-            Training::with_algorithm(example::setup().unwrap(), Momentum { beta }).unwrap();
-        while training.next_round().unwrap().is_some() {}
-        training.shared()
-    };
-    let mut fedavg = Training::with_algorithm(example::setup().unwrap(), FedAvg).unwrap();
-    while fedavg.next_round().unwrap().is_some() {}
-    assert_eq!(trained(0.0), fedavg.shared());
-    assert_ne!(trained(0.5), fedavg.shared());
+    let shared = |run: apfl::Finished| run.shared().unwrap().params().to_vec();
+    let trained = |beta| shared(example::train(Momentum { beta }).unwrap());
+    let fedavg = shared(example::train(FedAvg).unwrap());
+    assert_eq!(trained(0.0), fedavg);
+    assert_ne!(trained(0.5), fedavg);
 }
 
 /// β = ½. Round 1: w = 0, mean wᵢ = ½(1 + 3) = 2, so w = 2 and d = 2.
@@ -74,11 +68,10 @@ fn a_moving_mean_by_hand() {
 #[test]
 fn it_has_a_fingerprint_like_any_other() {
     let run = |beta| {
-        let training =
-            Training::with_algorithm(example::setup().unwrap(), Momentum { beta }).unwrap();
-        example::finish(training).unwrap()
+        let finished = example::train(Momentum { beta }).unwrap();
+        finished.summary.fingerprint
     };
     let (first, second) = (run(0.5), run(0.5));
     assert_eq!(first, second);
-    assert_ne!(first.2, run(0.4).2);
+    assert_ne!(first, run(0.4));
 }

@@ -29,7 +29,7 @@ pub fn starts(layout: &Layout) -> Vec<usize> {
 }
 
 /// Returns where the last `count` layers of a model start.
-pub fn start_of_last(layout: &Layout, count: usize) -> Result<usize, String> {
+pub(crate) fn start_of_last(layout: &Layout, count: usize) -> Result<usize, String> {
     let starts = starts(layout);
     match starts.len() {
         layers @ ..2 => Err(format!(

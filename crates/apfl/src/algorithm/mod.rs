@@ -8,34 +8,52 @@ use crate::local_client::{LocalClient, Predictor};
 use crate::model::Layout;
 use crate::pack::Pack;
 
+#[doc(hidden)]
 pub mod agnostic;
+#[doc(hidden)]
 pub mod apfl;
+#[doc(hidden)]
 pub mod ditto;
 pub mod extensions;
+#[doc(hidden)]
 pub mod fedavg;
+#[doc(hidden)]
 pub mod fedper;
+#[doc(hidden)]
 pub mod fedprox;
+#[doc(hidden)]
 pub mod fedrep;
+#[doc(hidden)]
 pub mod hypcluster;
+#[doc(hidden)]
 pub mod l2gd;
+#[doc(hidden)]
 pub mod layers;
+#[doc(hidden)]
 pub mod lgfedavg;
+#[doc(hidden)]
 pub mod local;
+#[doc(hidden)]
 pub mod mapper;
 mod one_model;
+#[doc(hidden)]
 pub mod perfedavg;
+#[doc(hidden)]
 pub mod pfedme;
 mod properties;
+#[doc(hidden)]
 pub mod scaffold;
 #[macro_use]
 mod registry;
 
 pub use agnostic::Agnostic;
+pub use apfl::{Mixing, Options};
 pub use extensions::Extensions;
 pub use one_model::OneModel;
 pub use properties::Properties;
 #[doc(hidden)] // for plans
 pub use registry::OwnAlgorithm;
+#[doc(hidden)] // for the program and the tests
 pub use registry::{AlgorithmKind, AlgorithmVisitor, every_algorithm};
 
 // Every algorithm: the module with its `KIND`, and the types in it that a spec may choose. Each

@@ -192,7 +192,7 @@ impl AlgorithmSpec {
     }
 
     /// Returns the default geometric schedule: (factor, per what).
-    pub fn default_decay(&self) -> (f64, &'static str) {
+    pub(crate) fn default_decay(&self) -> (f64, &'static str) {
         self.properties().default_decay
     }
 

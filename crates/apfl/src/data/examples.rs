@@ -186,7 +186,7 @@ impl Examples {
     }
 
     /// Replaces every class y by C − 1 − y, where C is the number of classes.
-    pub fn flip_classes(&mut self, classes: usize) {
+    pub(crate) fn flip_classes(&mut self, classes: usize) {
         if let Targets::Classes(labels) = &mut self.targets {
             labels.iter_mut().for_each(|y| *y = classes as u32 - 1 - *y);
         }
@@ -316,14 +316,14 @@ pub struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// Returns the batch with dropout switched off unless `dropped`.
     #[must_use]
-    pub fn with_dropout_if(self, dropped: bool) -> Self {
+    pub(crate) fn with_dropout_if(self, dropped: bool) -> Self {
         let mask = if dropped { self.mask } else { 0 };
         Self { mask, ..self }
     }
 
     /// Returns the batch with the next dropout mask, for a second pass over it in training.
     #[must_use]
-    pub fn with_next_mask(self) -> Self {
+    pub(crate) fn with_next_mask(self) -> Self {
         let mask = match self.mask {
             0 => 0,
             mask => mask.rotate_left(32) | 1,
@@ -344,7 +344,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns ‖x‖² of a row.
-    pub fn row_norm_squared(&self, row: usize) -> f64 {
+    pub(crate) fn row_norm_squared(&self, row: usize) -> f64 {
         let range = row * self.width..(row + 1) * self.width;
         let square = |x: f32| f64::from(x) * f64::from(x);
         match self.rows {

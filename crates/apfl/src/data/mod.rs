@@ -196,6 +196,7 @@ pub struct SourceFile {
 
 /// Returns a digest of a data set: of its schema, files and assignment, and of the examples
 /// themselves if they are in no file. Generated data follows from its settings.
+#[doc(hidden)]
 pub fn digest(dataset: &dyn Dataset) -> Result<String> {
     let mut identity = serde_json::to_string(dataset.schema()).expect("plain JSON");
     let files = dataset.files();

@@ -10,6 +10,7 @@ use crate::settings::{Declaration, Kind, Number, Section, Setting, Whole, above_
 
 /// Represents the keys that every kind of data has.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct Common {
     /// The data's seed.
     pub seed: u64,
@@ -22,6 +23,7 @@ pub struct Common {
 }
 
 /// A kind of data, with the function that reads the rest of `[data]`.
+#[doc(hidden)]
 pub type SourceKind = Kind<fn(&mut Section<'_>, Common) -> Source>;
 
 /// Defines [`Source`]: each kind of data is a module with a `KIND` and a type of the variant's name

@@ -74,7 +74,7 @@ impl EngineKind {
     }
 
     /// Drops the data of clients that live on other ranks.
-    pub fn localize(&self, context: RunContext) -> Result<RunContext> {
+    pub(crate) fn localize(&self, context: RunContext) -> Result<RunContext> {
         match self {
             #[cfg(feature = "mpi")]
             EngineKind::Mpi(cluster) => context.for_rank(*cluster),
@@ -92,7 +92,7 @@ impl EngineKind {
     }
 
     /// Returns whether each client's final scores are disclosed.
-    pub fn discloses_scores(&self) -> bool {
+    pub(crate) fn discloses_scores(&self) -> bool {
         match self {
             EngineKind::Remote(sites) => sites.discloses_scores,
             _ => true,
@@ -101,7 +101,7 @@ impl EngineKind {
 
     /// Returns whether all clients are in one trust domain, so that the server may have their
     /// models.
-    pub fn shares_models(&self) -> bool {
+    pub(crate) fn shares_models(&self) -> bool {
         !matches!(self, EngineKind::Remote(_))
     }
 }

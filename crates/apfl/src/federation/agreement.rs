@@ -96,7 +96,7 @@ impl Agreement {
     }
 
     /// Reads it from JSON.
-    pub fn from_json(text: &str) -> Result<Self> {
+    pub(crate) fn from_json(text: &str) -> Result<Self> {
         let invalid = |e: String| Error::Checkpoint(format!("agreement.json is invalid: {e}"));
         let agreement: Self = serde_json::from_str(text).map_err(|e| invalid(e.to_string()))?;
         match agreement.schema.problem() {

@@ -28,7 +28,7 @@ pub struct LocalTraining {
 
 impl LocalTraining {
     /// Returns the number of steps in one pass over `m` examples.
-    pub fn steps_per_epoch(&self, m: usize) -> u64 {
+    pub(crate) fn steps_per_epoch(&self, m: usize) -> u64 {
         self.batch.map_or(1, |batch| m.div_ceil(batch) as u64)
     }
 

@@ -65,7 +65,7 @@ impl Sgd {
 
     /// Takes a step with a pull to a centre c: ∇f(x; ξ) + λ(x − c) replaces ∇f(x; ξ). With λ = 0
     /// the bits are those of [`Sgd::step`].
-    pub fn step_near(
+    pub(crate) fn step_near(
         &mut self,
         x: &mut [f32],
         eta: f32,
@@ -89,7 +89,7 @@ impl Sgd {
     }
 
     /// Takes a step of the range `part` of x; the rest of x does not change.
-    pub fn step_part(
+    pub(crate) fn step_part(
         &mut self,
         x: &mut [f32],
         part: Range<usize>,

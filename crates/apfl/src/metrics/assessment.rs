@@ -196,7 +196,7 @@ impl Assessment {
 
     /// Returns the confusion matrix: rows are true classes, columns predicted classes. `None`
     /// with too many classes.
-    pub fn confusion_matrix(&self, classes: usize) -> Option<Vec<Vec<u64>>> {
+    pub(crate) fn confusion_matrix(&self, classes: usize) -> Option<Vec<Vec<u64>>> {
         (1..=MAX_RANKED_CLASSES).contains(&classes).then(|| {
             let mut matrix = vec![vec![0; classes]; classes];
             for ((truth, predicted), count) in &self.confusion {
@@ -339,7 +339,7 @@ impl Detail {
     }
 
     /// Returns the same variant with all scores replaced, in the order of [`Detail::named`].
-    pub fn with_scores(&self, values: &[Option<f64>]) -> Self {
+    pub(crate) fn with_scores(&self, values: &[Option<f64>]) -> Self {
         match self {
             Detail::Classes { .. } => Detail::Classes {
                 balanced_accuracy: values[0],

@@ -59,6 +59,7 @@ pub struct FinalScores {
 
 /// A client's sums, from which its final scores are computed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Finals {
     /// Loss and hits on training and validation examples.
     pub tallies: Tallies,
@@ -72,6 +73,7 @@ pub struct Finals {
 
 /// Settings for computing scores from sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct Scoring {
     /// Number of classes; 0 for regression.
     pub classes: usize,
@@ -122,6 +124,7 @@ pub struct OverClients {
 
 /// Accumulates one model's sums over all clients and the scores of each.
 #[derive(Clone, Debug, Default)]
+#[doc(hidden)]
 pub struct FinalsAccumulator {
     sum: Finals,
     each: Vec<FinalScores>,
@@ -149,7 +152,7 @@ impl FinalsAccumulator {
 
     /// Returns the summary; `None` without clients. A client without test (or validation)
     /// examples is left out of their mean, deviation, decile, minimum and maximum.
-    pub fn summarize(&self, scoring: &Scoring) -> Option<OverClients> {
+    pub(crate) fn summarize(&self, scoring: &Scoring) -> Option<OverClients> {
         if self.each.is_empty() {
             return None;
         }

@@ -28,7 +28,7 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// Returns whether rows are scored in their order and unchanged.
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 }

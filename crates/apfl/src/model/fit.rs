@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// If inputs, outputs or loss of the model do not match the data.
-pub fn require_fit(schema: &Schema, model: &dyn Model) -> Result<()> {
+pub(crate) fn require_fit(schema: &Schema, model: &dyn Model) -> Result<()> {
     let width: usize = schema.shape.iter().product();
     if width == 0 {
         return Err(Error::data("the data has no features"));
@@ -47,7 +47,7 @@ impl Loss {
     ///
     /// # Errors
     /// If the loss is for another task.
-    pub fn require_task(self, task: &Task) -> Result<()> {
+    pub(crate) fn require_task(self, task: &Task) -> Result<()> {
         let classes = task.classes();
         match (task, self) {
             (Task::Regression, loss) if loss != Loss::SquaredError => Err(Error::Request(format!(

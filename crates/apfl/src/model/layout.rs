@@ -57,7 +57,7 @@ impl Layout {
     }
 
     /// Appends a tensor whose initial values are all `value`.
-    pub fn push_constant(&mut self, name: impl Into<String>, shape: &[usize], value: f32) {
+    pub(crate) fn push_constant(&mut self, name: impl Into<String>, shape: &[usize], value: f32) {
         self.push(name, shape, shape.iter().product());
         self.tensors.last_mut().expect("just pushed").constant = Some(value);
     }

@@ -29,6 +29,7 @@ impl Loss {
     }
 
     /// Computes delta ← ∂(mean ℓ)/∂z, row by row. Returns the mean of ℓ.
+    #[doc(hidden)]
     pub fn differentiate(self, z: &[f32], targets: &Labels<'_>, delta: &mut Vec<f32>) -> f64 {
         delta.resize(z.len(), 0.0);
         let mut sum = 0.0;
@@ -72,6 +73,7 @@ impl Loss {
     }
 
     /// Returns the sums from which scores are computed.
+    #[doc(hidden)]
     pub fn tally(self, z: &[f32], width: usize, targets: &Labels<'_>) -> Tally {
         let mut tally = Tally::default();
         let mut powers = Vec::with_capacity(width);
@@ -111,6 +113,7 @@ impl Loss {
 
     /// Converts one example's outputs for display: probabilities of the classes if the loss has
     /// them, else scores; for regression the value.
+    #[doc(hidden)]
     pub fn display_scores(self, z: &[f32], classes: usize) -> Vec<f64> {
         match self {
             Loss::Softmax => {
@@ -131,6 +134,7 @@ impl Loss {
 
 impl Loss {
     /// Returns whether [`Loss::display_scores`] returns probabilities.
+    #[doc(hidden)]
     pub fn has_probabilities(self) -> bool {
         matches!(self, Loss::Softmax | Loss::Logistic)
     }
@@ -143,7 +147,7 @@ impl Loss {
     /// logistic, hinge  z                                both
     /// squared error    zₖ                               log zₖ/(1−zₖ), zₖ within 10⁻⁹ of 0 … 1
     /// ```
-    pub fn ranking_scores(self, z: &[f32], classes: usize, out: &mut Vec<(f64, f64)>) {
+    pub(crate) fn ranking_scores(self, z: &[f32], classes: usize, out: &mut Vec<(f64, f64)>) {
         out.clear();
         let ranked = if classes == 2 { 1..2 } else { 0..classes };
         for k in ranked {
@@ -186,7 +190,7 @@ fn target(targets: &Labels<'_>, row: usize, output: usize) -> f32 {
 
 /// Returns the class of the largest output, the first of equals. A single output is positive for
 /// class 1.
-pub fn predicted_class(z: &[f32]) -> u32 {
+pub(crate) fn predicted_class(z: &[f32]) -> u32 {
     if let [z] = z {
         return u32::from(*z > 0.0);
     }

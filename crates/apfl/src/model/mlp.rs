@@ -129,7 +129,7 @@ impl Mlp {
     }
 
     /// Sets the shape [channels, height, width] of images, which may be flipped and cropped.
-    pub fn for_images(mut self, shape: [usize; 3]) -> Self {
+    pub(crate) fn for_images(mut self, shape: [usize; 3]) -> Self {
         self.images = Some(shape);
         self
     }

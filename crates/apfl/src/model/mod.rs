@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::data::Batch;
 
 mod architecture;
+#[doc(hidden)]
 pub mod cnn;
 mod descent;
 mod extras;
@@ -16,19 +17,24 @@ mod fit;
 #[doc(hidden)] // for the program and the tests
 pub mod kernels;
 mod layout;
+#[doc(hidden)]
 pub mod loss;
 pub mod mlp;
 mod network;
+#[doc(hidden)]
 pub mod weighted;
 
+#[doc(hidden)]
 pub use architecture::{Architecture, ModelKind, Shape, ShapeReader};
+pub use cnn::{Cnn, Widths};
 pub(crate) use extras::AUGMENT;
 pub use extras::{Augment, Evaluation, Extras};
-pub use fit::require_fit;
+pub(crate) use fit::require_fit;
 pub use kernels::lines::CacheLines;
 pub use kernels::norm::Normalization;
 pub use layout::{Layout, Tensor};
 pub use loss::Loss;
+pub use mlp::Mlp;
 pub use network::{Costs, ExampleNorms, JointPasses, Network, Step, Workspace};
 
 /// A network with a loss over its outputs:

@@ -11,6 +11,7 @@ use super::{Accountant, Ledger, Level, Mechanism, NoiseSeed, PrivacySettings, le
 /// The exposure of a client or an example: the number of steps that sampled it with
 /// probability q.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct Exposure {
     /// q
     pub sampling: f64,
@@ -48,6 +49,7 @@ fn is_zero(count: &u64) -> bool {
 
 /// The noise of a run and the accounting of ε.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct Budget {
     /// The settings of the spec.
     pub settings: PrivacySettings,

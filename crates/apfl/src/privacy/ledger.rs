@@ -16,6 +16,7 @@ use crate::rng::system_stream;
 
 /// A round that was begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Release {
     /// The pass of a choice; 0 is the last or only one.
     pub pass: u64,
@@ -27,10 +28,12 @@ pub struct Release {
 }
 
 /// Writes an entry durably.
+#[doc(hidden)]
 pub type PersistRelease = Box<dyn FnMut(&Release) -> Result<()> + Send>;
 
 /// All releases of a run, including those of its passes and of earlier processes.
 #[derive(Default)]
+#[doc(hidden)]
 pub struct Ledger {
     inner: Mutex<Inner>,
 }
@@ -57,7 +60,7 @@ impl Ledger {
     }
 
     /// Returns whether entries are written durably.
-    pub fn is_durable(&self) -> bool {
+    pub(crate) fn is_durable(&self) -> bool {
         self.inner().persist.is_some()
     }
 
@@ -105,7 +108,7 @@ impl Ledger {
 
     /// Returns the rounds of all releases besides those that the run continues from, which are
     /// the last entries of the pass up to `round`.
-    pub fn extra_rounds(&self, pass: u64, round: u64) -> Vec<u64> {
+    pub(crate) fn extra_rounds(&self, pass: u64, round: u64) -> Vec<u64> {
         let inner = self.inner();
         let is_current = |k: usize, entry: &Release| {
             entry.pass == pass && entry.round <= round && inner.last[&(pass, entry.round)] == k
@@ -124,7 +127,7 @@ impl Ledger {
     }
 
     /// Returns an error if a round up to `rounds` has no entry.
-    pub fn require(&self, pass: u64, rounds: u64) -> Result<()> {
+    pub(crate) fn require(&self, pass: u64, rounds: u64) -> Result<()> {
         let inner = self.inner();
         let missing = (1..=rounds).find(|round| !inner.last.contains_key(&(pass, *round)));
         match missing {

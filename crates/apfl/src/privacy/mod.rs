@@ -27,10 +27,14 @@ mod rdp;
 mod rounding;
 mod settings;
 
+pub use budget::Spent;
 pub(crate) use budget::last_that_fits;
-pub use budget::{Budget, Exposure, Spent};
+#[doc(hidden)]
+pub use budget::{Budget, Exposure};
+#[doc(hidden)]
 pub use ledger::{Ledger, PersistRelease, Release};
-pub use noise::{PrivateSum, clip_factor};
+#[doc(hidden)]
+pub use noise::PrivateSum;
 pub use settings::{Level, NoiseSeed, PrivacySettings};
 
 /// The Gaussian mechanism on a Poisson sample.
@@ -115,7 +119,7 @@ impl Accountant {
     }
 
     /// Returns ε by Rényi divergences alone, which is fast.
-    pub fn rdp_epsilon(&self, steps: u64) -> f64 {
+    pub(crate) fn rdp_epsilon(&self, steps: u64) -> f64 {
         match steps {
             0 => 0.0,
             steps => self.divergences.epsilon(steps, self.delta),

@@ -7,7 +7,7 @@ use crate::params::{Params, distance_squared};
 use crate::rng::Stream;
 
 /// Returns min(1, C/‖·‖), the factor that clips a vector of this norm.
-pub fn clip_factor(norm: f64, clip: f64) -> f64 {
+pub(crate) fn clip_factor(norm: f64, clip: f64) -> f64 {
     if norm > clip { clip / norm } else { 1.0 }
 }
 
@@ -17,6 +17,7 @@ pub fn clip_factor(norm: f64, clip: f64) -> f64 {
 /// w + (Σᵢ (wᵢ − w)·min(1, C/‖wᵢ − w‖) + N(0, σ²C²I)) / D
 /// ```
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct PrivateSum {
     clip: f64,
     sum: Vec<f64>,

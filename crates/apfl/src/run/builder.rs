@@ -214,7 +214,7 @@ impl RunBuilder {
     }
 
     /// Sets the engine. Default: threads of this process. On MPI every rank builds the same run
-    /// and calls [`Run::train_on_ranks`]. A federation over sites needs a spec; see
+    /// and calls `Run::train_on_ranks`. A federation over sites needs a spec; see
     /// [`federation::Server`](crate::federation::Server).
     pub fn engine(mut self, engine: EngineKind) -> Self {
         self.engine = engine;

@@ -39,7 +39,7 @@ impl Identity {
     ///
     /// # Errors
     /// If they differ; the error names the differences.
-    pub fn require(&self, now: &Identity, force: bool) -> Result<()> {
+    pub(crate) fn require(&self, now: &Identity, force: bool) -> Result<()> {
         let mut differs = match extended_rounds(&self.spec, &now.spec)? {
             Some(_) => Vec::new(),
             None => differences(&self.spec, &now.spec),

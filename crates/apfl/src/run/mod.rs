@@ -51,6 +51,7 @@ mod passes;
 #[doc(hidden)] // for the program
 pub mod ranks;
 pub(crate) mod releases;
+#[doc(hidden)]
 pub mod run_dir;
 mod start;
 mod summary;
@@ -63,7 +64,9 @@ pub use environment::Program;
 pub use finished::Finished;
 #[doc(hidden)]
 pub use manifest::Identity;
+#[doc(hidden)]
 pub use run_dir::RunDir;
+pub use run_dir::{ChosenRecord, ClientRecord, FinishedRun, Summary};
 
 use choice::Choices;
 use finalization::Output;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// Returns the keys that identify a run and bind a checkpoint to it: all but `engine` and
 /// `checkpoint`, which never change the result.
-pub fn identifying_keys(resolved: &Table) -> Table {
+pub(crate) fn identifying_keys(resolved: &Table) -> Table {
     let mut table = resolved.clone();
     table.remove("engine");
     table.remove("checkpoint");
@@ -16,6 +16,7 @@ pub fn identifying_keys(resolved: &Table) -> Table {
 }
 
 /// Returns the identifying keys in which two resolved specs differ, with both values.
+#[doc(hidden)]
 pub fn differences(existing: &Table, given: &Table) -> Vec<String> {
     let mut differences = Vec::new();
     let (existing, given) = (identifying_keys(existing), identifying_keys(given));
@@ -28,6 +29,7 @@ pub fn differences(existing: &Table, given: &Table) -> Vec<String> {
 ///
 /// # Errors
 /// Fewer rounds, or an extended run that would differ from one long run.
+#[doc(hidden)]
 pub fn extended_rounds(existing: &Table, given: &Table) -> Result<Option<u64>> {
     let rounds = |spec: &Table| spec.get("training")?.get("rounds")?.as_integer();
     let (Some(old), Some(new)) = (rounds(existing), rounds(given)) else {

@@ -38,6 +38,7 @@ const SEED: Setting<Whole> =
 pub(super) const ROOT: &[&dyn Declaration] = &[&SEED, &super::authors::PRESET];
 
 /// The note on models whose predictions depend on the other rows of a batch.
+#[doc(hidden)]
 pub const BATCH_STATISTICS: &str = "model.norm = \"batch\" uses the statistics of the batch in \
     evaluation too, as the authors' code does: a prediction depends on the other rows of its \
     batch, and a single row cannot be predicted; use \"layer\" for a model that is to be served";

@@ -82,7 +82,7 @@ impl From<Theory> for PlannedSchedule {
 
 impl PlannedSchedule {
     /// Returns the default schedule of an algorithm.
-    pub fn default_of(algorithm: &AlgorithmSpec) -> Self {
+    pub(crate) fn default_of(algorithm: &AlgorithmSpec) -> Self {
         let (factor, per) = algorithm.default_decay();
         let per = PER.values.parse(&per.into());
         let per = per.expect("a value of `per`");

@@ -158,6 +158,7 @@ impl PlannedLocalTraining {
 }
 
 /// The text between key and algorithm in the note about an unused key.
+#[doc(hidden)]
 pub const UNUSED: &str = " is not used by ";
 
 /// Binds the table. Keys that the algorithm does not use are checked, reported in the notes if

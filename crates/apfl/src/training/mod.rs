@@ -29,6 +29,7 @@ mod setup;
 
 pub use crate::clients::{ClientModels, Finalized, Keep, RunContext, StateHome};
 pub use record::RoundRecord;
+#[doc(hidden)]
 pub use recorded::{PendingRecord, Recorded};
 use server::{Server, ServerOf};
 pub use setup::{FinalizedClients, Setup, Weights};
@@ -129,6 +130,7 @@ impl Training {
 
     /// Returns the losses of all candidates on the rows that this training held out. Clients
     /// whose loss is not finite are missing if the run skips them.
+    #[doc(hidden)]
     pub fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>> {
         self.flush_scores()?;
         let mut held_out = BTreeMap::new();
@@ -146,6 +148,7 @@ impl Training {
     }
 
     /// Sends clients the candidates that they chose.
+    #[doc(hidden)]
     pub fn choose(&mut self, choices: Vec<(usize, Candidate)>) -> Result<()> {
         if choices.is_empty() {
             return Ok(());
@@ -171,7 +174,7 @@ impl Training {
     }
 
     /// Finalizes clients like [`Training::finalize`]; `keep` decides where models are kept.
-    pub fn finalize_with(
+    pub(crate) fn finalize_with(
         &mut self,
         clients: &[usize],
         keep: Keep,
@@ -199,7 +202,7 @@ impl Training {
     }
 
     /// Returns the number of rounds that a client took part in so far.
-    pub fn rounds_of(&self, client: usize) -> u64 {
+    pub(crate) fn rounds_of(&self, client: usize) -> u64 {
         u64::from(self.rounds_of[client])
     }
 
@@ -224,7 +227,7 @@ impl Training {
     }
 
     /// Returns the clients sampled in some rounds.
-    pub fn sampled_in(&self, rounds: RangeInclusive<u64>) -> BTreeSet<usize> {
+    pub(crate) fn sampled_in(&self, rounds: RangeInclusive<u64>) -> BTreeSet<usize> {
         let of = |round: u64| {
             let sampled = self.setup.cohort(round).into_iter();
             sampled.filter(move |client| self.recorded.took_part(round, *client))
@@ -233,17 +236,19 @@ impl Training {
     }
 
     /// Returns the state that cannot be reproduced from the seed.
+    #[doc(hidden)]
     pub fn recorded(&self) -> &Recorded {
         &self.recorded
     }
 
     /// Restores the state that cannot be reproduced from the seed. Call it before
     /// [`Training::restore_server`].
-    pub fn restore_recorded(&mut self, recorded: Recorded) {
+    pub(crate) fn restore_recorded(&mut self, recorded: Recorded) {
         self.recorded = recorded;
     }
 
     /// Returns the number of rounds whose records [`Training::next_round`] has returned.
+    #[doc(hidden)]
     pub fn written(&self) -> u64 {
         self.round - self.recorded.waiting.len() as u64
     }
@@ -254,7 +259,7 @@ impl Training {
     }
 
     /// Returns the last round: fewer than planned if repeated rounds used up privacy.
-    pub fn last_round(&self) -> u64 {
+    pub(crate) fn last_round(&self) -> u64 {
         self.last_round
     }
 
@@ -264,17 +269,19 @@ impl Training {
     }
 
     /// Returns the arrays of the server's state.
+    #[doc(hidden)]
     pub fn server_bytes(&self) -> (Vec<Field>, Vec<u8>) {
         self.server.state()
     }
 
     /// Returns the arrays of a client's state.
-    pub fn client_fields(&self) -> Vec<Field> {
+    pub(crate) fn client_fields(&self) -> Vec<Field> {
         self.server.client_fields()
     }
 
     /// Saves the states of some clients to an archive; every process writes its own clients.
     /// Returns the parts of the archive with their clients.
+    #[doc(hidden)]
     pub fn save(
         &mut self,
         archive: &ArchiveDirectory,
@@ -296,6 +303,7 @@ impl Training {
     }
 
     /// Restores the server's state after `round`.
+    #[doc(hidden)]
     pub fn restore_server(&mut self, round: u64, step: u64, server: Arrays) -> Result<()> {
         self.server.restore(server)?;
         (self.round, self.step) = (round, step);
@@ -315,6 +323,7 @@ impl Training {
     }
 
     /// Restores the states of some clients from a part of an archive.
+    #[doc(hidden)]
     pub fn restore_clients(
         &mut self,
         archive: &ArchiveDirectory,
@@ -335,11 +344,13 @@ impl Training {
     }
 
     /// Returns the shared model that the run ends with: the last one, or the average of all.
+    #[doc(hidden)]
     pub fn output(&self) -> Params {
         self.server.output()
     }
 
     /// Returns the form of the models that clients serve.
+    #[doc(hidden)]
     pub fn personal_form(&self) -> ModelForm {
         self.server.personal_form()
     }
@@ -362,6 +373,7 @@ impl Training {
     }
 
     /// Returns the size of a client's state in bytes.
+    #[doc(hidden)]
     pub fn client_bytes(&self) -> usize {
         self.client_fields().iter().map(Field::bytes).sum()
     }

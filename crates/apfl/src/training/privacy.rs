@@ -13,6 +13,7 @@ use crate::rng::{Purpose, Stream, stream};
 
 impl Setup {
     /// Returns the level of privacy, if the run is private.
+    #[doc(hidden)]
     pub fn protects(&self) -> Option<Level> {
         self.privacy.as_ref().map(|budget| budget.settings.level)
     }
@@ -22,7 +23,7 @@ impl Setup {
     ///
     /// # Errors
     /// If the model has no private steps, or ε does not allow one round.
-    pub fn privately(mut self, settings: PrivacySettings, passes: u64) -> Result<Self> {
+    pub(crate) fn privately(mut self, settings: PrivacySettings, passes: u64) -> Result<Self> {
         let example = settings.level == Level::Example;
         if example && self.context.model.example_norms().is_none() {
             return Err(Error::Request(
@@ -83,6 +84,7 @@ impl Setup {
 
     /// Returns the exposures after `round` rounds: of examples for each client, of clients one for
     /// all. `taken` counts each client's requests, because a late response is a release too.
+    #[doc(hidden)]
     pub fn exposures(&self, round: u64, taken: &[u32]) -> Vec<Exposure> {
         let extra = self
             .ledger()

@@ -90,6 +90,7 @@ impl Setup {
     }
 
     /// Returns whether a round is evaluated. The last one always is.
+    #[doc(hidden)]
     pub fn evaluates(&self, round: u64) -> bool {
         round.is_multiple_of(self.evaluate_every) || round == self.rounds
     }
@@ -98,6 +99,7 @@ impl Setup {
     ///
     /// # Errors
     /// Fewer clients than the aggregator needs.
+    #[doc(hidden)]
     pub fn checked(mut self) -> Result<Self> {
         let k = self.cohort_size();
         self.aggregation.check(k)?;

@@ -85,7 +85,7 @@ impl RunDir {
     }
 
     /// Gives a finished run a spec with more rounds, so that it is unfinished again.
-    pub fn prolong(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
+    pub(crate) fn prolong(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
         let summary = path.join("summary.json");
         match fs::remove_file(&summary) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(at(&summary, "remove")(e)),
@@ -101,7 +101,7 @@ impl RunDir {
 
     /// Opens the directory of an interrupted run to continue after `round`; truncates
     /// `rounds.jsonl` to that round.
-    pub fn reopen(path: &Path, round: u64) -> Result<Self> {
+    pub(crate) fn reopen(path: &Path, round: u64) -> Result<Self> {
         let file = path.join("rounds.jsonl");
         let io = |action| at(&file, action);
         let mut rounds = OpenOptions::new()
@@ -187,7 +187,7 @@ impl RunDir {
     }
 
     /// Writes the shared model that the run ends with.
-    pub fn write_shared(&self, layout: &Layout, params: &[f32]) -> Result<()> {
+    pub(crate) fn write_shared(&self, layout: &Layout, params: &[f32]) -> Result<()> {
         let path = self.path.join("models").join(WhichModel::Shared.file());
         tensors::write_one(&path, layout, params)
     }
@@ -231,7 +231,7 @@ impl RunDir {
     }
 
     /// Writes `held-out.jsonl`: each client's losses on the held-out rows of a pass.
-    pub fn write_held_out(&self, records: &[HeldOutRecord]) -> Result<()> {
+    pub(crate) fn write_held_out(&self, records: &[HeldOutRecord]) -> Result<()> {
         let mut file = AtomicFile::create(&self.path.join(HELD_OUT))?;
         for record in records {
             let mut line = serde_json::to_vec(record).expect("plain JSON");
@@ -242,7 +242,7 @@ impl RunDir {
     }
 
     /// Writes `summary.json`, the last file, which marks the run as finished.
-    pub fn write_summary(&self, summary: &Summary) -> Result<()> {
+    pub(crate) fn write_summary(&self, summary: &Summary) -> Result<()> {
         write_json(&self.path.join("summary.json"), summary)
     }
 }
