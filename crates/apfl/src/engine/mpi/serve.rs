@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// A parcel is sent when it has this many bytes or no more results are ready.
 const PARCEL: usize = 1 << 18;
 
-/// Executes the leader's orders until [`Order::End`].
+/// Executes the leader's orders until `Order::End`.
 pub fn serve<A: Algorithm>(
     cluster: Cluster,
     context: RunContext,
