@@ -5,52 +5,53 @@
 //! and serves the mixture v̄ᵢ = αᵢvᵢ + (1−αᵢ)w. This library trains; it never prints and
 //! never parses arguments. The program `apfl` is built on it.
 //!
-//! # Own data, own model
+//! # Quick start: your data in memory
 //!
 //! ```
 //! use apfl::{Apfl, Examples, InMemory, Mlp, Run};
 //!
-//! // Clients with rows of their own; a fifth of each is held out to score on.
-//! let mut data = InMemory::classes(["age", "pressure"], ["healthy", "ill"]);
+//! // Three clients with 60 rows each; a fifth of the rows is held out to score on.
+//! let mut data = InMemory::classes(["x", "y"], ["below", "above"]);
 //! for (clinic, limit) in [("north", 0.2), ("south", -0.4), ("west", 0.0)] {
 //!     let rows: Vec<f32> = (0..120).map(|k| ((k * 37) % 41) as f32 / 20.0 - 1.0).collect();
 //!     let labels = rows.chunks(2).map(|row| u32::from(row[0] + row[1] > limit)).collect();
 //!     data.add(clinic, Examples::classes(2, rows, labels)?, 0.2)?;
 //! }
-//! let run = Run::builder(data, Mlp::logistic(2, 2, 1e-4))
+//! let model = Mlp::logistic(2, 2, 1e-4); // features, classes, λ: one linear layer
+//! let run = Run::builder(data, model)
 //!     .algorithm(Apfl::adaptive(0.01))
 //!     .rounds(20)
-//!     .build()?                       // all of it checked: an error names client and row
+//!     .build()?                       // checks settings and data; errors name key, client and row
 //!     .train()?;
-//! let answer = run.personal("north")?.predict(&[0.9, 0.8])?;
-//! assert_eq!(answer[0].class(), Some(1));
+//! let prediction = run.personal("north")?.predict(&[0.9, 0.8])?;
+//! assert_eq!(prediction[0].class(), Some(1));
 //! # Ok::<(), apfl::Error>(())
 //! ```
 //!
 //! With [`RunBuilder::directory`] a run is durable: killed at any instant and resumed, it ends
-//! with the same bits. `examples/` has own data, an own model, an own algorithm, and personal
-//! models taken out of a run.
+//! with the same bits. The folder `examples/` of the crate has `own_data`, `own_model`,
+//! `own_algorithm` and `personal_models`.
 //!
 //! # From a spec
 //!
-//! ```
-//! use apfl::{Spec, Training};
+//! A spec is a TOML file in which every key has a default. A table in a CSV or Parquet file is
+//! `data = { kind = 'table', path = '…' }`.
 //!
-//! // A spec says what to do; what it leaves out has a default.
+//! ```
+//! use apfl::{Run, Spec};
+//!
 //! let spec = Spec::parse(
 //!     "data = { kind = 'synthetic', clients = 10 }
 //!      algorithm = { kind = 'apfl', mixing = { fixed = 0.5 } }
 //!      training = { rounds = 5 }",
 //! )?;
 //! let plan = spec.plan()?; // every key checked, nothing read yet
-//! let mut training = Training::new(plan.setup()?, &plan.algorithm)?;
-//! while let Some(round) = training.next_round()? {
-//!     let scores = round.scores.expect("every round is evaluated by default");
-//!     assert!(scores.personal.train.loss.is_finite());
-//! }
-//! assert_eq!(training.fingerprint()?.len(), 64);
+//! let run = Run::new(&plan, plan.setup()?).train()?;
+//! assert_eq!(run.summary.fingerprint.len(), 64);
 //! # Ok::<(), apfl::Error>(())
 //! ```
+//!
+//! [`Training`] is the loop alone, round by round, without a directory or finalized models.
 //!
 //! # Modules
 //!
@@ -63,10 +64,12 @@
 //! | [`local_client`] | what an algorithm may use at a client: batches, gradients, rates |
 //! | [`aggregation`] [`attack`] [`privacy`] | aggregators, clients that attack, differential privacy |
 //! | [`training`] | the round loop |
-//! | [`engine`] [`federation`] | threads, MPI and sites; a federation over sites |
+//! | [`engine`] | where clients live: threads, MPI, sites |
+//! | [`federation`] | the server and the nodes of a federation over sites |
 //! | [`spec`] | a spec in TOML and the plan made of it |
 //! | [`predict`] [`join`] [`advise`] | trained models, new clients, whether joining is worth it |
-//! | [`params`] [`mod@pack`] [`rng`] [`schedule`] [`metrics`] | vectors, named arrays, random streams, η_t, scores |
+//! | [`params`] [`mod@pack`] [`rng`] [`schedule`] [`metrics`] | vectors, named arrays, random streams, learning-rate schedules, scores |
+//! | [`error`] | what can go wrong |
 
 pub mod advise;
 pub mod aggregation;

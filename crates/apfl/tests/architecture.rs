@@ -179,6 +179,18 @@ fn modules_use_only_lower_ranks() {
 }
 
 #[test]
+fn the_page_has_the_ranks_of_the_library() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, ranks) = RANKS[0];
+    assert!(
+        page.contains(&format!("\n{}\n", ranks.join("\n"))),
+        "give ARCHITECTURE.md the ranks of this test:\n{}",
+        ranks.join("\n")
+    );
+}
+
+#[test]
 fn arrows_are_seen_however_they_are_written() {
     let seen = |module: &[&str], text: &str| {
         uses(module, &code(text))
