@@ -123,7 +123,7 @@ pub enum Event<'a> {
     Note(&'a str),
 }
 
-/// Represents options a grid is run; no option changes a result.
+/// Options for running a grid. None changes a result.
 #[derive(Clone, Copy)]
 pub struct GridOptions<'a> {
     /// Threads; 0 for all cores.

@@ -5,7 +5,6 @@
 //! further rows to measure on as the second argument says. The true gain of a client is measured
 //! on thousands of fresh rows. The output is the coverage of the 95% intervals and the
 //! number of wrong verdicts.
-//! intervals, and how often a verdict is wrong.
 //!
 //! ```text
 //! cargo run --release -p apfl --example coverage -- 200 120    # federations (4), measuring rows (120)

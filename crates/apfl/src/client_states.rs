@@ -126,7 +126,7 @@ impl<L: Pack + Clone> DiskStates<L> {
             let next = state.slots.len() as u64;
             evicted.push((*state.slots.entry(oldest).or_insert(next), client_state));
         }
-        // ArchivePart before the lock is released: no slot may be read before its bytes are there.
+        // Written before the lock is released: no slot may be read before its bytes are there.
         for (slot, client_state) in evicted {
             self.write(slot, &client_state)?;
         }

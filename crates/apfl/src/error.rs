@@ -90,8 +90,8 @@ pub enum Error {
     },
     /// Too few sites responded.
     #[error(
-        "{when} only {responded} sites responded in time, but at least {required} must \
-         (federation.min_sites, federation.deadline); no response from {}{}; resume when they are \
+        "{when} only {responded} sites gave a usable response in time, but at least {required} must \
+         (federation.min_sites, federation.deadline); without one: {}{}; resume when they are \
          available",
         absent.join(", "), list_codes(codes)
     )]

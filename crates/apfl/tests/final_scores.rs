@@ -145,7 +145,7 @@ fn final_scores_are_those_of_an_independent_evaluation() {
         near(score.get("brier"), brier, 1e-6, "brier");
         let bins: u64 = score.calibration.iter().map(|bin| bin.0).sum();
         assert_eq!(bins, pooled.1.len() as u64);
-        // ArchivePart and read again, every score is there.
+        // Written and read again, every score is there.
         let json = serde_json::to_string(score).unwrap();
         let again: FinalScore = serde_json::from_str(&json).unwrap();
         assert_eq!(&again, score);

@@ -359,7 +359,7 @@ fn the_preset_is_its_options_and_its_schedule() {
     let decay =
         format!(", schedule = {{ kind = 'geometric', factor = {factor:?}, per = 'epoch' }}");
     assert_eq!(preset, run(&format!("{{ {base}, {options} }}"), &decay).0);
-    // ArchivePart beside the preset they are still the preset …
+    // Written beside the preset they are still the preset …
     let both = format!("{{ {base}, preset = 'fedtorch', {options} }}");
     assert_eq!(preset, run(&both, "").0);
     // … and the paper's run is another one.

@@ -473,7 +473,7 @@ fn a_weighted_model_is_not_private_by_example() {
     assert!(
         error
             .to_string()
-            .contains("the norms of examples' gradients"),
+            .contains("the gradient norms of single examples"),
         "{error}"
     );
     let mut by_hand = planned("algorithm = { kind = 'fedavg' }");
@@ -516,5 +516,39 @@ fn candidates_that_do_not_rise_are_refused() {
     assert!(
         found.iter().any(|p| p.message.contains("ascending")),
         "{found:?}"
+    );
+}
+
+/// What the checks must know of a model does not depend on who built it.
+#[test]
+fn the_builders_model_is_checked_as_a_specs() {
+    let text =
+        "data = { kind = 'synthetic', clients = 6, features = 5, classes = 3, examples = 40 }
+                model = { kind = 'mlp', hidden = [4], norm = 'batch' }";
+    let plan = Spec::parse(text).unwrap().plan().unwrap();
+    assert!(!plan.notes.is_empty());
+    assert_eq!(builder_of(&plan).plan().unwrap().notes, plan.notes);
+    let by_builder = problems(builder_of(&plan).batch(1).plan());
+    let spec = Spec::parse(&format!("{text}\ntraining.batch = 1")).unwrap();
+    assert_eq!(by_builder, problems(spec.plan()));
+
+    // μ of a linear model is its l2: a theorem's schedule need not be told.
+    let text = text.replace(
+        "kind = 'mlp', hidden = [4], norm = 'batch'",
+        "kind = 'linear'",
+    );
+    let plan = Spec::parse(&text).unwrap().plan().unwrap();
+    let theory = Theory {
+        theorem: 2,
+        mu: None,
+        smoothness: None,
+        a: None,
+    };
+    let run = builder_of(&plan).schedule(theory).build().unwrap();
+    let spec = format!("{text}\ntraining.schedule = {{ kind = 'theory', theorem = 2 }}");
+    let setup = Spec::parse(&spec).unwrap().plan().unwrap().setup().unwrap();
+    assert_eq!(
+        run.setup().context.local_training.schedule,
+        setup.context.local_training.schedule
     );
 }

@@ -46,7 +46,7 @@ pub struct Bench {
     /// Seconds to run each benchmark
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
     pub seconds: f64,
-    /// No progress
+    /// Print no progress
     #[arg(long, short)]
     pub quiet: bool,
     /// Print JSON

@@ -112,7 +112,7 @@ pub struct Evaluate {
 #[command(after_help = "\
 Examples:
   apfl join runs/a --data new-client.csv
-  apfl join runs/a --data new-client.csv --mixing adaptive --running --epochs 10
+  apfl join runs/a --data new-client.csv --mixing adaptive --train-shared --epochs 10
   apfl join runs/synthetic --data synthetic:100 --out joined
 
 The new client starts at the run's shared model w and trains v in αv + (1−α)w. For comparison, w is
@@ -132,8 +132,8 @@ pub struct Join {
     /// Passes over the client's training examples
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub epochs: u64,
-    /// Train w too instead of freezing it
-    #[arg(long)]
+    /// Train w too instead of freezing it (old name: --running)
+    #[arg(long = "train-shared", alias = "running")]
     pub running: bool,
     /// Write join.json and the models (and a synthetic client's data.csv) to this directory
     #[arg(long, value_name = "DIR")]

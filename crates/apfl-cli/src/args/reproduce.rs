@@ -20,8 +20,8 @@ models), fedrep (CIFAR-10 as in FedRep's table), pfllib (Fashion-MNIST as in PFL
 
 Tables 1 and 2 are run twice: as the paper's text and as the authors' released code describe them
 (preset = \"authors\"). OUT/<item> gets verdict.json, verdict.md, the figure as SVG and PNG, the
-tables as CSV and Markdown, and every run's directory. A claim holds or fails if it does so by more
-than its spread over seeds; otherwise it is within noise. If a figure's claim fails, APFL's runs are
+tables as CSV and Markdown, and every run's directory. A claim holds if its margin is above
+the spread over seeds, fails if it is below minus the spread, and is within noise otherwise. If a figure's claim fails, APFL's runs are
 repeated with the variants of public implementations, and the verdict says whether it holds then.
 Finished runs are not repeated.")]
 pub struct Reproduce {

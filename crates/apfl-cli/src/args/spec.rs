@@ -101,7 +101,7 @@ pub struct Check {
     pub spec: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
-    /// Try it even if the memory estimate exceeds this machine's
+    /// Run the check even if the memory estimate exceeds this machine's
     #[arg(long)]
     pub force: bool,
     /// Print JSON

@@ -94,7 +94,7 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
     }
     Ok(vec![
         all_of(
-            "1: training and validation loss of FedAvg's and SCAFFOLD's global model on local data rise with diversity, from IID to one class a client",
+            "1: training and validation loss of FedAvg's and SCAFFOLD's global model on local data rise with diversity, from IID to one class per client",
             "both rise",
             global,
         )

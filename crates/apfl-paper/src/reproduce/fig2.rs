@@ -8,11 +8,11 @@ use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
 
 const DATA: [(&str, &str); 3] = [
     (
-        "2 classes a client",
+        "2 classes per client",
         "data.partition={ kind = 'stripe', classes = 2 }",
     ),
     (
-        "4 classes a client",
+        "4 classes per client",
         "data.partition={ kind = 'stripe', classes = 4 }",
     ),
     ("IID", "data.partition=iid"),

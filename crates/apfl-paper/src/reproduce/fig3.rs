@@ -28,7 +28,7 @@ pub fn item() -> Item {
     }
     Item {
         name: "fig3",
-        title: "Sampling a share of the clients each round (MNIST, 2 classes a client, logistic)",
+        title: "Sampling a share of the clients each round (MNIST, 2 classes per client, logistic)",
         preset: include_str!("../../presets/fig3.toml"),
         runs,
         variants: LINEAR_VARIANTS,
@@ -122,7 +122,7 @@ fn claims(results: &Results) -> Result<Vec<Claim>> {
         .collect();
     Ok(vec![
         all_of(
-            "7: fewer clients a round worsen localized FedAvg, in training and validation",
+            "7: fewer clients per round worsen localized FedAvg, in training and validation",
             "they do",
             seventh.into_iter().flatten().collect(),
         )

@@ -220,7 +220,11 @@ fn figures(results: &Results) -> Result<Pictures> {
 }
 
 fn tables(results: &Results) -> Result<Tables> {
-    let mut rows = vec![vec!["data".to_string(), "joiner".into(), "measure".into()]];
+    let mut rows = vec![vec![
+        "data".to_string(),
+        "new client".into(),
+        "measure".into(),
+    ]];
     rows[0].extend((0..=EPOCHS).map(|epoch| format!("epoch {epoch}")));
     for spread in DATA {
         let seeds = by_seed(results, spread)?;

@@ -19,7 +19,7 @@ const EPSILONS: [(&str, f64); 6] = [
 
 const DATA: [(&str, &[&str]); 2] = [
     (
-        "MNIST, 2 classes a client, 100 clients",
+        "MNIST, 2 classes per client, 100 clients",
         &["training.rounds=50"],
     ),
     (

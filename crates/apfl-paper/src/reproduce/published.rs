@@ -26,7 +26,7 @@ fn row(name: &str, run: &str, model: Model, colour: usize, published: f64) -> Ro
 pub fn fedrep() -> Item {
     Item {
         name: "fedrep",
-        title: "The CNN on CIFAR-10 with 2 classes a client, as FedRep's table has it (not in the paper)",
+        title: "The CNN on CIFAR-10 with 2 classes per client, as FedRep's table has it (not in the paper)",
         preset: include_str!("../../presets/fedrep.toml"),
         runs: vec![
             run("local", &["algorithm.kind=local"]),
@@ -120,7 +120,7 @@ pub fn pfllib() -> Item {
     let of = |name: &str, kind: &str| run(name, &[&images, &labels, kind]);
     Item {
         name: "pfllib",
-        title: "The CNN on Fashion-MNIST with 2 classes a client, as PFLlib's table has it (not in the paper)",
+        title: "The CNN on Fashion-MNIST with 2 classes per client, as PFLlib's table has it (not in the paper)",
         preset: include_str!("../../presets/pfllib.toml"),
         runs: vec![
             of("fedavg", "algorithm.kind=fedavg"),

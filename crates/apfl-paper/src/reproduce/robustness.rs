@@ -11,7 +11,7 @@ const SHARES: [&str; 5] = ["0", "0.1", "0.2", "0.3", "0.4"];
 const DATA: [(&str, &str); 2] = [
     ("IID", "data.partition=iid"),
     (
-        "2 classes a client",
+        "2 classes per client",
         "data.partition={ kind = 'stripe', classes = 2 }",
     ),
 ];

@@ -35,7 +35,7 @@ pub fn item() -> Item {
     runs.push(run("chosen", &[CHOSEN, skip]));
     Item {
         name: "table1",
-        title: "The CNN on CIFAR-10 with 2 classes a client",
+        title: "The CNN on CIFAR-10 with 2 classes per client",
         preset: include_str!("../../presets/table1.toml"),
         runs: in_both(runs),
         variants: &[],

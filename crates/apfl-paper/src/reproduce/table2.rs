@@ -26,7 +26,7 @@ pub fn item() -> Item {
     runs.push(run("chosen", &[CHOSEN]));
     Item {
         name: "table2",
-        title: "The MLP on MNIST with 2 classes a client, against other personalizations",
+        title: "The MLP on MNIST with 2 classes per client, against other personalizations",
         preset: include_str!("../../presets/table2.toml"),
         runs: in_both(runs),
         variants: &[],

@@ -71,7 +71,8 @@ impl InMemory {
     }
 
     /// Adds a client and holds out ⌈share·m⌉ of its m examples for validation. The random choice
-    /// depends on the client's index, not on the run's seed.
+    /// depends on the client's index, not on the run's seed; for another one use
+    /// [`InMemory::add_split`].
     ///
     /// # Errors
     /// The share is not in [0, 1).

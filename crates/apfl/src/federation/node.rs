@@ -354,7 +354,8 @@ impl Node {
         let same = before.iter().filter(|at| **at == (pass, round)).count();
         if same > MAX_REPEATS {
             let why = format!(
-                "round {round} has left this site {same} times with fresh noise; allowed are {}",
+                "round {round} was released {same} times with fresh noise, at most {} are allowed; \
+                 the server must go on from a later round",
                 1 + MAX_REPEATS
             );
             return self.state.refuse(SiteCode::Order, &why);
@@ -363,7 +364,8 @@ impl Node {
         let exposure = setup.exposure_of(request.client, all);
         if budget.settings.epsilon.is_some() && !budget.fits(&[exposure]) {
             let why = format!(
-                "after {} releases, another one would exceed ε",
+                "this site has made {} releases, and another one would exceed \
+                 federation.privacy.epsilon; the run ends here for this site",
                 before.len()
             );
             return self.state.refuse(SiteCode::Order, &why);

@@ -135,7 +135,8 @@ impl Server {
         };
         self.send_to_all(sites, &request, required)?;
         self.note(&format!(
-            "all sites accepted agreement {}",
+            "{} accepted agreement {}",
+            if resumed { "enough sites" } else { "all sites" },
             agreement.hash()
         ));
         let (schema, classes) = (agreement.schema.clone(), agreement.classes.clone());

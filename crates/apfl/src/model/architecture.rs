@@ -50,6 +50,8 @@ pub enum Shape {
     Own {
         /// Number of layers with parameters.
         layers: usize,
+        /// Whether the outputs are linear in the parameters.
+        linear: bool,
     },
 }
 
@@ -59,7 +61,8 @@ impl Shape {
         match self {
             Shape::Linear => true,
             Shape::Mlp(hidden) => hidden.is_empty(),
-            Shape::Cnn { .. } | Shape::Own { .. } => false,
+            Shape::Cnn { .. } => false,
+            Shape::Own { linear, .. } => *linear,
         }
     }
 
@@ -69,7 +72,7 @@ impl Shape {
             Shape::Linear => 1,
             Shape::Mlp(hidden) => hidden.len() + 1,
             Shape::Cnn { .. } => 4,
-            Shape::Own { layers } => *layers,
+            Shape::Own { layers, .. } => *layers,
         }
     }
 }
@@ -140,11 +143,14 @@ impl Architecture {
     /// Returns the settings of a custom model.
     pub(crate) fn own(model: &dyn Model, layers: usize) -> Self {
         Self {
-            shape: Shape::Own { layers },
+            shape: Shape::Own {
+                layers,
+                linear: model.network().is_linear(),
+            },
             l2: model.l2(),
             init: "own".into(),
             loss: Some(model.loss()),
-            extras: Extras::NONE,
+            extras: model.network().extras(),
         }
     }
 

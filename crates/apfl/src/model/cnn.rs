@@ -243,6 +243,10 @@ impl Network for Cnn {
         self.extras.augmented_shape(Some([inputs, height, width]))
     }
 
+    fn extras(&self) -> Extras {
+        self.extras
+    }
+
     fn evaluation(&self) -> Evaluation {
         self.extras.evaluation(true)
     }

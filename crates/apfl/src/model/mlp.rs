@@ -129,7 +129,7 @@ impl Mlp {
     }
 
     /// Sets the shape [channels, height, width] of images, which may be flipped and cropped.
-    pub(crate) fn for_images(mut self, shape: [usize; 3]) -> Self {
+    pub fn for_images(mut self, shape: [usize; 3]) -> Self {
         self.images = Some(shape);
         self
     }
@@ -217,6 +217,14 @@ impl Network for Mlp {
 
     fn augmented(&self) -> Option<[usize; 3]> {
         self.extras.augmented_shape(self.images)
+    }
+
+    fn extras(&self) -> Extras {
+        self.extras
+    }
+
+    fn is_linear(&self) -> bool {
+        self.layers.len() == 1
     }
 
     fn evaluation(&self) -> Evaluation {

@@ -1,6 +1,6 @@
 //! Networks: forward and backward passes over flat parameters.
 
-use super::{Evaluation, Layout, kernels};
+use super::{Evaluation, Extras, Layout, kernels};
 use crate::data::Batch;
 use crate::params::{Params, mix};
 use crate::rng::Stream;
@@ -101,6 +101,16 @@ pub trait Network: Send + Sync {
     /// Returns how the model is scored.
     fn evaluation(&self) -> Evaluation {
         Evaluation::default()
+    }
+
+    /// Returns the normalization, dropout and scoring options; by default none.
+    fn extras(&self) -> Extras {
+        Extras::NONE
+    }
+
+    /// Returns whether the outputs are linear in the parameters, so that the objective is convex.
+    fn is_linear(&self) -> bool {
+        false
     }
 
     /// Fills `ws.outputs` and stores in `ws` what the backward pass needs.

@@ -79,12 +79,12 @@ const LEVEL: Setting<Words<Level>> = Setting::words(
         ("example", Level::Example, "that an example is a client's"),
     ],
 )
-.help("what is protected; it must be given")
+.help("what is protected; required")
 .required("is missing; allowed is client · example");
 
 const EPSILON: Setting<Number> = Setting::optional("epsilon", at_least(1e-6).to(1e6))
     .symbol("ε")
-    .help("must not be exceeded: the noise follows from it, or, beside noise, the run's end")
+    .help("upper limit of ε: sets the noise or, beside `noise`, the last round")
     .example("8.0");
 
 const NOISE: Setting<Custom<f64>> = Setting::custom(

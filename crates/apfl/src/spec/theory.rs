@@ -177,7 +177,7 @@ pub(super) fn resolve(
     let mu = theory.mu.unwrap_or(f64::from(model.l2()));
     let (smoothness, source) = match theory.smoothness {
         Some(given) => (given, "given".to_string()),
-        // η_t of Theorems 2 to 4 has L in a alone.
+        // In Theorems 2 to 4, L enters η_t only through a.
         None if theory.a.is_some() => (f64::NAN, "not needed".to_string()),
         None if plan.architecture.is_linear() => {
             let bound = curvature::smoothness_of_linear(dataset, model, plan.seed)?;

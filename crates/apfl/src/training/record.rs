@@ -10,7 +10,7 @@ use crate::metrics::{ByModel, Scores, Spread, WorstLosses};
 pub struct RoundRecord {
     /// The round, from 1.
     pub round: u64,
-    /// Local steps so far; of each round those of the client with the most.
+    /// Local steps so far: of each round, the largest number that a client took.
     pub step: u64,
     /// The number of clients that took part and were not left out.
     pub cohort: usize,

@@ -124,10 +124,19 @@ impl Training {
             Ok(())
         })?;
         if trained.skipped.len() + trained.absent.len() == cohort.len() && !cohort.is_empty() {
-            return Err(Error::NonFinite {
-                client: setup.context.dataset.name(cohort[0]),
-                place: format!("in round {round}, as did that of every sampled client"),
-                loss: f64::NAN,
+            return Err(match trained.skipped.first() {
+                Some(&client) if trained.absent.is_empty() => Error::NonFinite {
+                    client: setup.context.dataset.name(client),
+                    place: format!("in round {round}, and so did those of all sampled clients"),
+                    loss: f64::NAN,
+                },
+                _ => Error::Engine(format!(
+                    "round {round} has no update: the loss of {} sampled clients is not finite \
+                     and {} did not respond; lower training.learning_rate, or resume when they \
+                     are available",
+                    trained.skipped.len(),
+                    trained.absent.len()
+                )),
             });
         }
         self.take_scores(deferred);

@@ -112,7 +112,7 @@ fn l2gd_wants_everybody_and_no_step_beyond_the_mean() {
     assert!(message.contains("steps of its own"), "{message}");
 }
 
-/// ArchivePart keys that an algorithm does not use are named, and not in the resolved spec.
+/// Written keys that an algorithm does not use are named, and not in the resolved spec.
 #[test]
 fn keys_that_are_not_used_are_named_and_left_out() {
     let plan = |algorithm: &str, more: &str| {

@@ -2,7 +2,7 @@
 //!
 //! w's path depends on neither v nor α, so one run serves all of A: client i keeps vᵢᵃ for
 //! every a ∈ A above 0, each moved exactly as `mixing = { fixed = a }` moves it on the same
-//! batches. a = 0 is the localized model, a = 1 training alone. [`crate::choice`] has the rule.
+//! batches. a = 0 is the localized model, a = 1 training alone. [`crate::run::choice`] has the rule.
 
 use super::options::Mix;
 use super::{Options, mixture, momentum, variant};
@@ -32,7 +32,7 @@ pub type AgnosticChosen = Agnostic<Chosen>;
 pub struct ClientState {
     /// vᵢ of the α it chose: in the last pass.
     pub own: Option<Params>,
-    /// α, where there was nothing to choose: then all of it is what a fixed α remembers.
+    /// α, if A has one value only. The state then equals that of a fixed α.
     pub alpha: Option<f32>,
     /// vᵢᵃ by a, ascending: of every a above 0, in the last pass of 1 where 1 ∈ A.
     pub grid: Vec<(f32, Params)>,
@@ -46,7 +46,7 @@ impl ClientState {
 }
 
 impl Pack for ClientState {
-    /// `v`, and `alpha` where there was nothing to choose; else `grid`, which says whether there
+    /// `v`, and `alpha` if A has one value only; else `grid`, which says whether there
     /// is a `v` and which α have a model, and their models `v0.25` ….
     fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
         if let Some(own) = &self.own {
@@ -166,7 +166,7 @@ impl OneModel for Chosen {
             let above = self.choosing.candidates.iter().filter(|a| **a > 0.0);
             let grid: Vec<_> = above.map(|alpha| (*alpha, w0.to_vec())).collect();
             return ClientState {
-                // A = {0}: nothing else would be there to remember.
+                // A = {0}: there is no other model to keep.
                 own: grid.is_empty().then(|| w0.to_vec()),
                 alpha: None,
                 grid,
@@ -191,7 +191,7 @@ impl OneModel for Chosen {
         if !self.last {
             let mut models: Vec<_> = local.grid.iter_mut().map(|(a, v)| (*a, v)).collect();
             self.round(&mut w, &mut models, client);
-            // Delivery's copy: the client's own is the one it chose.
+            // The copy made for finalization: its own model is the one that the client chose.
             if let Some(alpha) = choice {
                 local.own = local.of(alpha).cloned().or(local.own.take());
             }
@@ -199,8 +199,7 @@ impl OneModel for Chosen {
         }
         let alpha = choice.or(self.only()).unwrap_or(0.0);
         let twice = alpha == 1.0 && !local.grid.is_empty();
-        // What mixes nothing never moves (but where ℓ2 acts on it, which a fixed α sees to),
-        // and what would move as v¹ does is v¹.
+        // At α = 0, v does not move unless ℓ2 acts on it. At α = 1, v equals v¹.
         let moves = alpha > 0.0 || (self.only().is_some() && self.options != Options::PAPER);
         let own = local.own.iter_mut();
         let mut models: Vec<_> = own

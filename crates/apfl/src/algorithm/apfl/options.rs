@@ -204,7 +204,7 @@ pub(super) const PRESET: Setting<Words<Preset>> = Setting::words(
         (
             "fedtorch",
             Preset::FedTorch,
-            "all of the next eleven as in the authors' released code",
+            "every option as in the authors' released code",
         ),
     ],
 )

@@ -219,12 +219,12 @@ const STANDARDIZE: Setting<Custom<Standardize>> = Setting::custom(
 .help("numbers to mean 0 and deviation 1, by the federation's (true) or by each client's own");
 
 const HEADER: Setting<Texts> = Setting::texts("header", || Some(Vec::new()))
-    .help("the columns' names, where the file's first line does not say them")
+    .help("the columns' names, of files without a header")
     .usually("the file's first line")
     .example("[\"age\", \"label\"]")
     .seldom();
 
-/// LabelNames of a label and its name.
+/// Pairs of a label and its name.
 type LabelNames = Vec<(String, String)>;
 
 const LABEL_MAP: declared::AsWritten<LabelNames> = Setting::custom(

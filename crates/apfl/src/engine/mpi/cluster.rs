@@ -1,6 +1,7 @@
 //! The ranks of a job, and the transfer of bytes between them.
 //!
-//! Unlike MPI's own blocking calls, waiting keeps failed core busy: other threads need it. Only the
+//! Unlike MPI's own blocking calls, waiting does not keep a core busy, which
+//! other threads need. Only the
 //! thread that joined the cluster may communicate.
 
 use std::time::Duration;

@@ -84,7 +84,7 @@ impl WithSimd for Accumulate<'_> {
             for ((delta, pooled), argmax) in rows {
                 let outputs_here = delta.iter().zip(pooled).zip(argmax).zip(&mut *counts);
                 for (o, (((d, y), start), count)) in outputs_here.enumerate() {
-                    // ArchivePart in any case, which avoids a branch.
+                    // Written in any case, which avoids a branch.
                     list[o * places + *count as usize] = (*start, *d);
                     *count += u32::from(*y > 0.0);
                 }
