@@ -8,7 +8,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::point::{Place, Point};
-use super::sparse::{Decay, GROUP, MAX_VECTORS, WIDE, by_vectors, chunks, max_vectors, move_row};
+use super::sparse::{Decay, GROUP, WIDE, by_vectors, chunks, max_vectors, move_row};
 use super::tile::{At, Mixed, Weight, pad};
 use crate::model::Step;
 
@@ -180,7 +180,7 @@ impl WithSimd for Propagate<'_> {
         let outputs = layer.count() / (inputs + 1);
         let padded = outputs.next_multiple_of(S::F32_LANES);
         let n = delta.len() / outputs;
-        assert!(layer.count() == (inputs + 1) * outputs && padded - outputs <= outputs);
+        assert!(layer.count() == (inputs + 1) * outputs && outputs >= WIDE);
         assert!(back.len() == n * inputs && delta.len() == n * outputs);
         check_masks(rows, n, inputs);
         let delta = pad(scratch, delta, (outputs, padded), 1.0);
@@ -207,14 +207,14 @@ fn propagate<S: Simd>(
     back: &mut [f32],
 ) {
     let vectors = shape.2 / S::F32_LANES;
-    by_vectors!(
-        if vectors > max_vectors::<S>() {
-            1
-        } else {
-            vectors
-        },
-        dots::<S>(simd, rows, weight, shape, delta, back)
-    );
+    if vectors > max_vectors::<S>() {
+        dots::<S, 1>(simd, rows, weight, shape, delta, back)
+    } else {
+        by_vectors!(
+            vectors,
+            dots::<S>(simd, rows, weight, shape, delta, back)
+        )
+    }
 }
 
 /// Computes the products with a row of W of `V` vectors. With `V` = 1 the row may have any length

@@ -119,33 +119,39 @@ pub(super) fn chunks(vectors: usize, max: usize) -> impl Iterator<Item = (usize,
     })
 }
 
-/// Calls `$f::<S, V>` for V vectors.
+/// Calls `$f::<S, V>` for V vectors, a chunk of a [`WIDE`] layer: 4 to 13 of the widest vectors, 3 to
+/// 5 of others. No other number is compiled.
 macro_rules! by_vectors {
     ($vectors:expr, $f:ident::<$s:ident>($($arg:expr),* $(,)?)) => {
-        match $vectors {
-            1 => $f::<$s, 1>($($arg),*),
-            2 => $f::<$s, 2>($($arg),*),
-            3 => $f::<$s, 3>($($arg),*),
-            4 => $f::<$s, 4>($($arg),*),
-            5 => $f::<$s, 5>($($arg),*),
-            6 => $f::<$s, 6>($($arg),*),
-            7 => $f::<$s, 7>($($arg),*),
-            8 => $f::<$s, 8>($($arg),*),
-            9 => $f::<$s, 9>($($arg),*),
-            10 => $f::<$s, 10>($($arg),*),
-            11 => $f::<$s, 11>($($arg),*),
-            12 => $f::<$s, 12>($($arg),*),
-            _ => $f::<$s, MAX_VECTORS>($($arg),*),
+        if const { $s::F32_LANES >= 16 } {
+            match $vectors {
+                4 => $f::<$s, 4>($($arg),*),
+                5 => $f::<$s, 5>($($arg),*),
+                6 => $f::<$s, 6>($($arg),*),
+                7 => $f::<$s, 7>($($arg),*),
+                8 => $f::<$s, 8>($($arg),*),
+                9 => $f::<$s, 9>($($arg),*),
+                10 => $f::<$s, 10>($($arg),*),
+                11 => $f::<$s, 11>($($arg),*),
+                12 => $f::<$s, 12>($($arg),*),
+                13 => $f::<$s, 13>($($arg),*),
+                other => unreachable!("{other} vectors"),
+            }
+        } else {
+            match $vectors {
+                3 => $f::<$s, 3>($($arg),*),
+                4 => $f::<$s, 4>($($arg),*),
+                5 => $f::<$s, 5>($($arg),*),
+                other => unreachable!("{other} vectors"),
+            }
         }
     };
 }
 pub(super) use by_vectors;
 
 /// The largest number of vectors in registers: two rows of W, or one of sums, and some room.
-pub(super) const MAX_VECTORS: usize = 13;
-
-pub(super) fn max_vectors<S: Simd>() -> usize {
-    if S::F32_LANES >= 16 { MAX_VECTORS } else { 5 }
+pub(super) const fn max_vectors<S: Simd>() -> usize {
+    if S::F32_LANES >= 16 { 13 } else { 5 }
 }
 
 /// Computes y[r] ← b + shift·Σⱼ W[j] + Σⱼ byte[r, j]·scale·W[j].
@@ -173,7 +179,7 @@ impl WithSimd for Forward<'_> {
         let outputs = layer.count() / (width + 1);
         let vectors = outputs.div_ceil(S::F32_LANES);
         let padded = vectors * S::F32_LANES;
-        assert!(layer.count() == (width + 1) * outputs && padded - outputs <= outputs);
+        assert!(layer.count() == (width + 1) * outputs && outputs >= WIDE);
         // After the batch's rows, one row for the common part.
         let start = aligned(scratch, (n + 1) * padded);
         let sums = &mut scratch[start..start + (n + 1) * padded];
