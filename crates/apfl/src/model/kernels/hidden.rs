@@ -210,10 +210,7 @@ fn propagate<S: Simd>(
     if vectors > max_vectors::<S>() {
         dots::<S, 1>(simd, rows, weight, shape, delta, back)
     } else {
-        by_vectors!(
-            vectors,
-            dots::<S>(simd, rows, weight, shape, delta, back)
-        )
+        by_vectors!(vectors, dots::<S>(simd, rows, weight, shape, delta, back))
     }
 }
 
