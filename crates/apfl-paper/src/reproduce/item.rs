@@ -79,6 +79,10 @@ pub fn items() -> Vec<Item> {
     ]
 }
 
+/// Override of a SCAFFOLD run: the paper's localized model is the global one after τ steps of
+/// local SGD, without corrections.
+pub const SCAFFOLD_LOCALIZED: &str = "algorithm.localized=sgd";
+
 /// Returns a run's name and overrides.
 pub fn run(name: impl Into<String>, set: &[&str]) -> (String, Vec<String>) {
     let set = set.iter().map(|pair| (*pair).to_owned()).collect();
