@@ -337,7 +337,7 @@ fn perfedavg_follows_its_float64_evaluation() {
                     let g2 = slow.gradient(i, &theta, &held_out);
                     w = match variant {
                         FirstOrder => moved(&w, -beta, &g2),
-                        Sequential | Released => moved(&theta, -beta, &g2),
+                        Sequential | Authors => moved(&theta, -beta, &g2),
                         HessianFree => {
                             // ∇²f·g₂ itself, by a far finer difference than the code's.
                             let ahead = slow.gradient(i, &moved(&w, 1e-5, &g2), &held_out);
@@ -441,11 +441,11 @@ fn a_round_of_pfedme_by_hand() {
     let seen = hand.step().remove(0);
     assert_eq!(b(&seen.personal.unwrap()), 737.0 / 256.0);
 
-    // fedtorch, τ = 3: θ = 2, 2.5; w = 1.25; θ = 2.5 − ¼(−5.5 + 2.5) = 3.25; the last
+    // authors-loop, τ = 3: θ = 2, 2.5; w = 1.25; θ = 2.5 − ¼(−5.5 + 2.5) = 3.25; the last
     // step moves w again: 1.25 + ½·2 = 2.25. The server: 1.125. θ stays 3.25 and goes on:
     // 3.25 − ¼(−4.75 + 2·2.125) = 3.375 → 3.375 − ¼(−4.625 + 2·2.25) = 3.40625
     let setup = small.setup(full(3, f64::NAN), 2, 1.0, false);
-    let mut hand = Hand::new(pfedme(pfedme::Variant::FedTorch), setup);
+    let mut hand = Hand::new(pfedme(pfedme::Variant::AuthorsLoop), setup);
     let seen = hand.step().remove(0);
     assert_eq!(b(&seen.localized), 2.25);
     assert_eq!(b(&seen.personal.unwrap()), 3.25);
@@ -455,12 +455,12 @@ fn a_round_of_pfedme_by_hand() {
     assert_eq!(b(&seen.personal.unwrap()), 3.40625);
     assert_eq!(b(&seen.localized), 2.265625); // 1.125 + ½·2.28125
 
-    // released: the same where the training's rate is ¼, whatever the algorithm's are.
+    // authors: the same where the training's rate is ¼, whatever the algorithm's are.
     let setup = small.setup(full(3, 0.25), 2, 1.0, false);
     let without = PFedMe {
         rate: 0.0,
         inner_rate: 0.0,
-        ..pfedme(pfedme::Variant::Released)
+        ..pfedme(pfedme::Variant::Authors)
     };
     let mut hand = Hand::new(without, setup);
     let seen = hand.step().remove(0);
@@ -469,12 +469,12 @@ fn a_round_of_pfedme_by_hand() {
 }
 
 #[test]
-fn a_released_step_of_pfedme_decays_both_models() {
+fn the_authors_step_of_pfedme_decays_both_models() {
     // Target 8, λ = 2, η = ¼, μ = 1, one step from w = θ = 4:
     // θ = 4 − ¼(−4 + 1·4 + 2·0) = 4;  w = 4 − ¼(2·0 + 1·4) = 3
     let small = quadratics(&[&[8.0]], 1.0);
     let setup = small.setup(full(1, 0.25), 1, 1.0, false);
-    let mut hand = Hand::new(pfedme(pfedme::Variant::Released), setup);
+    let mut hand = Hand::new(pfedme(pfedme::Variant::Authors), setup);
     (hand.server.model[1], hand.locals[0].theta[1]) = (4.0, 4.0);
     let seen = hand.step().remove(0);
     assert_eq!(b(&seen.personal.unwrap()), 4.0);
@@ -488,7 +488,7 @@ fn pfedme_follows_its_float64_evaluation() {
     let small = classes(5, 4, 3, &[], l2);
     let slow = Slow::of(&small, l2);
     use pfedme::Variant::*;
-    for variant in [Reference, FedTorch] {
+    for variant in [Reference, AuthorsLoop] {
         let algorithm = PFedMe {
             variant,
             lambda: lambda as f32,
@@ -544,7 +544,7 @@ fn pfedme_follows_its_float64_evaluation() {
 #[test]
 fn pfedme_without_pull_leaves_w_alone_and_theta_is_not_w() {
     let small = classes(3, 4, 3, &[], 0.0);
-    for variant in [pfedme::Variant::Reference, pfedme::Variant::FedTorch] {
+    for variant in [pfedme::Variant::Reference, pfedme::Variant::AuthorsLoop] {
         let setup = small.setup(full(4, f64::NAN), 3, 1.0, true);
         let w0 = setup.context.w0.to_vec();
         let algorithm = PFedMe {

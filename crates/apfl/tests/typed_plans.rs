@@ -149,11 +149,11 @@ const PAIRS: [(&str, Build); 18] = [
         },
     ),
     (
-        "algorithm = { kind = 'apfl', mixing = { adaptive = 0.5 }, preset = 'fedtorch' }",
+        "algorithm = { kind = 'apfl', mixing = { adaptive = 0.5 }, preset = 'authors' }",
         |b| {
             b.algorithm(Apfl {
                 mixing: Mixing::Adaptive(0.5),
-                options: Options::FEDTORCH,
+                options: Options::AUTHORS,
             })
         },
     ),

@@ -42,11 +42,11 @@ pub struct Item {
 
 /// The authors' released code, for linear models, where mixing logits is mixing parameters.
 pub const LINEAR_VARIANTS: &[(&str, &str)] =
-    &[("preset = \"fedtorch\"", "algorithm.preset=fedtorch")];
+    &[("preset = \"authors\"", "algorithm.preset=authors")];
 
 /// The variants for other models.
 pub const VARIANTS: &[(&str, &str)] = &[
-    ("preset = \"fedtorch\"", "algorithm.preset=fedtorch"),
+    ("preset = \"authors\"", "algorithm.preset=authors"),
     ("mix = \"logits\"", "algorithm.mix=logits"),
 ];
 

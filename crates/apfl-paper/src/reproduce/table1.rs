@@ -68,7 +68,7 @@ pub fn item() -> Item {
             "SCAFFOLD's localized model is the text's: the global model after τ steps of local SGD, \
              which the control variates do not correct (algorithm.localized = \"sgd\").",
             "As the authors' code has it is preset = \"authors\": flips and crops of all images that \
-             are trained or scored on, weight decay 1e-4, APFL by preset = \"fedtorch\", a rate that does \
+             are trained or scored on, weight decay 1e-4, APFL by algorithm.preset = \"authors\", a rate that does \
              not fall (SCAFFOLD's by 5% a round, as the text says).",
             "Comparisons that the paper's own spreads do not tell apart are reported beside a claim and \
              do not decide it.",

@@ -36,7 +36,7 @@ const FACTOR: Setting<Number> =
     Setting::number("factor", 0.99, above_zero(f64::MIN_POSITIVE).to(1.0))
         .with("kind = \"geometric\"")
         .help("the ratio of a rate to the previous one")
-        .usually("`0.99`; with algorithm.preset = \"fedtorch\" 1/1.01");
+        .usually("`0.99`; with algorithm.preset = \"authors\" 1/1.01");
 
 const PER: Setting<Words<Per>> = Setting::words(
     "per",
@@ -49,7 +49,7 @@ const PER: Setting<Words<Per>> = Setting::words(
 )
 .with("kind = \"geometric\"")
 .help("unit of k")
-.usually("`\"round\"`; with algorithm.preset = \"fedtorch\" `\"epoch\"`");
+.usually("`\"round\"`; with algorithm.preset = \"authors\" `\"epoch\"`");
 
 const ADDED: Setting<Number> = Setting::number(
     "factor",
