@@ -85,7 +85,6 @@ fn every_rate_of_the_training() -> Vec<AlgorithmSpec> {
         "{ kind = 'scaffold' }",
         "{ kind = 'fedprox', proximal = 0 }",
         "{ kind = 'ditto' }",
-        "{ kind = 'hypcluster', clusters = 1 }",
     ]
     .map(of)
     .into()
