@@ -1,12 +1,18 @@
 //! The table at the end of a run.
 
 use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score};
-use apfl::run::run_dir::Summary;
+use apfl::run::run_dir::{MixingSpread, Summary};
 
 use crate::output::{columns, describe_privacy};
 
-/// Formats the scores of the models and baselines, and the spread of α.
-pub fn table(summary: &Summary) -> String {
+/// Advice is given if one client in this many has a learned α of 0.
+const NOTABLE_SHARE: usize = 10;
+/// The start of a learned α that the advice names.
+const HIGHER_START: f32 = 0.1;
+
+/// Formats the scores of the models and baselines, and the spread of α. `learned_from` is α⁰ if α is
+/// learned.
+pub fn table(summary: &Summary, learned_from: Option<f32>) -> String {
     let Some(models) = &summary.models else {
         return "no client was finalized (delivery.clients), so there are no scores\n".into();
     };
@@ -49,11 +55,15 @@ pub fn table(summary: &Summary) -> String {
     }
     let mut text = columns(&rows);
     text.push_str(&details(models, summary.alone.as_ref()));
-    if let Some(a) = &summary.mixing {
+    if let Some(mixing) = &summary.mixing {
+        let a = &mixing.spread;
         text.push_str(&format!(
             "\nmixing α: mean {:.2}, median {:.2}, from {:.2} to {:.2}\n",
             a.mean, a.q50, a.min, a.max
         ));
+        if let Some(start) = learned_from {
+            text.push_str(&ends(mixing, summary.clients, start));
+        }
     }
     if !summary.chosen.is_empty() {
         let counts = summary.chosen.iter();
@@ -73,6 +83,32 @@ pub fn table(summary: &Summary) -> String {
         text.push_str(&format!(
             "\nscores are over the {} honest clients; {} attacked\n",
             summary.clients, summary.attackers
+        ));
+    }
+    text
+}
+
+/// Describes how many clients' learned α ended at 0 or 1. If many ended at 0, it gives advice: there
+/// v gets no gradient, so α hardly returns.
+fn ends(mixing: &MixingSpread, clients: usize, start: f32) -> String {
+    let MixingSpread {
+        at_zero, at_one, ..
+    } = *mixing;
+    let mut text = match (at_zero, at_one) {
+        (0, 0) => return "α at 0 or 1: no client\n".into(),
+        (0, _) => format!("α at 0: no client; at 1: {at_one} of {clients}\n"),
+        (_, 0) => format!("α at 0: {at_zero} of {clients} clients\n"),
+        (..) => format!("α at 0: {at_zero} of {clients} clients; at 1: {at_one}\n"),
+    };
+    if NOTABLE_SHARE * at_zero >= clients {
+        let higher = if start < HIGHER_START {
+            format!("start higher (mixing = {{ adaptive = {HIGHER_START} }}) or ")
+        } else {
+            String::new()
+        };
+        text.push_str(&format!(
+            "a learned α hardly leaves 0, since v does not train there; {higher}choose α on held-out \
+             rows (mixing = {{ chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] }})\n"
         ));
     }
     text
@@ -148,4 +184,40 @@ fn format_score(score: &Score) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.2}%", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_a_learned_alpha_are_counted_and_a_trap_is_named() {
+        let of = |alphas: &[f64], start| {
+            let mixing = MixingSpread::of(alphas).unwrap();
+            ends(&mixing, alphas.len(), start)
+        };
+        assert_eq!(of(&[0.2, 0.9], 0.01), "α at 0 or 1: no client\n");
+        assert_eq!(of(&[0.2, 1.0], 0.01), "α at 0: no client; at 1: 1 of 2\n");
+        let many = of(&[0.0, 0.0, 0.5, 1.0], 0.01);
+        assert!(
+            many.starts_with("α at 0: 2 of 4 clients; at 1: 1\n"),
+            "{many}"
+        );
+        assert!(
+            many.contains("adaptive = 0.1 }") && many.contains("chosen"),
+            "{many}"
+        );
+        // A start that is not low is not the reason.
+        let high = of(&[0.0, 0.5], 0.5);
+        assert!(
+            !high.contains("adaptive") && high.contains("chosen"),
+            "{high}"
+        );
+        // One of eleven is below a tenth.
+        let mut few = vec![0.5; 11];
+        few[3] = 0.0;
+        assert_eq!(of(&few, 0.01), "α at 0: 1 of 11 clients\n");
+        few.pop();
+        assert!(of(&few, 0.01).contains("hardly leaves 0"));
+    }
 }

@@ -335,6 +335,49 @@ fn the_files_of_a_sweep_have_every_run_and_its_report_the_spread() {
     }
 }
 
+/// Half of figure 4's runs are FedAvg's, which has no α.
+#[test]
+fn an_algorithms_own_key_is_set_in_its_own_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let item = |set: &str, code: i32| {
+        let args = [
+            "reproduce",
+            "fig4",
+            "--no-variants",
+            "--seeds=1",
+            "--set=data.clients=4",
+            "--set=training.rounds=1",
+            "--set",
+            set,
+            "--out",
+            "o",
+        ];
+        if code == 0 {
+            ok(at, &args)
+        } else {
+            fails(at, &args, code)
+        }
+    };
+    item("algorithm.mixing={ fixed = 0.25 }", 0);
+    for entry in fs::read_dir(at.join("o/fig4/runs")).unwrap() {
+        let path = entry.unwrap().path();
+        let spec: toml::Table = fs::read_to_string(path.join("spec.toml"))
+            .unwrap()
+            .parse()
+            .unwrap();
+        let algorithm = spec["algorithm"].as_table().unwrap();
+        let fixed = algorithm.get("mixing").map(|m| m["fixed"].as_float());
+        match algorithm["kind"].as_str() {
+            Some("apfl") => assert_eq!(fixed, Some(Some(0.25))),
+            kind => assert_eq!((kind, fixed), (Some("fedavg"), None)),
+        }
+    }
+    // A key that no run has is still a mistake.
+    let printed = item("algorithm.mixng=0.5", 2);
+    assert!(printed.contains("did you mean \"mixing\"?"), "{printed}");
+}
+
 #[test]
 fn a_verdict_of_many_seeds_is_not_overwritten_by_one_of_few() {
     let dir = tempfile::tempdir().unwrap();

@@ -23,7 +23,8 @@ Tables 1 and 2 are run twice: as the paper's text and as the authors' released c
 tables as CSV and Markdown, and every run's directory. A claim holds if its margin is above
 the spread over seeds, fails if it is below minus the spread, and is within noise otherwise. If a figure's claim fails, APFL's runs are
 repeated with the variants of public implementations, and the verdict says whether it holds then.
-Finished runs are not repeated.")]
+Finished runs are not repeated. --set of an algorithm's own key (--set algorithm.mixing=…) is for
+the runs whose algorithm has the key.")]
 pub struct Reproduce {
     /// Figures and tables: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6 robustness privacy
     /// fedrep pfllib heart, or all

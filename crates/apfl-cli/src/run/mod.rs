@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use apfl::aggregation::Aggregation;
+use apfl::algorithm::{AlgorithmSpec, Mixing};
 use apfl::data::partition::Partition;
 use apfl::error::{Error, Result};
 use apfl::run::RunDir;
@@ -137,7 +138,7 @@ impl Prepared {
             if !page.exists() {
                 apfl_report::write(std::slice::from_ref(path), &page, None)?; // a full disk prevented it
             }
-            show(args, None, summary, path)?;
+            show(args, None, &self.plan.algorithm, summary, path)?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -228,7 +229,7 @@ impl Prepared {
                 {
                     crate::output::tell(line);
                 }
-                show(args, Some(&headline), summary, out)?;
+                show(args, Some(&headline), &self.plan.algorithm, summary, out)?;
                 Ok(ExitCode::SUCCESS)
             }
             Ended::Stopped(round) => {
@@ -279,7 +280,13 @@ fn print_resume(found: &Found, out: &Path, quiet: bool) {
     }
 }
 
-fn show(args: &args::Run, headline: Option<&str>, summary: &Summary, out: &Path) -> Result<()> {
+fn show(
+    args: &args::Run,
+    headline: Option<&str>,
+    algorithm: &AlgorithmSpec,
+    summary: &Summary,
+    out: &Path,
+) -> Result<()> {
     #[derive(Serialize)]
     struct Document<'a> {
         run: String,
@@ -298,11 +305,19 @@ fn show(args: &args::Run, headline: Option<&str>, summary: &Summary, out: &Path)
     let headline = headline.map_or(String::new(), |line| format!("{line}\n\n"));
     print(&format!(
         "{headline}{}\n{} in {}; run directory: {}\n",
-        summary::table(summary),
+        summary::table(summary, learned_from(algorithm)),
         counted(summary.rounds as usize, "round"),
         duration(summary.seconds),
         out.display()
     ))
+}
+
+/// Returns α⁰ if every client learns its α.
+fn learned_from(algorithm: &AlgorithmSpec) -> Option<f32> {
+    match algorithm.apfl()?.mixing {
+        Mixing::Adaptive(start) => Some(start),
+        _ => None,
+    }
 }
 
 /// Describes in one line what is trained.

@@ -42,11 +42,11 @@ pub struct Item {
 
 /// The authors' released code, for linear models, where mixing logits is mixing parameters.
 pub const LINEAR_VARIANTS: &[(&str, &str)] =
-    &[("preset = \"fedtorch\"", "algorithm.preset=fedtorch")];
+    &[("preset = \"authors\"", "algorithm.preset=authors")];
 
 /// The variants for other models.
 pub const VARIANTS: &[(&str, &str)] = &[
-    ("preset = \"fedtorch\"", "algorithm.preset=fedtorch"),
+    ("preset = \"authors\"", "algorithm.preset=authors"),
     ("mix = \"logits\"", "algorithm.mix=logits"),
 ];
 
@@ -78,6 +78,10 @@ pub fn items() -> Vec<Item> {
         heart::item(),
     ]
 }
+
+/// Override of a SCAFFOLD run: the paper's localized model is the global one after τ steps of
+/// local SGD, without corrections.
+pub const SCAFFOLD_LOCALIZED: &str = "algorithm.localized=sgd";
 
 /// Returns a run's name and overrides.
 pub fn run(name: impl Into<String>, set: &[&str]) -> (String, Vec<String>) {

@@ -211,7 +211,13 @@ fn cells(item: &Item, settings: &Settings, variant: Option<(&str, &str)>) -> Res
             spec.set(&format!("training.rounds={rounds}"))?;
             name = format!("{name}, quick");
         }
-        settings.set.iter().try_for_each(|pair| spec.set(pair))?;
+        for pair in &settings.set {
+            let meant = || item.runs.iter().map(|(_, set)| has_key(item, set, pair));
+            // A key that no run has is a mistake, which the plan reports.
+            if has_key(item, set, pair)? || !any(meant())? {
+                spec.set(pair)?;
+            }
+        }
         let first = spec.plan()?.seed;
         for seed in (first..).take(settings.seeds() as usize) {
             spec.set(&format!("seed={seed}"))?;
@@ -219,6 +225,31 @@ fn cells(item: &Item, settings: &Settings, variant: Option<(&str, &str)>) -> Res
         }
     }
     Ok(cells)
+}
+
+/// Returns whether the algorithm of a run has the setting of an override: `algorithm.mixing=…` is
+/// for APFL's runs. Overrides of other tables, and of the whole algorithm, are for every run.
+fn has_key(item: &Item, run: &[String], pair: &str) -> Result<bool> {
+    let key = pair.split('=').next().unwrap_or_default().trim();
+    let Some(key) = key.strip_prefix("algorithm.") else {
+        return Ok(true);
+    };
+    let key = key.split('.').next().unwrap_or_default();
+    let mut spec = Spec::parse(item.preset)?;
+    run.iter().try_for_each(|pair| spec.set(pair))?;
+    let kind = spec.plan()?.algorithm.kind();
+    let registries = apfl::spec::registries();
+    let algorithms = registries.iter().find(|list| list.table == "algorithm");
+    let kinds = algorithms.iter().flat_map(|list| &list.kinds);
+    let mut settings = kinds
+        .filter(|of| of.name == kind)
+        .flat_map(|of| of.settings);
+    Ok(key == "kind" || settings.any(|setting| setting.describe().key == key))
+}
+
+/// Returns whether any is true.
+fn any(mut of: impl Iterator<Item = Result<bool>>) -> Result<bool> {
+    of.try_fold(false, |any, one| Ok(any || one?))
 }
 
 /// Returns a fifth of the rounds, and at most ten for the CNN.

@@ -55,8 +55,8 @@ pub fn item() -> Item {
              η = 0.01), which do not decay; pFedMe's inner rate is not in the paper: 0.01.",
             "As the authors' code has it is preset = \"authors\": BatchNorm with the batch's own \
              statistics, dropout 0.25, a head without a bias, weight decay 1e-4, scores in shuffled \
-             batches of 20, APFL by preset = \"fedtorch\", a rate that does not fall, perFedAvg's \
-             released variant (0.1 for the run's first step, then 0.03), pFedMe's loop of that code at \
+             batches of 20, APFL by algorithm.preset = \"authors\", a rate that does not fall, perFedAvg's \
+             variant of that code (0.1 for the run's first step, then 0.03), pFedMe's loop of that code at \
              its rate, 0.1 too for both models.",
             "Comparisons that the paper's own spreads do not tell apart are reported beside a claim and \
              do not decide it.",

@@ -86,7 +86,7 @@ impl<A: Algorithm> Clients<A> {
                 personal,
                 ..
             } = self.algorithm.models(after, &mut local_client);
-            let localized = Predictor::At(localized);
+            let localized = Predictor::At(&localized);
             let localized = self.tallies(&localized, &shard, &place, scratch)?;
             let held_out = if list.is_empty() {
                 None

@@ -6,9 +6,10 @@ use super::choice::{Choice, Choices};
 use crate::choice::Choosing;
 use crate::clients::Finalized;
 use crate::error::Result;
-use crate::metrics::{Assessment, ByModel, FinalsAccumulator, Gain, Scoring, Spread};
+use crate::metrics::{Assessment, ByModel, FinalsAccumulator, Gain, Scoring};
 use crate::run::run_dir::{
-    Baseline, ChosenRecord, ClientRecord, Counts, GainSplit, Prior, Summary, TotalGain,
+    Baseline, ChosenRecord, ClientRecord, Counts, GainSplit, MixingSpread, Prior, Summary,
+    TotalGain,
 };
 use crate::training::Training;
 
@@ -113,7 +114,7 @@ impl SummarySums {
                     |pick: fn(&(f64, f64)) -> f64| self.majority.iter().map(pick).sum::<f64>();
                 sum(|(correct, _)| *correct) / sum(|(_, valid)| *valid)
             }),
-            mixing: Spread::of(&self.mixing),
+            mixing: MixingSpread::of(&self.mixing),
             alone: over(&self.alone),
             gain: (!self.gains.is_empty()).then(|| TotalGain {
                 part: if self.scoring.tested {

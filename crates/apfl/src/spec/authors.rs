@@ -83,7 +83,7 @@ fn insert(table: &mut Table, key: &str, value: Value) {
     }
 }
 
-/// Returns the keys and values of the released code:
+/// Returns the keys and values of the released code, which docs/AUTHORS.md lists:
 ///
 /// | where | the released code |
 /// |---|---|
@@ -91,9 +91,9 @@ fn insert(table: &mut Table, key: &str, value: Value) {
 /// | the MLP | BatchNorm with batch statistics only, dropout 0.25, a head without a bias; scores in shuffled batches of the training's size |
 /// | CIFAR-10 | flips and crops of all images, in training and scoring |
 /// | the learning rate | constant |
-/// | APFL | `preset = "fedtorch"` |
-/// | perFedAvg | `variant = "released"` |
-/// | pFedMe | `variant = "released"`: both rates are the training's |
+/// | APFL | `preset = "authors"` |
+/// | perFedAvg | `variant = "authors"` |
+/// | pFedMe | `variant = "authors"`: both rates are the training's |
 fn choices(table: &Table) -> Vec<(&'static str, Value)> {
     let model = text(table, "model", "kind").unwrap_or("linear");
     let algorithm = text(table, "algorithm", "kind").unwrap_or("apfl");
@@ -123,9 +123,9 @@ fn choices(table: &Table) -> Vec<(&'static str, Value)> {
             ("algorithm.l2_on_v", true.into()),
             ("algorithm.v_dropout", "first-round".into()),
         ]),
-        "apfl" => all.push(("algorithm.preset", "fedtorch".into())),
-        "perfedavg" => all.push(("algorithm.variant", "released".into())),
-        "pfedme" => all.push(("algorithm.variant", "released".into())),
+        "apfl" => all.push(("algorithm.preset", "authors".into())),
+        "perfedavg" => all.push(("algorithm.variant", "authors".into())),
+        "pfedme" => all.push(("algorithm.variant", "authors".into())),
         _ => (),
     }
     all

@@ -228,7 +228,7 @@ impl Options {
             momentum: *self == Options::PAPER,
             default_decay: match self.preset {
                 Preset::None => Properties::default().default_decay,
-                Preset::FedTorch => (1.0 / 1.01, "epoch"),
+                Preset::Authors => (1.0 / 1.01, "epoch"),
             },
             ..Properties::default()
         }

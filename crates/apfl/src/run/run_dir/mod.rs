@@ -123,6 +123,32 @@ pub struct Baseline {
     pub mae: f64,
 }
 
+/// αᵢ over the finalized clients.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MixingSpread {
+    /// The distribution.
+    #[serde(flatten)]
+    pub spread: Spread,
+    /// The number of clients whose αᵢ ended at exactly 0.
+    #[serde(default)]
+    pub at_zero: usize,
+    /// The number of clients whose αᵢ ended at exactly 1.
+    #[serde(default)]
+    pub at_one: usize,
+}
+
+impl MixingSpread {
+    /// Returns the distribution of the αᵢ; `None` without values.
+    pub fn of(alphas: &[f64]) -> Option<Self> {
+        let count = |end: f64| alphas.iter().filter(|alpha| **alpha == end).count();
+        Some(Self {
+            spread: Spread::of(alphas)?,
+            at_zero: count(0.0),
+            at_one: count(1.0),
+        })
+    }
+}
+
 /// `summary.json`: the final numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -150,7 +176,7 @@ pub struct Summary {
     pub baseline: Option<Baseline>,
     /// αᵢ over those clients.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mixing: Option<Spread>,
+    pub mixing: Option<MixingSpread>,
     /// How many of them chose each candidate.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub chosen: BTreeMap<String, usize>,
