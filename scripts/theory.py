@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"^```text\n\$ (apfl .*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```text\n\$ (apfl [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PICTURE = "runs/default/theory.svg"
 
 

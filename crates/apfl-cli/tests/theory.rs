@@ -154,7 +154,11 @@ fn the_theorems_are_checked() {
         }
     }
     // Theorem 3 with one client of 50 at α = 1: only the repaired step size.
-    let last = found["selection"]["rows"].as_array().unwrap().last().unwrap();
+    let last = found["selection"]["rows"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap();
     assert_eq!(last["printed"]["holds"], false);
     assert_eq!(last["repaired"]["holds"], true);
     // Full participation: about 1/T.

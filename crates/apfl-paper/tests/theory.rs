@@ -93,7 +93,7 @@ fn ridge_regression_in_closed_form() {
         assert_eq!(client.below_corollary, Some(false));
         assert_eq!(client.label_distance, 0.0);
     }
-    let theorem = r.theorem3.unwrap();
+    let theorem = r.theorem3.as_ref().unwrap();
     close(theorem.alpha_at_least, 1.0 - 1.0 / (20.0 * 6f64.sqrt()));
     assert_eq!((theorem.met_by, theorem.steps, theorem.tau), (3, 2, 1));
     close(theorem.b, 0.5);
@@ -171,7 +171,9 @@ fn iid_data_has_little_diversity_and_a_small_alpha() {
     };
     assert!(delta(&iid) < delta(&diverse));
     for text in [&iid, &diverse].map(apfl_paper::theory::text) {
-        assert!(text.contains("stated for squared hinge and squared error; the loss here is softmax"));
+        assert!(
+            text.contains("stated for squared hinge and squared error; the loss here is softmax")
+        );
     }
     assert!(iid.optimum.unwrap().converged && diverse.optimum.unwrap().converged);
 }

@@ -7,9 +7,9 @@ use apfl::error::Result;
 use serde::Serialize;
 
 pub mod bounded;
+mod bounds_table;
 pub mod deviation;
 pub mod lemma;
-mod lemmas;
 pub mod network;
 pub mod quadratic;
 pub mod selection;

@@ -2,7 +2,7 @@
 
 use apfl_report::table::columns;
 
-use super::{Convergence, lemmas};
+use super::{Convergence, bounds_table};
 use crate::theory::table::number;
 
 /// Formats every theorem's table.
@@ -66,9 +66,9 @@ pub fn text(c: &Convergence) -> String {
     );
     text.push_str(&residual(c));
     text.push_str(&lemma(c));
-    text.push_str(&lemmas::deviations(&c.deviations));
-    text.push_str(&lemmas::bounded(&c.bounded));
-    text.push_str(&lemmas::selection(&c.selection));
+    text.push_str(&bounds_table::deviations(&c.deviations));
+    text.push_str(&bounds_table::bounded(&c.bounded));
+    text.push_str(&bounds_table::selection(&c.selection));
     text.push_str(&nonconvex(c));
     text
 }
