@@ -14,7 +14,7 @@ Examples:
   apfl theory --convergence                  the theorems' rates against simulations
 
 Measures μ, L, κ, ζᵢ, Γ and σ² at visited points, the optima w* and vᵢ*, Δᵢ, Theorem 1's bound and
-its αᵢ*, Theorem 3's condition, and the learned α next to the α of a line search. The bound's
+its αᵢ*, both sides of the corollary against the local minimizer, Theorem 3's condition, and the learned α next to the α of a line search. The bound's
 constants default to B = G = C = C2 = 1, delta = 0.05, d = the number of parameters,
 R = the largest norm among w* and all vᵢ*.")]
 pub struct Theory {
@@ -35,7 +35,7 @@ pub struct Theory {
     /// The picture to write, .svg or .png [default: theory.svg in the run directory]
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
-    /// Check Theorems 2, 3, 5, 6 and the lemma on problems with a known optimum
+    /// Check Theorems 2 to 6 and three lemmas on problems with a known optimum
     #[arg(long)]
     pub convergence: bool,
     /// With --convergence: repetitions to average for an expectation

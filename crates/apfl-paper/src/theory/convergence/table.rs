@@ -2,7 +2,7 @@
 
 use apfl_report::table::columns;
 
-use super::Convergence;
+use super::{Convergence, bounds_table};
 use crate::theory::table::number;
 
 /// Formats every theorem's table.
@@ -66,8 +66,16 @@ pub fn text(c: &Convergence) -> String {
     );
     text.push_str(&residual(c));
     text.push_str(&lemma(c));
+    text.push_str(&bounds_table::deviations(&c.deviations));
+    text.push_str(&bounds_table::bounded(&c.bounded));
+    text.push_str(&bounds_table::selection(&c.selection));
     text.push_str(&nonconvex(c));
     text
+}
+
+/// Formats whether a bound holds.
+pub(super) fn verdict(holds: bool) -> String {
+    if holds { "PASS" } else { "FAIL" }.into()
 }
 
 fn residual(c: &Convergence) -> String {
@@ -112,7 +120,7 @@ fn lemma(c: &Convergence) -> String {
             number(l.measured),
             number(l.bound),
             number(l.printed),
-            if l.measured <= l.bound { "yes" } else { "NO" }.into(),
+            verdict(l.measured <= l.bound),
         ]);
     }
     format!(
