@@ -2,7 +2,7 @@
 
 use apfl::error::Result;
 
-use super::item::{Item, LINEAR_VARIANTS, last_and_finalized, loss_and_accuracy, run};
+use super::item::{Item, LINEAR_VARIANTS, SEEDS, last_and_finalized, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
 
@@ -39,6 +39,7 @@ pub fn item() -> Item {
         name: "fig2",
         title: "APFL with fixed α against FedAvg and SCAFFOLD (MNIST, logistic)",
         preset: include_str!("../../presets/fig2.toml"),
+        seeds: SEEDS,
         runs,
         variants: LINEAR_VARIANTS,
         claims,
