@@ -160,20 +160,18 @@ impl Check {
 
     /// Describes the comparison: `a < b by 0.0500 ± 0.0100 (5.0 standard errors)`.
     pub fn describe(&self) -> String {
-        let by = format!("{} by {}", self.what, number(self.margin.mean));
-        let limit = self.tolerance.map(|tolerance| number(-tolerance));
-        match (self.margin.standard_error(), limit) {
-            (Some(error), None) => {
-                let count = self.standard_errors();
-                format!("{by} ± {} ({count:.1} standard errors)", number(error))
-            }
-            (Some(error), Some(limit)) => {
-                let (count, error) = (self.standard_errors(), number(error));
-                format!("{by} ± {error} ({count:.1} standard errors from the limit {limit})")
-            }
-            (None, None) => by,
-            (None, Some(limit)) => format!("{by} (limit {limit})"),
-        }
+        let (mean, error) = (self.margin.mean, self.margin.standard_error());
+        let size = mean.abs().max(error.unwrap_or(0.0));
+        let by = format!("{} by {}", self.what, number(mean, size));
+        let limit = self.tolerance.map(|tolerance| number(-tolerance, size));
+        let Some(error) = error else {
+            return by + &limit.map_or(String::new(), |limit| format!(" (limit {limit})"));
+        };
+        let error = number(error, size);
+        // Without the sign of −0.
+        let count = format!("{:.1}", self.standard_errors()).replace("-0.0", "0.0");
+        let from = limit.map_or(String::new(), |limit| format!(" from the limit {limit}"));
+        format!("{by} ± {error} ({count} standard errors{from})")
     }
 }
 
@@ -184,11 +182,13 @@ pub fn student_t(n: usize) -> f64 {
     student::quantile(2.0 * LEVEL, n as f64 - 1.0)
 }
 
-/// Formats a number with four decimals, or a smaller one with two digits.
-fn number(x: f64) -> String {
-    match x.abs() {
-        size if size > 0.0 && size < 0.0005 => format!("{x:.1e}"),
-        _ => format!("{x:.4}"),
+/// Formats a number with four decimals, or with two digits if the comparison's numbers are of a
+/// small size.
+fn number(x: f64, size: f64) -> String {
+    if size > 0.0 && size < 0.0005 {
+        format!("{x:.1e}")
+    } else {
+        format!("{x:.4}")
     }
 }
 
@@ -290,7 +290,13 @@ mod tests {
 
     #[test]
     fn small_numbers_have_two_digits() {
-        assert_eq!(number(0.000033), "3.3e-5");
-        assert_eq!(number(-0.0006), "-0.0006");
+        let described = below(&[0.0; 3], &[3.2e-5, 3.3e-5, 3.4e-5]).describe();
+        // The standard error is 1e-6/√3 = 5.8e-7; 3.3e-5 is 33·√3 = 57.2 of them.
+        assert_eq!(described, "a < b by 3.3e-5 ± 5.8e-7 (57.2 standard errors)");
+        let described = below(&[0.0; 3], &[-0.0901, 0.0, 0.0899]).describe();
+        assert!(
+            described.ends_with("by -0.0001 ± 0.0520 (0.0 standard errors)"),
+            "{described}"
+        );
     }
 }

@@ -74,7 +74,8 @@ fn rule(seeds: u64) -> String {
         n => format!(
             "Margins are means over seeds ± their standard errors. A comparison holds if its margin is \
              above {:.2} standard errors (Student's t for {n} seeds, one-sided 95%), fails if it is below \
-             minus that, and is within noise otherwise. The worst comparison decides a claim.",
+             minus that, and is within noise otherwise. The worst comparison decides a claim. In tables \
+             ± is the standard deviation over seeds.",
             student_t(n as usize)
         ),
     }

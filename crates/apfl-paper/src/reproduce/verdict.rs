@@ -31,9 +31,12 @@ pub struct Claim {
     pub note: Option<String>,
 }
 
+/// How many of the comparisons beside a claim are named if they do not hold.
+const NAMED: usize = 3;
+
 /// Creates the claim that all checks hold; the one with the worst verdict decides, of several the
 /// one with the smallest margin in standard errors. Checks that do not decide are counted beside
-/// them, and named if they do not hold.
+/// them, and up to [`NAMED`] that do not hold are named.
 pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
     let comparisons = checks.iter().map(Check::comparison).collect();
     let (checks, beside): (Vec<Check>, Vec<Check>) = checks.into_iter().partition(|c| c.decides);
@@ -52,7 +55,12 @@ pub fn all_of(claim: &str, paper: &str, checks: Vec<Check>) -> Claim {
         0 => String::new(),
         n => {
             let others = beside.iter().filter(|c| c.verdict() != Verdict::Holds);
-            let others: Vec<String> = others.map(Check::describe).collect();
+            let mut others: Vec<String> = others.map(Check::describe).collect();
+            let more = others.len().saturating_sub(NAMED);
+            others.truncate(NAMED);
+            if more > 0 {
+                others.push(format!("{more} more in verdict.json"));
+            }
             let named = if others.is_empty() {
                 String::new()
             } else {
@@ -141,6 +149,18 @@ mod tests {
         );
         let decide: Vec<bool> = claim.comparisons.iter().map(|c| c.decides).collect();
         assert_eq!(decide, [true, false]);
+    }
+
+    #[test]
+    fn of_many_checks_beside_three_are_named() {
+        let [low, high] = [values("a", &[1.0]), values("b", &[2.0])];
+        let mut checks = vec![Check::below(&low, &high)];
+        checks.extend((0..5).map(|_| Check::below(&high, &low).deciding(false)));
+        let claim = all_of("1", "p", checks);
+        let one = "b < a by -1.0000";
+        let not = format!("0 of 5 hold (not: {one}; {one}; {one}; 2 more in verdict.json)");
+        assert!(claim.ours.ends_with(&not), "{}", claim.ours);
+        assert_eq!(claim.comparisons.len(), 6);
     }
 
     /// b < c by −1, −1.2: mean −1.1, deviation 0.1·√2, standard error 0.1, −11 standard errors.
