@@ -3,7 +3,7 @@
 use apfl::error::Result;
 use apfl_report::chart::{self, Axis, Chart};
 
-use super::item::{Item, LINEAR_VARIANTS, Pictures, SCAFFOLD_LOCALIZED, Tables, run};
+use super::item::{Item, LINEAR_VARIANTS, Pictures, SCAFFOLD_LOCALIZED, SEEDS, Tables, run};
 use super::results::{Measure, Model, Results, Track, banded, track};
 use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
 
@@ -48,6 +48,7 @@ pub fn item() -> Item {
         name: "fig1",
         title: "Losses against the diversity of the clients' data (MNIST, logistic)",
         preset: include_str!("../../presets/fig1.toml"),
+        seeds: SEEDS,
         runs,
         variants: LINEAR_VARIANTS,
         claims,

@@ -3,7 +3,7 @@
 use apfl::error::Result;
 
 use super::item::{
-    Item, LINEAR_VARIANTS, SCAFFOLD_LOCALIZED, last_and_finalized, loss_and_accuracy, run,
+    Item, LINEAR_VARIANTS, SCAFFOLD_LOCALIZED, SEEDS, last_and_finalized, loss_and_accuracy, run,
 };
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
@@ -43,6 +43,7 @@ pub fn item() -> Item {
         name: "fig2",
         title: "APFL with fixed α against FedAvg and SCAFFOLD (MNIST, logistic)",
         preset: include_str!("../../presets/fig2.toml"),
+        seeds: SEEDS,
         runs,
         variants: LINEAR_VARIANTS,
         claims,

@@ -10,6 +10,7 @@ use apfl_report::format::counted;
 use crate::grid::{Cell, CompletedRun, Event, Grid, GridOptions};
 
 mod cells;
+mod check;
 mod fig1;
 mod fig2;
 mod fig3;
@@ -25,6 +26,7 @@ mod results;
 mod robustness;
 mod table1;
 mod table2;
+mod values;
 mod verdict;
 
 use item::{Item, items};
@@ -35,7 +37,7 @@ pub use verdict::{Claim, Comparison, Verdict};
 /// Represents how figures and tables are reproduced.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The number of seeds 1, 2, …; by default 3, or 1 with `quick`.
+    /// The number of seeds 1, 2, …; by default the item's, or 1 with `quick`.
     pub seeds: Option<u64>,
     /// Whether to run a fifth of the rounds, a tenth of the CNN's.
     pub quick: bool,
@@ -85,8 +87,9 @@ pub fn prepare<'a>(names: &[String], settings: &'a Settings) -> Result<Vec<Exper
 }
 
 impl Settings {
-    fn seeds(&self) -> u64 {
-        self.seeds.unwrap_or(if self.quick { 1 } else { 3 })
+    fn seeds(&self, item: &Item) -> u64 {
+        self.seeds
+            .unwrap_or(if self.quick { 1 } else { item.seeds })
     }
 }
 
@@ -170,7 +173,7 @@ fn refuse_overwriting(item: &Item, settings: &Settings) -> Result<()> {
     let quick = text.contains("quick: ");
     match page::seeds_of(&text) {
         _ if settings.quick && !quick => refused("is not of a quick run".into()),
-        Some(seeds) if seeds > settings.seeds() && quick == settings.quick => {
+        Some(seeds) if seeds > settings.seeds(item) && quick == settings.quick => {
             refused(format!("is of {}", counted(seeds as usize, "seed")))
         }
         _ => Ok(()),
@@ -219,7 +222,7 @@ fn cells(item: &Item, settings: &Settings, variant: Option<(&str, &str)>) -> Res
             }
         }
         let first = spec.plan()?.seed;
-        for seed in (first..).take(settings.seeds() as usize) {
+        for seed in (first..).take(settings.seeds(item) as usize) {
             spec.set(&format!("seed={seed}"))?;
             cells.push(Cell::new(&format!("{name}, seed={seed}"), &spec)?);
         }
@@ -273,7 +276,7 @@ fn reproduce(
         settings,
         cells,
     } = experiment;
-    let seeds = settings.seeds();
+    let seeds = settings.seeds(item);
     let out = experiment.directory();
     let grid = Grid::new(&out, options)?;
     let mut results = Results::default();

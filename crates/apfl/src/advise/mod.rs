@@ -14,7 +14,8 @@ use crate::run::run_dir::{
     Alpha, ClientRecord, FinishedRun, GainSplit, Prior, Summary, read_clients,
 };
 
-mod student;
+#[doc(hidden)] // for the verdicts on the paper's claims
+pub mod student;
 
 /// The false discovery rate of verdicts, and the share of intervals that may miss.
 const LEVEL: f64 = 0.05;
