@@ -7,7 +7,7 @@ Runs the commands of every block of the page that begins with `$ apfl`, in a new
 the order of the page, and puts the output of a block's last command in the place of the old one.
 The picture of runs/default becomes theory.svg beside the page. `--check` changes nothing, prints
 the lines that differ and ends with 1 if there are any. `--only WORD` leaves blocks without the
-word in their command as they are. `apfl theory --convergence` takes a few minutes.
+word in their command as they are. It takes about a minute.
 """
 import argparse
 import difflib

@@ -108,7 +108,7 @@ fn a_run_is_replayed_and_measured() {
     for part in [
         "√(C₂/(4C₁))} = 0.5000",
         "as printed √(C₂/(2C₁)), αᵢ ≤ 0.7071",
-        "its right side at ",
+        "is at most its right side at ",
         "corollary: right side",
         "the loss here is softmax",
     ] {

@@ -127,8 +127,8 @@ fn corollary(r: &Report) -> Vec<String> {
     let sides = r.clients.iter().filter(|c| c.corollary.is_some()).count();
     if sides > 0 {
         lines.push(format!(
-            "  L(h_α) − L(ĥᵢ*) ≤ its right side at {} of {sides}; the right side is below 0, and so \
-             the mixed model better, at {} (as printed at {})",
+            "  L(h_α) − L(ĥᵢ*), on validation examples, is at most its right side at {} of {sides}; the \
+             right side is below 0, where it promises a better mixed model, at {} (as printed at {})",
             count(|c| Some(c.corollary?.holds)),
             count(|c| Some(c.corollary?.right < 0.0)),
             count(|c| Some(c.corollary?.right_printed < 0.0)),

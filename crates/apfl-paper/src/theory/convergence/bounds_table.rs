@@ -109,3 +109,22 @@ pub fn selection(selection: &Selection) -> String {
         columns(&rows)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::theory::convergence::{Effort, growing, selection};
+
+    /// docs/theory.md has the digits that the code gives. `scripts/theory.py --check` compares the
+    /// whole page.
+    #[test]
+    fn the_page_has_the_table_with_few_clients() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/theory.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let effort = Effort::default();
+        let table = super::selection(&selection::check(&growing(effort.longest), &effort));
+        let differs = "docs/theory.md differs from the code; run scripts/theory.py";
+        for line in table.lines() {
+            assert!(page.contains(line.trim_end()), "{differs}: {line}");
+        }
+    }
+}

@@ -108,7 +108,7 @@ fn lemma(c: &Convergence) -> String {
             "measured",
             "corrected bound",
             "as printed",
-            "bound holds",
+            "verdict",
         ]
         .map(String::from)
         .to_vec(),
