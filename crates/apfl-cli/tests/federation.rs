@@ -119,3 +119,25 @@ fn a_site_consents_and_serves_its_own_model() {
     assert_eq!(ok(dir, &shared).lines().count(), 41);
     fails(dir, &["site", "status", "nowhere"], 2);
 }
+
+/// What a server wrote into an older state directory is shown without its escapes, also where
+/// the output is no terminal.
+#[test]
+fn a_status_moves_no_cursor() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    std::fs::create_dir(&state).unwrap();
+    let escapes = "\u{1b}]0;owned\u{7}\u{9b}2J";
+    std::fs::write(state.join("log"), format!("refused {escapes}\n")).unwrap();
+    std::fs::write(state.join("accepted"), format!("{escapes}\n")).unwrap();
+    std::fs::write(state.join("proposal.toml"), format!("# terms {escapes}\n")).unwrap();
+    for more in [&[][..], &["--json"]] {
+        let status = ok(dir.path(), &[&["site", "status", "state"], more].concat());
+        assert_eq!(
+            status.matches("owned").count(),
+            3 - usize::from(more.is_empty())
+        );
+        let is_plain = |c: char| !c.is_control() || c == '\n';
+        assert!(status.chars().all(is_plain), "{status:?}");
+    }
+}

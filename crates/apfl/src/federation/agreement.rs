@@ -1,5 +1,7 @@
 //! The terms of a federation, the surveys of its sites and their agreement.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::data::roster::Member;
@@ -8,8 +10,12 @@ use crate::data::{Normalization, Schema, Source, Task};
 use crate::digest::sha256_of;
 use crate::error::{Error, Result};
 use crate::model::kernels::lanes;
+use crate::quote::{listed, quoted};
 use crate::run::Program;
 use crate::spec::{Plan, PlannedSites, Spec};
+
+/// The most problems of columns that are reported at once.
+const MAX_PROBLEMS: usize = 20;
 
 /// The terms of a federation, which a site is asked to accept before it discloses anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +103,10 @@ impl Agreement {
 
     /// Reads it from JSON.
     pub(crate) fn from_json(text: &str) -> Result<Self> {
-        let invalid = |e: String| Error::Checkpoint(format!("agreement.json is invalid: {e}"));
+        let invalid = |e: String| {
+            let why = quoted(&e);
+            Error::Checkpoint(format!("agreement.json is invalid: {why}"))
+        };
         let agreement: Self = serde_json::from_str(text).map_err(|e| invalid(e.to_string()))?;
         match agreement.schema.problem() {
             None => Ok(agreement),
@@ -151,11 +160,17 @@ impl Agreement {
         }
         let all = Survey::merged(&surveys).ok_or_else(|| Error::data("there are no sites"))?;
         let agreed = table.agree(&columns, &all).map_err(|refused| {
-            let problems = refused.into_iter().map(|(column, why)| match column {
-                Some(k) => format!("column '{}' {why}", columns[k]),
-                None => why,
-            });
-            Error::data(problems.collect::<Vec<_>>().join("\n  "))
+            let all = refused.len();
+            let mut problems: Vec<String> = (refused.into_iter().take(MAX_PROBLEMS))
+                .map(|(column, why)| match column {
+                    Some(k) => format!("column '{}' {why}", quoted(&columns[k])),
+                    None => why,
+                })
+                .collect();
+            if all > MAX_PROBLEMS {
+                problems.push(format!("… {all} problems in all"));
+            }
+            Error::data(problems.join("\n  "))
         })?;
         let features = agreed.preparation.features();
         let classes = match &agreed.task {
@@ -183,7 +198,9 @@ impl Agreement {
 
 /// Returns a site's survey with the columns in the order of the first site's.
 fn in_order(name: &str, columns: &[String], site: &SiteSurvey) -> Result<Survey> {
-    let position = |name: &String| site.columns.iter().position(|own| own == name);
+    let own = site.columns.iter().map(String::as_str).zip(0..);
+    let positions: HashMap<&str, usize> = own.collect();
+    let position = |name: &String| positions.get(name.as_str()).copied();
     let order: Option<Vec<usize>> = columns.iter().map(position).collect();
     let whole = |order: &Vec<usize>| {
         order.len() == site.columns.len() && order.len() == site.survey.columns.len()
@@ -192,8 +209,8 @@ fn in_order(name: &str, columns: &[String], site: &SiteSurvey) -> Result<Survey>
         return Err(Error::data(format!(
             "the columns of site '{name}' differ from those of the first site: {} there, {} at \
              the first; data.ignore leaves columns out",
-            site.columns.join(", "),
-            columns.join(", ")
+            listed(&site.columns),
+            listed(columns)
         )));
     };
     let mut survey = site.survey.clone();
@@ -221,6 +238,31 @@ mod tests {
             }
             Value::Array(list) => list.iter().for_each(|value| keys(value, path, found)),
             _ => {}
+        }
+    }
+
+    /// A million columns that move the cursor, at one site or at all: a short error without them.
+    #[test]
+    fn errors_quote_little_of_what_sites_send() {
+        let site = |names: &str| {
+            let columns: Vec<String> = (0..1_000_000).map(|k| format!("{names}{k}")).collect();
+            SiteSurvey {
+                rows: [3, 1, 1],
+                survey: Survey::new(columns.len()),
+                columns,
+                lanes: 8,
+            }
+        };
+        let spec = "data = { kind = 'table' }\nfederation = { sites = ['a', 'b'] }";
+        let plan = Spec::parse(spec).unwrap().plan().unwrap();
+        let hostile = || site("\u{1b}[2J\n");
+        for surveys in [[hostile(), hostile()], [hostile(), site("x")]] {
+            let terms = Terms::new(&plan, &Program::default());
+            let error = Agreement::make(terms, &plan, surveys.to_vec()).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("\\u{1b}[2J\\n0"), "{error}");
+            assert!(error.len() < 4000, "{} bytes", error.len());
+            assert!(!error.contains(|c: char| c.is_control() && c != '\n'));
         }
     }
 

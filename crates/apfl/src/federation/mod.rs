@@ -5,7 +5,9 @@
 //! engine whose requests a [`Transport`] carries; a [`Node`] handles them at each site.
 
 mod agreement;
+mod log;
 mod node;
+mod releases;
 mod server;
 mod state;
 

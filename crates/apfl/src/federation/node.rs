@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::agreement::{Agreement, SiteSurvey, Terms, over_sites};
+use super::releases::TORN;
 use super::state::{Retention, SiteStatus, StateDirectory};
 use crate::choice::Pass;
 use crate::clients::Request;
@@ -13,19 +14,23 @@ use crate::data::roster::roster;
 use crate::data::table::{Surveyed, Table};
 use crate::digest::{digest_of_chunks, hex};
 use crate::engine::remote::{
-    ClientRequest, Handled, Outcome, SiteContext, SiteRequest, SiteResponse,
+    ClientRequest, Handled, Outcome, SiteContext, SiteRequest, SiteResponse, StateVersion,
 };
-use crate::error::{Error, Result, SiteCode};
+use crate::error::{DataError, Error, Result, SiteCode};
 use crate::files::archive::ArchiveDirectory;
 use crate::files::lock::DirectoryLock;
 use crate::model::kernels::lanes;
 use crate::privacy::NoiseSeed;
+use crate::quote::{listed, quoted};
 use crate::run::{Program, write_site};
 use crate::spec::{Plan, PlannedSites, Resources};
 use crate::training::{Setup, at_site};
 
 /// How long a node waits for another node that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The most bytes of the spec in terms.
+const MAX_TERMS: usize = 1 << 20;
 
 /// How often a site may repeat a round with fresh noise, after resumes of the server.
 const MAX_REPEATS: usize = 3;
@@ -70,6 +75,7 @@ impl Node {
         let state = StateDirectory(site.state.clone());
         state.create()?;
         let lock = lock_state(&site.state)?;
+        state.remove_temporaries();
         state.recover_run();
         Ok(Self {
             site,
@@ -140,6 +146,9 @@ impl Node {
             Error::Site { code, .. } => *code,
             Error::NonFinite { .. } => SiteCode::NonFinite,
             Error::File { path, .. } if *path == self.site.data => SiteCode::Data,
+            Error::Data(DataError {
+                path: Some(path), ..
+            }) if path.starts_with(&self.site.state) => SiteCode::State,
             Error::Data(_) | Error::NoData { .. } => SiteCode::Data,
             Error::File { .. } | Error::Checkpoint(_) | Error::Format { .. } => SiteCode::State,
             Error::InUse { .. } => SiteCode::Busy,
@@ -175,9 +184,15 @@ impl Node {
         if terms.program != own {
             let why = format!(
                 "the server runs version {}, this site {own}; install the same version",
-                terms.program
+                quoted(&terms.program)
             );
             return self.state.refuse(SiteCode::OtherProgram, &why);
+        }
+        if terms.spec.len() > MAX_TERMS {
+            let found = terms.spec.len();
+            return Err(Error::Request(format!(
+                "the terms have {found} bytes, at most {MAX_TERMS} are allowed"
+            )));
         }
         let plan = terms.plan()?;
         // The operator must read all settings: no defaults, no unknown keys.
@@ -191,7 +206,7 @@ impl Node {
             None => Err(Error::Request(format!(
                 "site '{}' is not in federation.sites: {}",
                 self.site.client,
-                sites.names.join(", ")
+                listed(&sites.names)
             ))),
         }
     }
@@ -330,10 +345,6 @@ impl Node {
             );
             return self.state.refuse(SiteCode::Order, &why);
         }
-        let trained = match request.requests.last() {
-            Some(Request::Train { round, .. }) => Some(*round),
-            _ => None,
-        };
         if !(in_plan && of_plan && request.state.round <= rounds) {
             let why = format!(
                 "found a request for a pass or round beyond the {rounds} rounds of the agreement"
@@ -347,11 +358,12 @@ impl Node {
         ) else {
             return Ok(Retention::Nothing);
         };
-        let Some(round) = trained else {
+        let Some(round) = request.trains() else {
             return Ok(Retention::Response);
         };
         let before = self.state.releases()?;
-        let same = before.iter().filter(|at| **at == (pass, round)).count();
+        let same = |at: &&(u64, u64)| **at == (pass, round) || **at == TORN;
+        let same = before.iter().filter(same).count();
         if same > MAX_REPEATS {
             let why = format!(
                 "round {round} was released {same} times with fresh noise, at most {} are allowed; \
@@ -382,7 +394,7 @@ impl Node {
         if agreement.hash() != request.agreement {
             let why = format!(
                 "found a request of agreement {}, this site accepted {}",
-                request.agreement,
+                quoted(&request.agreement),
                 agreement.hash()
             );
             return self.state.refuse(SiteCode::OtherAgreement, &why);
@@ -401,17 +413,25 @@ impl Node {
             archive: &archive,
             disclose: over_sites(&plan)?.1.disclose,
         };
-        let (state, floor) = (request.state, request.floor);
+        let state = request.state;
+        let mut needed = vec![state];
+        needed.extend(request.checkpoints);
+        let trained = request.trains();
         let last_pass = !matches!(request.pass, Some(Pass::HeldOut(_)));
         let site_setup = setup.clone();
-        let (update, handled, models) = at_site(setup, &plan.algorithm, site, request, body)?;
+        let result = at_site(setup, &plan.algorithm, site, request, body);
+        if let Ok((_, handled, _)) = &result {
+            let new = trained.zip(handled.state);
+            needed.extend(new.map(|(round, digest)| StateVersion { round, digest }));
+        }
+        self.state.prune(&needed);
+        let (update, handled, models) = result?;
         if handled.lost {
             let round = state.round;
             self.state.log(&format!(
                 "the client state of round {round} is missing; started from w⁰"
             ));
         }
-        self.state.prune(floor, state.round);
         if let Some(models) = models.filter(|_| last_pass) {
             self.state.replace_run(|path| {
                 write_site(

@@ -97,9 +97,12 @@ impl Setup {
             }],
             Some(Level::Example) => {
                 let mut taken = taken.to_vec();
-                for client in extra.iter().flatten().flat_map(|round| self.cohort(*round)) {
-                    taken[client] += 1;
-                }
+                let cohort = |round: &u64| match round {
+                    0 => (0..taken.len()).collect(), // unknown: it may have been any client's
+                    round => self.cohort(*round),
+                };
+                let extra: Vec<usize> = extra.iter().flatten().flat_map(cohort).collect();
+                extra.into_iter().for_each(|client| taken[client] += 1);
                 self.exposures_of_examples(&taken)
             }
         }

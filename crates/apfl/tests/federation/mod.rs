@@ -3,6 +3,7 @@
 
 mod answers;
 mod bytes;
+mod hostile;
 mod kills;
 mod terms;
 

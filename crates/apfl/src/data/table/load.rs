@@ -20,6 +20,7 @@ use crate::data::{
 };
 use crate::error::{Error, Result};
 use crate::moments::Moments;
+use crate::quote::{listed, quoted};
 
 /// Represents a table after two readings: each row's client and part, and every client's survey of
 /// its training rows.
@@ -101,7 +102,8 @@ impl Surveyed {
                 _ => return None,
             };
             Some(format!(
-                "the agreement encodes column '{name}' as {why}, which this table does not allow"
+                "the agreement encodes column '{}' as {why}, which this table does not allow",
+                quoted(name)
             ))
         })
     }
@@ -119,12 +121,14 @@ impl Surveyed {
     pub fn reorder(mut self, columns: &[String]) -> Result<Self> {
         let names = &self.layout.names;
         let place = |name: &String| names.iter().position(|own| own == name);
-        let order: Option<Vec<usize>> = columns.iter().map(place).collect();
-        let Some(order) = order.filter(|order| order.len() == names.len()) else {
+        let same = Some(columns).filter(|columns| columns.len() == names.len());
+        let order: Option<Vec<usize>> =
+            same.and_then(|columns| columns.iter().map(place).collect());
+        let Some(order) = order else {
             return Err(Error::data(format!(
                 "the columns are {}; the federation agreed on {}",
-                names.join(", "),
-                columns.join(", ")
+                listed(names),
+                listed(columns)
             )));
         };
         let layout = &mut self.layout;

@@ -9,6 +9,7 @@ use super::{ClientSource, Table};
 use crate::data::Task;
 use crate::data::partition::{Assignment, Partition, digest_of_labels, hold_out_parts};
 use crate::error::Result;
+use crate::quote::quoted;
 
 /// The client and part of every row.
 pub(super) struct SplitRows {
@@ -125,8 +126,9 @@ impl Table {
         let numeric = classes.iter().all(|c| c.parse::<f64>().is_ok());
         if let [class] = classes[..] {
             return Err(format!(
-                "every training row has the label '{class}' (column '{}'): classification needs \
+                "every training row has the label '{}' (column '{}'): classification needs \
                  at least two labels",
+                quoted(class),
                 self.label
             ));
         }

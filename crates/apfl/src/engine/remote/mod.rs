@@ -18,13 +18,15 @@ use crate::clients::{Finalized, Keep, Request, Response, RunContext};
 use crate::digest::digest_of;
 use crate::error::{Error, Result, SiteCode};
 use crate::files::archive::{ArchiveDirectory, ArchivePart};
-use crate::pack::{Field, Pack};
+use crate::pack::Pack;
 use crate::params::Params;
 
 mod check;
 mod message;
 mod serve;
 mod sites;
+
+use message::SavedVersions;
 
 pub use message::{ClientRequest, Handled, Outcome, SiteRequest, SiteResponse, StateVersion};
 pub use serve::{Disclose, SiteContext, SiteModels, handle};
@@ -38,8 +40,10 @@ pub struct Remote<A: Algorithm> {
     choices: BTreeMap<usize, Candidate>,
     /// The version of every client's current state.
     states: Vec<StateVersion>,
-    /// The rounds of the states that the last two checkpoints need, oldest first.
-    saved: [Vec<u64>; 2],
+    /// The versions that the last two checkpoints need, oldest first.
+    saved: [Vec<StateVersion>; 2],
+    /// The name of the last checkpoint's part.
+    last_part: String,
     /// Whether clients keep a state.
     is_stateful: bool,
     /// Scores to be requested with the next request.
@@ -81,7 +85,8 @@ impl<A: Algorithm> Remote<A> {
             sites,
             choices: BTreeMap::new(),
             states: vec![version; clients],
-            saved: [vec![0; clients], vec![0; clients]],
+            saved: [vec![version; clients], vec![version; clients]],
+            last_part: String::new(),
             is_stateful: !first.fields().is_empty(),
             deferred: None,
             context,
@@ -217,7 +222,7 @@ impl<A: Algorithm> Remote<A> {
             pass: self.context.pass,
             choice: self.choices.get(&client).copied(),
             state: self.states[client],
-            floor: self.saved[0][client],
+            checkpoints: [self.saved[0][client], self.saved[1][client]],
             requests: packed,
         };
         joined(body.into_bytes(), &SiteRequest::Handle(Box::new(request)))
@@ -274,20 +279,39 @@ impl<A: Algorithm> Remote<A> {
         name: &str,
         list: &[usize],
     ) -> Result<ArchivePart> {
-        let part = archive.write(name, &message::version_fields(), list, &mut |client| {
-            Ok(self.states[client].to_bytes())
-        })?;
-        let rounds = self.states.iter().map(|state| state.round).collect();
-        self.saved = [std::mem::take(&mut self.saved[1]), rounds];
-        Ok(part)
+        // A checkpoint that is tried again is one checkpoint.
+        if self.last_part != name {
+            self.last_part = name.into();
+            self.saved.swap(0, 1);
+        }
+        self.saved[1].clone_from(&self.states);
+        let [before, current] = &self.saved;
+        let versions = |client: usize| SavedVersions {
+            current: current[client],
+            before: before[client],
+        };
+        let fields = versions(list.first().copied().unwrap_or_default()).fields();
+        archive.write(name, &fields, list, &mut |client| {
+            Ok(versions(client).to_bytes())
+        })
     }
 
     fn restore(&mut self, archive: &ArchiveDirectory, part: &str, list: &[usize]) -> Result<()> {
-        let states = &mut self.states;
-        let fields: Vec<Field> = message::version_fields();
+        let Self { states, saved, .. } = self;
+        let Some(version) = states.first() else {
+            return Ok(());
+        };
+        let fields = SavedVersions {
+            current: *version,
+            before: *version,
+        }
+        .fields();
         archive.read(part, &fields, list, &mut |client, mut arrays| {
             let damaged = |e: crate::pack::PackError| Error::Checkpoint(e.to_string());
-            states[client] = StateVersion::unpack(&mut arrays).map_err(damaged)?;
+            let versions = SavedVersions::unpack(&mut arrays).map_err(damaged)?;
+            states[client] = versions.current;
+            saved[0][client] = versions.before;
+            saved[1][client] = versions.current;
             Ok(())
         })
     }
