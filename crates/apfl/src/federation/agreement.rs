@@ -8,6 +8,7 @@ use crate::data::{Normalization, Schema, Source, Task};
 use crate::digest::sha256_of;
 use crate::error::{Error, Result};
 use crate::model::kernels::lanes;
+use crate::privacy::NoiseSeed;
 use crate::run::Program;
 use crate::spec::{Plan, PlannedSites, Spec};
 
@@ -38,6 +39,20 @@ impl Terms {
     /// Returns their hash, which operators compare.
     pub fn hash(&self) -> String {
         sha256_of(format!("{}\n{}", self.program, self.spec).as_bytes())
+    }
+
+    /// Returns comments for the operator on settings that protect less than they seem to.
+    pub(super) fn warnings(&self) -> String {
+        let privacy = self.plan().ok().and_then(|plan| plan.privacy);
+        match privacy.map(|privacy| privacy.noise_seed) {
+            Some(NoiseSeed::Seed) => {
+                "# WARNING: federation.privacy.noise_seed = \"seed\": the noise follows from the \
+                 seed below, which the\n# server knows and can use to remove it. This is a \
+                 simulation and protects nobody; \"system\" protects.\n"
+                    .into()
+            }
+            _ => String::new(),
+        }
     }
 
     /// Returns the plan of these terms.
@@ -142,6 +157,9 @@ impl Agreement {
                     site.lanes,
                     lanes()
                 ));
+            }
+            if let Some(problem) = table.label_problem(site.survey.labels.keys()) {
+                return Err(Error::data(format!("the survey of site '{name}': {problem}")));
             }
             surveys.push(in_order(name, &columns, &site)?);
             roster.push(Member {

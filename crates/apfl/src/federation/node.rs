@@ -9,6 +9,7 @@ use super::state::{Retention, SiteStatus, StateDirectory};
 use crate::choice::Pass;
 use crate::clients::Request;
 use crate::clients::wire::{decode, encode, joined, split};
+use crate::data::Task;
 use crate::data::roster::roster;
 use crate::data::table::{Surveyed, Table};
 use crate::digest::{digest_of_chunks, hex};
@@ -227,6 +228,9 @@ impl Node {
         }
         let columns = surveyed.columns().to_vec();
         let mut survey = surveyed.surveys()[0].clone();
+        if let Some(problem) = table.label_problem(survey.labels.keys()) {
+            return Err(Error::in_file(&self.site.data, problem));
+        }
         let declared = &table.declared;
         declared.strip(&columns, &mut survey, plan.class_weights);
         self.state.log("sent the survey");
@@ -252,7 +256,12 @@ impl Node {
                  table has changed); use a new state directory for a new agreement",
             );
         }
-        let (_, sites) = over_sites(&plan)?;
+        let (table, sites) = over_sites(&plan)?;
+        if let Task::Classification { classes } = &agreement.schema.task
+            && let Some(problem) = table.label_problem(classes.iter())
+        {
+            return Err(Error::Request(format!("the agreement's classes: {problem}")));
+        }
         if agreement.sites() != sites.names {
             return Err(Error::Request(
                 "the agreement's sites differ from federation.sites".into(),
@@ -288,7 +297,17 @@ impl Node {
         let shard = data.shards[0].clone();
         let (schema, classes) = (data.schema, agreement.classes.clone());
         let dataset = roster(&agreement.roster, schema, classes, Some((index, shard)));
-        plan.setup_with(dataset, Resources::default())
+        let agreement = agreement.hash();
+        let noise = self.state.noise(&agreement);
+        let resources = Resources {
+            noise,
+            ..Resources::default()
+        };
+        let setup = plan.setup_with(dataset, resources)?;
+        if let (Some(budget), None) = (&setup.privacy, noise) {
+            self.state.keep_noise(&agreement, budget)?;
+        }
+        Ok(setup)
     }
 
     /// Checks requests against the plan and returns what to store of the response.

@@ -5,6 +5,7 @@
 //! | `proposal.toml` | the terms that were proposed last |
 //! | `accepted` | the hash of the accepted terms |
 //! | `agreement.json` | the agreement; every request must name its hash |
+//! | `noise` | the agreement's hash and the noise that was searched for its ε |
 //! | `memories/memory-R-D.safetensors` | the client state after round R |
 //! | `released/` | the last responses with irreproducible noise, for repeated requests |
 //! | `releases` | every round sent with such noise: pass, round and the request's hash |
@@ -23,6 +24,7 @@ use crate::error::{Error, Result, SiteCode, at};
 use crate::files::atomic::write_privately;
 use crate::files::private::{create_directory, create_file};
 use crate::files::{UtcTime, write_atomically};
+use crate::privacy::{Budget, LEAST_NOISE};
 
 /// The number of responses with irreproducible noise that are kept.
 const RELEASED: usize = 4;
@@ -105,6 +107,23 @@ impl StateDirectory {
         write_atomically(&self.0.join("agreement.json"), agreement.to_json())
     }
 
+    /// Returns the noise that was searched for the ε of an agreement, if it was.
+    pub fn noise(&self, agreement: &str) -> Option<f64> {
+        let text = read(&self.0.join("noise")).ok()??;
+        let (of, noise) = text.trim().split_once(' ')?;
+        let noise: f64 = noise.parse().ok()?;
+        (of == agreement && noise >= LEAST_NOISE && noise.is_finite()).then_some(noise)
+    }
+
+    /// Stores the noise of a budget if it was searched.
+    pub fn keep_noise(&self, agreement: &str, budget: &Budget) -> Result<()> {
+        if budget.settings.noise.is_some() {
+            return Ok(());
+        }
+        // The shortest decimal that reads as the same bits.
+        write_privately(&self.0.join("noise"), format!("{agreement} {:?}\n", budget.noise))
+    }
+
     /// Returns an error unless the terms are accepted.
     pub fn require_accepted(&self, terms: &Terms, accept: &Accept) -> Result<()> {
         let hash = terms.hash();
@@ -122,8 +141,10 @@ impl StateDirectory {
             );
         }
         let proposal = format!(
-            "# terms {hash}\n# program {}\n{}",
-            terms.program, terms.spec
+            "# terms {hash}\n# program {}\n{}{}",
+            terms.program,
+            terms.warnings(),
+            terms.spec
         );
         write_atomically(&self.0.join("proposal.toml"), proposal)?;
         match accept {

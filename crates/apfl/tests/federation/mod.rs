@@ -4,6 +4,7 @@
 mod answers;
 mod bytes;
 mod kills;
+mod scores;
 mod terms;
 
 use std::collections::BTreeMap;

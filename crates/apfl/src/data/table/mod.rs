@@ -10,6 +10,7 @@ mod columns;
 mod declared;
 mod diagnostics;
 mod features;
+mod labels;
 mod load;
 mod preparation;
 mod rare;
@@ -63,6 +64,8 @@ pub struct Table {
     pub standardize: Standardize,
     /// Properties that the spec declares.
     pub declared: Box<Declared>,
+    /// The most classes.
+    pub max_classes: usize,
     /// How rows are assigned to clients if the table names none.
     pub partition: Option<Partition>,
     /// Seed, held-out shares and minimum number of examples.
