@@ -34,6 +34,9 @@ struct Report {
     /// With a chosen α: the number of passes that hold rows out, and the seconds of each.
     #[serde(skip_serializing_if = "Option::is_none")]
     passes: Option<(u64, f64)>,
+    /// The seconds of the last pass.
+    #[serde(skip)]
+    last_pass: f64,
     notes: Vec<String>,
 }
 
@@ -94,6 +97,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         memory_bytes: needed,
         seconds,
         passes: costs.before,
+        last_pass: costs.last,
         notes: notes(&plan, &setup),
     };
     if args.json {
@@ -152,7 +156,7 @@ fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
         duration(report.seconds),
     );
     if let Some((passes, each)) = report.passes {
-        let last = report.seconds - passes as f64 * each;
+        let last = report.last_pass;
         text.push_str(&format!(
             "passes       {passes} with rows held out, about {} each, then one with the chosen \
              α, about {}\n",

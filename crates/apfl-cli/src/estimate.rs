@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use apfl::choice::{Candidate, Pass};
-use apfl::engine::threads;
 use apfl::clients::Finalized;
+use apfl::engine::threads;
 use apfl::error::{Error, Result};
 use apfl::local_client::LocalWork;
 use apfl::spec::Plan;
@@ -25,7 +25,8 @@ pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
 pub struct Costs {
     /// The number of passes before the last one, and the seconds of each.
     pub before: Option<(u64, f64)>,
-    last: f64,
+    /// The seconds of the last pass.
+    pub last: f64,
 }
 
 impl Costs {
@@ -132,11 +133,12 @@ impl<'a> Probe<'a> {
         // The sums are about as long as the record. It is written once and read twice: for the
         // report and for the comparison of the models.
         let started = Instant::now();
+        let unreadable = |e: serde_json::Error| Error::Engine(e.to_string());
         for finalized in &all {
-            let text = serde_json::to_vec(finalized).map_err(|e| Error::Engine(e.to_string()))?;
+            let text = serde_json::to_vec(finalized).map_err(unreadable)?;
             for _ in 0..RECORD_READINGS {
-                let read: Result<Finalized, _> = serde_json::from_slice(&text);
-                std::hint::black_box(read.map_err(|e| Error::Engine(e.to_string()))?);
+                let read: Finalized = serde_json::from_slice(&text).map_err(unreadable)?;
+                std::hint::black_box(read);
             }
         }
         Ok((seconds - trained).max(0.0) + started.elapsed().as_secs_f64() / count)

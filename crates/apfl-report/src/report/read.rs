@@ -175,7 +175,10 @@ fn without_matrices(mut client: ClientRecord) -> ClientRecord {
     let models = [shared, localized, personal];
     for scores in models.into_iter().chain(&mut client.alone) {
         scores.valid.confusion = None;
-        scores.test.iter_mut().for_each(|test| test.confusion = None);
+        scores
+            .test
+            .iter_mut()
+            .for_each(|test| test.confusion = None);
     }
     client
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::assign::{self, AssignedRows};
-use super::images::{Images, assemble, read_column, read_labels};
 use super::classes::{MAX_CLASSES, MAX_NUMBERED, excess};
+use super::images::{Images, assemble, read_column, read_labels};
 use super::leaf::CLASSES;
 use super::partition::{PARTITION, Partition};
 use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, folder};

@@ -159,7 +159,9 @@ impl Agreement {
                 ));
             }
             if let Some(problem) = table.label_problem(site.survey.labels.keys()) {
-                return Err(Error::data(format!("the survey of site '{name}': {problem}")));
+                return Err(Error::data(format!(
+                    "the survey of site '{name}': {problem}"
+                )));
             }
             surveys.push(in_order(name, &columns, &site)?);
             roster.push(Member {
@@ -287,5 +289,45 @@ mod tests {
         ];
         listed.sort_unstable();
         assert_eq!(found, listed);
+    }
+
+    /// The survey of a site that claims too many labels, or a long one, names the site.
+    #[test]
+    fn labels_of_a_site_have_limits() {
+        let spec = "data = { kind = 'table', path = 'x.csv', max_classes = 3 }
+                    federation = { sites = ['north', 'south', 'east'] }";
+        let plan = Spec::parse(spec).unwrap().plan().unwrap();
+        let terms = || Terms::new(&plan, &Program::default());
+        let site = |labels: &[&str]| {
+            let mut survey = Survey::new(1);
+            survey.rows = 2 * labels.len() as u64;
+            survey.labels = labels.iter().map(|label| (label.to_string(), 2)).collect();
+            survey.columns[0].numbers.add(1.0);
+            SiteSurvey {
+                columns: vec!["age".into()],
+                rows: [2 * labels.len(), 1, 0],
+                survey,
+                lanes: lanes(),
+            }
+        };
+        let made = |south: &[&str]| {
+            let surveys = vec![site(&["a", "b"]), site(south), site(&["a", "c"])];
+            Agreement::make(terms(), &plan, surveys).map_err(|e| e.to_string())
+        };
+        assert_eq!(made(&["a", "b"]).unwrap().0.classes, [6, 4, 2]);
+        let many = made(&["a", "b", "c", "d"]).unwrap_err();
+        assert!(
+            many.contains("site 'south'") && many.contains("found 4 classes"),
+            "{many}"
+        );
+        let long = made(&[&"x".repeat(1_000_000)]).unwrap_err();
+        assert!(
+            long.contains("site 'south'") && long.contains("1000000 bytes"),
+            "{long}"
+        );
+        assert!(long.len() < 500, "{} bytes", long.len());
+        // Each site alone has at most three.
+        let together = made(&["d"]).unwrap_err();
+        assert!(together.contains("found 4 classes"), "{together}");
     }
 }

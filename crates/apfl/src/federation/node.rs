@@ -260,7 +260,9 @@ impl Node {
         if let Task::Classification { classes } = &agreement.schema.task
             && let Some(problem) = table.label_problem(classes.iter())
         {
-            return Err(Error::Request(format!("the agreement's classes: {problem}")));
+            return Err(Error::Request(format!(
+                "the agreement's classes: {problem}"
+            )));
         }
         if agreement.sites() != sites.names {
             return Err(Error::Request(

@@ -121,7 +121,10 @@ impl StateDirectory {
             return Ok(());
         }
         // The shortest decimal that reads as the same bits.
-        write_privately(&self.0.join("noise"), format!("{agreement} {:?}\n", budget.noise))
+        write_privately(
+            &self.0.join("noise"),
+            format!("{agreement} {:?}\n", budget.noise),
+        )
     }
 
     /// Returns an error unless the terms are accepted.

@@ -76,10 +76,7 @@ pub struct ErrorSums {
 
 impl Assessment {
     /// Assesses the predictions of one client for `classes` classes.
-    pub fn of_classes(
-        classes: usize,
-        predictions: impl Iterator<Item = ClassPrediction>,
-    ) -> Self {
+    pub fn of_classes(classes: usize, predictions: impl Iterator<Item = ClassPrediction>) -> Self {
         let mut all = Self::default();
         for one in predictions {
             let place = (one.truth as u32, one.predicted as u32);
@@ -168,17 +165,17 @@ impl Assessment {
                 .into_iter()
                 .chain(baseline)
         });
-        values
-            .chain(self.brier)
-            .chain(self.auc)
-            .all(f64::is_finite)
+        values.chain(self.brier).chain(self.auc).all(f64::is_finite)
     }
 
     /// Returns the number of examples.
     pub fn examples(&self) -> u64 {
         match &self.values {
             Some(values) => values.truth.n,
-            None => self.confusion.values().fold(0, |sum, n| sum.saturating_add(*n)),
+            None => self
+                .confusion
+                .values()
+                .fold(0, |sum, n| sum.saturating_add(*n)),
         }
     }
 

@@ -38,7 +38,9 @@ const OTHER_ROWS: &str = "its scores count other rows than it has";
 fn as_lost(exchange: usize, when: &str, lies: &[(&str, Lie)]) {
     let room = Room::new();
     let more = "federation.participation=1";
-    let plan = spec(room.0.path(), "{ kind = 'apfl' }", more).plan().unwrap();
+    let plan = spec(room.0.path(), "{ kind = 'apfl' }", more)
+        .plan()
+        .unwrap();
     let lost = room.post("lost");
     lost.lock().unwrap().fates = [((exchange, 2), Fate::Lost)].into();
     let lost = over_sites(&plan, &lost, &room.path("lost-run"), false).unwrap();
@@ -124,12 +126,14 @@ fn wrong_final_scores_are_as_no_response() {
                     own.finals.shared.test.calibration[0].1 = f64::INFINITY;
                 })
             }),
-            (SURVEY, |response| {
-                in_response!(response, Response::Finalized(Some(own)) => own.examples.0 = 0)
-            }),
-            (SURVEY, |response| {
-                in_response!(response, Response::Finalized(Some(own)) => own.classes[0] = u64::MAX)
-            }),
+            (
+                SURVEY,
+                |response| in_response!(response, Response::Finalized(Some(own)) => own.examples.0 = 0),
+            ),
+            (
+                SURVEY,
+                |response| in_response!(response, Response::Finalized(Some(own)) => own.classes[0] = u64::MAX),
+            ),
         ],
     );
 }

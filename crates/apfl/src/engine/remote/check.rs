@@ -64,9 +64,16 @@ impl<A: Algorithm> Remote<A> {
         if !reply.candidates.iter().all(|(loss, _)| loss.is_finite()) {
             return Err(NOT_FINITE);
         }
-        let pairs = reply.tallies.iter().flat_map(|(l, p)| [l, p]);
-        let scores = pairs.chain(reply.candidates.iter().map(|(_, tallies)| tallies));
-        for tallies in scores {
+        if let Some((localized, personal)) = &reply.tallies {
+            self.check_scores(client, localized)?;
+            // With candidates the personal model is one of them, and has no scores of its own.
+            if reply.candidates.is_empty() {
+                self.check_scores(client, personal)?;
+            } else if *personal != Tallies::default() {
+                return Err(OTHER_ROWS);
+            }
+        }
+        for (_, tallies) in &reply.candidates {
             self.check_scores(client, tallies)?;
         }
         if reply.candidates.len() > self.candidates() || !is_summable(reply.steps) {
@@ -98,21 +105,31 @@ impl<A: Algorithm> Remote<A> {
         }
         let dataset = &self.context.dataset;
         let rows = (dataset.sizes(client), dataset.test_size(client));
-        let counted = own.classes.iter().try_fold(0, |sum: u64, n| sum.checked_add(*n));
+        let counted = own
+            .classes
+            .iter()
+            .try_fold(0, |sum: u64, n| sum.checked_add(*n));
         let is_training = |sum: u64| own.classes.is_empty() || sum == rows.0.0 as u64;
         if (own.examples, own.test_examples) != rows || !counted.is_some_and(is_training) {
             return Err("its row counts differ from those of its survey");
         }
         let mut numbers = (own.mixing.map(f64::from).into_iter())
             .chain(own.majority)
-            .chain(own.gain.iter().flat_map(|gain| gain.mean.into_iter().chain(gain.sd)));
+            .chain(
+                own.gain
+                    .iter()
+                    .flat_map(|gain| gain.mean.into_iter().chain(gain.sd)),
+            );
         if !numbers.all(f64::is_finite) {
             return Err(NOT_FINITE);
         }
         if own.gain.is_some_and(|gain| !is_summable(gain.n)) {
             return Err(OTHER_ROWS);
         }
-        if own.majority.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+        if own
+            .majority
+            .is_some_and(|share| !(0.0..=1.0).contains(&share))
+        {
             return Err("its final scores are inconsistent");
         }
         let mut finals: Vec<&Finals> = own.alone.iter().collect();
