@@ -6,11 +6,14 @@
 
 mod agreement;
 mod node;
+mod preview;
 mod server;
 mod state;
+mod survey;
 
 pub use crate::engine::remote::{Disclose, Message, Transport};
 pub use agreement::{Agreement, Terms};
 pub use node::{Accept, Node, Site};
+pub use preview::{ColumnPreview, SurveyPreview, preview};
 pub use server::{Server, terms_of};
 pub use state::SiteStatus;

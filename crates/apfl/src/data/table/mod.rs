@@ -6,11 +6,13 @@
 
 use std::path::PathBuf;
 
+mod agreed;
 mod columns;
 mod declared;
 mod diagnostics;
 mod features;
 mod load;
+mod plausible;
 mod preparation;
 mod rare;
 mod records;
@@ -20,12 +22,15 @@ mod split;
 mod survey;
 mod value;
 
+pub use agreed::{Agreed, AgreedCounts};
 pub use columns::{Column, Columns};
 pub use declared::Declared;
 pub use features::{InferenceReader, InferenceRows, read_features};
-pub use load::{Agreed, Surveyed};
+pub use load::Surveyed;
+pub use plausible::MAX_ROWS;
+pub(crate) use plausible::quoted;
 pub use preparation::{Encoding, Preparation, PreparedColumn, Scale, Standardize, UnseenCells};
-pub use rare::RARE;
+pub use rare::{RARE, RareKind, RareStatistic};
 pub(super) use settings::KIND;
 pub use source::{Files, Stream, TableSource, header_for};
 pub use survey::{ColumnSurvey, MOST_CATEGORIES, NonNumeric, Survey};

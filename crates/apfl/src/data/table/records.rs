@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::settings::nearest;
 
 /// The most bytes of a client's name or a label.
-const LONGEST_NAME: usize = 1000;
+pub(super) const LONGEST_NAME: usize = 1000;
 
 /// The client of a row that belongs to no client.
 pub(super) const NO_CLIENT: u32 = u32::MAX;

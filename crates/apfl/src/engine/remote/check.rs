@@ -61,6 +61,9 @@ impl<A: Algorithm> Remote<A> {
         if !finite {
             return Err("its update has numbers that are not finite");
         }
+        if largest(&reply.update) > LARGEST {
+            return Err("its update has numbers whose squares are not finite");
+        }
         let pairs = reply.tallies.iter().flat_map(|(l, p)| [l, p]);
         let scores = pairs.chain(reply.candidates.iter().map(|(_, tallies)| tallies));
         for tallies in scores {
@@ -127,6 +130,20 @@ impl<A: Algorithm> Remote<A> {
         }
         Err("its scores count more rows than it has")
     }
+}
+
+/// The largest number of an update; the square of a larger one is not finite in single precision.
+const LARGEST: f32 = 1.8e19;
+
+/// Returns the largest absolute value in the parameters of an update.
+pub(super) fn largest(update: &impl Pack) -> f32 {
+    let mut largest = 0f32;
+    update.visit(&mut |_, array| {
+        if let View::F32(a) = array {
+            largest = a.iter().fold(largest, |most, x| most.max(x.abs()));
+        }
+    });
+    largest
 }
 
 fn is_consistent(tally: &Tally) -> bool {
