@@ -4,7 +4,11 @@
 mod answers;
 mod bytes;
 mod kills;
+mod liars;
+mod lies;
+mod surveys;
 mod terms;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
