@@ -54,6 +54,11 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
+/// Returns a string from another party in quotes, [`quoted`].
+pub fn in_quotes(text: &str) -> String {
+    format!("'{}'", quoted(text))
+}
+
 /// Returns names from another party for a message: the first 12, each [`quoted`], and how many
 /// there are.
 pub fn listed<S: AsRef<str>>(names: &[S]) -> String {

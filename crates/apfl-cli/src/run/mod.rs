@@ -15,7 +15,7 @@ use apfl::data::partition::Partition;
 use apfl::error::{Error, Result};
 use apfl::run::RunDir;
 use apfl::run::checkpoint::Found;
-use apfl::run::run_dir::{InterruptedRun, Summary};
+use apfl::run::run_dir::{InterruptedRun, Summary, for_each_client};
 use apfl::run::{Ended, Event, Run};
 use apfl::spec::Plan;
 use apfl::spec::Resources;
@@ -224,10 +224,11 @@ impl Prepared {
                 }
                 apfl_report::write(&[out.to_owned()], &out.join("report.html"), None)?;
                 let chosen = self.plan.algorithm.choosing().is_some();
-                if !args.quiet
-                    && let Some(line) = guard::warning(summary, &finished.clients()?, chosen)
-                {
-                    crate::output::tell(line);
+                if !args.quiet {
+                    let mut losses = Vec::new();
+                    for_each_client(out, |client| losses.extend(guard::losses(&client)))?;
+                    let warning = guard::warning(summary, &losses, chosen);
+                    warning.into_iter().for_each(crate::output::tell);
                 }
                 show(args, Some(&headline), &self.plan.algorithm, summary, out)?;
                 Ok(ExitCode::SUCCESS)

@@ -14,6 +14,7 @@ mod assign;
 pub(crate) mod augment;
 #[doc(hidden)] // for the program and the tests
 pub mod cifar10;
+mod classes;
 mod examples;
 #[doc(hidden)] // for the program and the tests
 pub mod femnist;

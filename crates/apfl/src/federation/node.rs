@@ -4,14 +4,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::agreement::{Agreement, SiteSurvey, Terms, over_sites};
+use super::agreement::{Agreement, Terms, over_sites};
 use super::releases::TORN;
 use super::state::{Retention, SiteStatus, StateDirectory};
+use super::survey::SiteTable;
 use crate::choice::Pass;
 use crate::clients::Request;
 use crate::clients::wire::{decode, encode, joined, split};
+use crate::data::Task;
 use crate::data::roster::roster;
-use crate::data::table::{Surveyed, Table};
+use crate::data::table::{AgreedCounts, RareStatistic};
 use crate::digest::{digest_of_chunks, hex};
 use crate::engine::remote::{
     ClientRequest, Handled, Outcome, SiteContext, SiteRequest, SiteResponse, StateVersion,
@@ -19,11 +21,10 @@ use crate::engine::remote::{
 use crate::error::{DataError, Error, Result, SiteCode};
 use crate::files::archive::ArchiveDirectory;
 use crate::files::lock::DirectoryLock;
-use crate::model::kernels::lanes;
 use crate::privacy::NoiseSeed;
 use crate::quote::{listed, quoted};
 use crate::run::{Program, write_site};
-use crate::spec::{Plan, PlannedSites, Resources};
+use crate::spec::{Plan, Resources};
 use crate::training::{Setup, at_site};
 
 /// How long a node waits for another node that holds the lock.
@@ -40,7 +41,7 @@ const MAX_REPEATS: usize = 3;
 pub enum Accept {
     /// By the operator, who has read `proposal.toml` ([`Node::accept`]).
     Operator,
-    /// The first terms are accepted without consent.
+    /// The first terms that arrive are accepted without consent; all others need it.
     First,
     /// Only terms whose hash is in this file are accepted.
     File(PathBuf),
@@ -162,12 +163,13 @@ impl Node {
         let (body, request): (_, SiteRequest) = split(message)?;
         let (body, outcome, retention) = match request {
             SiteRequest::Survey(terms) => {
-                let survey = encode(&self.survey(decode(&terms)?)?);
+                let survey = self.survey(decode(&terms)?)?;
                 (Vec::new(), Outcome::Surveyed(survey), Retention::Nothing)
             }
             SiteRequest::Agree(agreement) => {
                 let text = String::from_utf8_lossy(&agreement);
-                self.agree(&Agreement::from_json(&text)?)?;
+                let invalid = |why| Error::Request(format!("the agreement is invalid: {why}"));
+                self.agree(&Agreement::parse(&text).map_err(invalid)?)?;
                 (Vec::new(), Outcome::Agreed, Retention::Nothing)
             }
             SiteRequest::Handle(request) => {
@@ -211,46 +213,29 @@ impl Node {
         }
     }
 
-    /// Returns the site's table and its survey.
-    fn surveyed(&self, plan: &Plan, index: usize) -> Result<(Table, Surveyed)> {
-        let (table, _) = over_sites(plan)?;
-        let table = table.at_site(self.site.data.clone(), &self.site.client, index);
-        let surveyed = table.survey(&table.files())?.check()?;
-        Ok((table, surveyed))
+    fn read_table(&self, plan: &Plan, index: usize) -> Result<SiteTable> {
+        SiteTable::read(plan, &self.site.client, index, &self.site.data)
     }
 
-    /// Returns the site's survey.
-    fn survey(&self, terms: Terms) -> Result<SiteSurvey> {
+    /// Returns the site's survey, encoded. A state directory sends one.
+    fn survey(&self, terms: Terms) -> Result<Vec<u8>> {
         let (plan, index) = self.plan(&terms)?;
         self.state.require_accepted(&terms, &self.site.accept)?;
-        let (table, surveyed) = self.surveyed(&plan, index)?;
-        surveyed.require_unmixed()?;
-        let PlannedSites { send_rare, .. } = over_sites(&plan)?.1;
-        let rare = if *send_rare {
-            Vec::new()
-        } else {
-            table.rare_columns(&table.files(), &surveyed)?
-        };
-        if !rare.is_empty() {
-            let why = format!(
-                "column {}: values with fewer than {} training rows would leave this site; \
-                 declare data.categories, ignore the column, or set federation.rare = \"send\"",
-                rare.join(", "),
-                crate::data::table::RARE
-            );
-            return self.state.refuse(SiteCode::Rare, &why);
+        if let Some(sent) = self.state.sent_survey()? {
+            self.state.log("sent the stored survey again");
+            return Ok(sent.survey);
         }
-        let columns = surveyed.columns().to_vec();
-        let mut survey = surveyed.surveys()[0].clone();
-        let declared = &table.declared;
-        declared.strip(&columns, &mut survey, plan.class_weights);
+        let table = self.read_table(&plan, index)?;
+        table.require_usable()?;
+        let refused = table.refused(&plan)?;
+        if !refused.is_empty() {
+            let why: Vec<String> = refused.iter().map(RareStatistic::describe).collect();
+            return self.state.refuse(SiteCode::Rare, &why.join("\n"));
+        }
+        let survey = encode(&table.survey(&plan));
+        self.state.keep_survey(&terms, &survey)?;
         self.state.log("sent the survey");
-        Ok(SiteSurvey {
-            columns,
-            rows: surveyed.rows(0),
-            survey,
-            lanes: lanes(),
-        })
+        Ok(survey)
     }
 
     /// Checks an agreement against the site's table and stores it.
@@ -267,43 +252,75 @@ impl Node {
                  table has changed); use a new state directory for a new agreement",
             );
         }
-        let (_, sites) = over_sites(&plan)?;
-        if agreement.sites() != sites.names {
-            return Err(Error::Request(
-                "the agreement's sites differ from federation.sites".into(),
-            ));
+        let (table, sites) = over_sites(&plan)?;
+        if let Task::Classification { classes } = &agreement.schema.task
+            && let Some(problem) = table.label_problem(classes.iter())
+        {
+            return Err(Error::Request(format!(
+                "the agreement's classes: {problem}"
+            )));
         }
-        if agreement.classes.len() != agreement.schema.task.classes() {
-            return Err(Error::Request(
-                "the agreement's class counts do not match its classes".into(),
-            ));
-        }
+        agreement.check_shape(sites)?;
         self.setup(&plan, index, agreement)?;
         self.state.keep_agreement(agreement)
     }
 
-    /// Returns the setup of this site's client.
+    /// Returns the setup of this site's client, after verifying the agreement against the terms
+    /// and the site's table.
     fn setup(&self, plan: &Plan, index: usize, agreement: &Agreement) -> Result<Setup> {
-        let (table, surveyed) = self.surveyed(plan, index)?;
+        let site_table = self.read_table(plan, index)?;
+        let rows = site_table.surveyed.rows(0);
+        let changed = |what: String| {
+            Error::data(format!(
+                "{what}; restore the table, or begin a new federation with new state directories"
+            ))
+        };
+        if let Some(sent) = self.state.sent_survey()?
+            && !site_table
+                .survey(plan)
+                .is_of_same_table(&decode(&sent.survey)?)
+        {
+            return Err(changed(
+                "the table has changed since its survey was sent".into(),
+            ));
+        }
+        let SiteTable { table, surveyed } = site_table;
         let surveyed = surveyed.reorder(&agreement.columns)?;
         let own = agreement.roster.get(index);
-        let same = own.is_some_and(|m| m.name == self.site.client && m.rows == surveyed.rows(0));
-        if !same {
-            return Err(Error::data(format!(
-                "the table has {:?} training, validation and test rows, which differs from the \
-                 agreement; restore the table, or begin a new federation",
-                surveyed.rows(0)
+        if !own.is_some_and(|m| m.name == self.site.client && m.rows == rows) {
+            return Err(changed(format!(
+                "the table has {rows:?} training, validation and test rows, which differs from \
+                 the agreement"
             )));
         }
         let agreed = agreement.agreed()?;
-        if let Some(misfit) = surveyed.incompatibility(&agreed.preparation) {
-            return Err(Error::data(misfit));
-        }
+        let counts = AgreedCounts {
+            rows: agreement.training_rows(),
+            classes: &agreement.classes,
+            counted: table.declared.classes.is_none() || plan.class_weights,
+        };
+        table
+            .verify(&agreed, &surveyed.surveys()[0], counts)
+            .map_err(|why| {
+                Error::Request(format!(
+                    "the agreement contradicts the terms or this site's survey: {why}"
+                ))
+            })?;
         let data = table.encode(&table.files(), surveyed, agreed)?;
         let shard = data.shards[0].clone();
         let (schema, classes) = (data.schema, agreement.classes.clone());
         let dataset = roster(&agreement.roster, schema, classes, Some((index, shard)));
-        plan.setup_with(dataset, Resources::default())
+        let agreement = agreement.hash();
+        let noise = self.state.noise(&agreement);
+        let resources = Resources {
+            noise,
+            ..Resources::default()
+        };
+        let setup = plan.setup_with(dataset, resources)?;
+        if let (Some(budget), None) = (&setup.privacy, noise) {
+            self.state.keep_noise(&agreement, budget)?;
+        }
+        Ok(setup)
     }
 
     /// Checks requests against the plan and returns what to store of the response.

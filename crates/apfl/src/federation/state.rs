@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `proposal.toml` | the terms that were proposed last |
 //! | `accepted` | the hash of the accepted terms |
+//! | `survey` | the survey that was sent, and the hash of its terms; there is never another one |
 //! | `agreement.json` | the agreement; every request must name its hash |
+//! | `noise` | the agreement's hash and the noise that was searched for its ε |
 //! | `memories/memory-R-D.safetensors` | the client state after round R |
 //! | `released/` | the last responses with irreproducible noise, for repeated requests |
 //! | `releases` | every round sent with such noise: pass, round and the request's hash |
@@ -16,14 +18,18 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::agreement::{Agreement, Terms};
 use super::node::Accept;
+use crate::clients::wire::{decode, encode};
 use crate::digest::{digest_of_chunks, hex};
 use crate::engine::remote::StateVersion;
 use crate::error::{Error, Result, SiteCode, at};
 use crate::files::atomic::{is_temporary, write_privately};
 use crate::files::private::create_directory;
 use crate::files::write_atomically;
+use crate::privacy::{Budget, LEAST_NOISE};
 use crate::quote::{escape_controls, quoted};
 
 /// The number of responses with irreproducible noise that are kept.
@@ -43,7 +49,9 @@ pub struct SiteStatus {
     pub proposed: Option<String>,
     /// The terms that were accepted.
     pub accepted: Option<String>,
-    /// The hash of the agreement, and the sites that take part.
+    /// The terms under which the survey was sent.
+    pub surveyed: Option<String>,
+    /// The hash of the agreement, which covers the whole preparation, and the sites that take part.
     pub agreement: Option<(String, Vec<String>)>,
     /// The rounds whose client states are stored, ascending.
     pub state_rounds: Vec<u64>,
@@ -51,6 +59,15 @@ pub struct SiteStatus {
     pub finalized: bool,
     /// The last lines of the log.
     pub log: Vec<String>,
+}
+
+/// The survey that a state directory has sent.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SentSurvey {
+    /// The hash of its terms.
+    pub terms: String,
+    /// The survey, encoded.
+    pub survey: Vec<u8>,
 }
 
 /// What to store of a response before it is sent.
@@ -101,31 +118,85 @@ impl StateDirectory {
         write_atomically(&self.0.join("agreement.json"), agreement.to_json())
     }
 
-    /// Returns an error unless the terms are accepted.
-    pub fn require_accepted(&self, terms: &Terms, accept: &Accept) -> Result<()> {
-        let hash = terms.hash();
-        let accepted = read(&self.0.join("accepted"))?;
-        if accepted.as_deref().map(str::trim) == Some(&hash) {
+    /// Returns the noise that was searched for the ε of an agreement, if it was.
+    pub fn noise(&self, agreement: &str) -> Option<f64> {
+        let text = read(&self.0.join("noise")).ok()??;
+        let (of, noise) = text.trim().split_once(' ')?;
+        let noise: f64 = noise.parse().ok()?;
+        (of == agreement && noise >= LEAST_NOISE && noise.is_finite()).then_some(noise)
+    }
+
+    /// Stores the noise of a budget if it was searched.
+    pub fn keep_noise(&self, agreement: &str, budget: &Budget) -> Result<()> {
+        if budget.settings.noise.is_some() {
             return Ok(());
         }
-        if let Some(agreement) = self.agreement()?
-            && agreement.terms != *terms
-        {
-            return self.refuse(
-                SiteCode::OtherAgreement,
-                "this state directory belongs to a federation with other terms; use a new state \
-                 directory for a new federation",
+        // The shortest decimal that reads as the same bits.
+        write_privately(
+            &self.0.join("noise"),
+            format!("{agreement} {:?}\n", budget.noise),
+        )
+    }
+
+    /// Returns the survey that was sent, if any.
+    pub fn sent_survey(&self) -> Result<Option<SentSurvey>> {
+        let path = self.0.join("survey");
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(at(&path, "read")(e)),
+        };
+        let damaged = |_| Error::Checkpoint(format!("{}: is damaged", path.display()));
+        decode(&bytes).map(Some).map_err(damaged)
+    }
+
+    /// Stores the survey before it is sent.
+    pub fn keep_survey(&self, terms: &Terms, survey: &[u8]) -> Result<()> {
+        let sent = SentSurvey {
+            terms: terms.hash(),
+            survey: survey.to_vec(),
+        };
+        write_privately(&self.0.join("survey"), &encode(&sent))
+    }
+
+    /// Returns an error unless the terms are accepted and no others were surveyed or agreed on.
+    pub fn require_accepted(&self, terms: &Terms, accept: &Accept) -> Result<()> {
+        let hash = terms.hash();
+        let sent = self.sent_survey()?.map(|sent| sent.terms);
+        let agreed = self.agreement()?.map(|agreement| agreement.terms.hash());
+        if let Some(bound) = [sent, agreed].into_iter().flatten().find(|h| *h != hash) {
+            let why = format!(
+                "found terms {hash}, but this state directory belongs to terms {bound}, under \
+                 which its survey was sent; surveys under several terms would disclose rows; use \
+                 a new state directory for a new federation"
             );
+            return self.refuse(SiteCode::OtherAgreement, &why);
+        }
+        let accepted = read(&self.0.join("accepted"))?;
+        let accepted = accepted.as_deref().map(str::trim);
+        if accepted == Some(&hash) {
+            return Ok(());
         }
         let proposal = format!(
-            "# terms {hash}\n# program {}\n{}",
-            terms.program, terms.spec
+            "# terms {hash}\n# program {}\n{}{}",
+            terms.program,
+            terms.warnings(),
+            terms.spec
         );
         // An operator reads the file on a terminal; the terms are compared by their hash.
         let proposal = escape_controls(&proposal);
         write_atomically(&self.0.join("proposal.toml"), &*proposal)?;
         match accept {
-            Accept::First => {}
+            Accept::First if accepted.is_none() => {}
+            Accept::First => {
+                let why = format!(
+                    "terms {hash} are not the first ones, which were {first}; if these are right, \
+                     read {state}/proposal.toml, then apfl site accept {state} {hash}",
+                    first = accepted.unwrap_or_default(),
+                    state = self.0.display()
+                );
+                return self.refuse(SiteCode::OtherAgreement, &why);
+            }
             Accept::Operator => {
                 let why = format!(
                     "terms {hash} need the operator's consent: read {0}/proposal.toml, then apfl site accept {0} {hash}",
@@ -230,7 +301,15 @@ impl StateDirectory {
 
     /// Accepts the terms of a hash for the operator; they must be the last proposed ones.
     pub fn accept(&self, hash: &str) -> Result<()> {
-        match self.status()?.proposed {
+        let status = self.status()?;
+        if let Some(bound) = status.surveyed.filter(|bound| bound != hash) {
+            return Err(Error::Request(format!(
+                "{}: found {hash}, but the survey of this state directory was sent under terms \
+                 {bound}; use a new state directory for other terms",
+                self.0.display()
+            )));
+        }
+        match status.proposed {
             Some(proposed) if proposed == hash => {
                 write_atomically(&self.0.join("accepted"), format!("{hash}\n"))
             }
@@ -268,6 +347,7 @@ impl StateDirectory {
             .collect();
         Ok(SiteStatus {
             proposed,
+            surveyed: self.sent_survey()?.map(|sent| sent.terms),
             accepted: read(&state.join("accepted"))?.map(|hash| quoted(hash.trim())),
             agreement: agreement.map(|agreement| {
                 let sites = agreement.sites().into_iter().map(quoted);

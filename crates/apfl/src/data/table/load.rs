@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::diagnostics::Diagnostics;
-use super::preparation::{Encoding, Preparation};
+use super::preparation::Preparation;
 use super::records::{ColumnLayout, Records, RowTargets, Split, client_of_file, source_error};
 use super::source::TableSource;
 use super::split::{SplitRows, index_of};
-use super::survey::{MOST_CATEGORIES, Survey};
+use super::survey::Survey;
 use super::value::{Missing, Value, value_of};
-use super::{ClientSource, Scale, Standardize, Table};
+use super::{Agreed, ClientSource, Scale, Standardize, Table};
 use crate::data::rows::{Cell, RowReader};
 use crate::data::scales::scale_warning;
 use crate::data::{
@@ -20,7 +20,7 @@ use crate::data::{
 };
 use crate::error::{Error, Result};
 use crate::moments::Moments;
-use crate::quote::{listed, quoted};
+use crate::quote::listed;
 
 /// Represents a table after two readings: each row's client and part, and every client's survey of
 /// its training rows.
@@ -33,15 +33,6 @@ pub struct Surveyed {
     assignment: Option<Assignment>,
     files: Vec<SourceFile>,
     diagnostics: Diagnostics,
-}
-
-/// Represents what a federation agrees on before its clients encode their rows.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Agreed {
-    /// How columns become features.
-    pub preparation: Preparation,
-    /// The prediction task.
-    pub task: Task,
 }
 
 impl Surveyed {
@@ -81,31 +72,6 @@ impl Surveyed {
             }
         }
         diagnostics.check()
-    }
-
-    /// Returns why an agreed preparation cannot be applied to this table, if so. Numbers encoded as
-    /// categories would disclose each of them.
-    pub(crate) fn incompatibility(&self, preparation: &Preparation) -> Option<String> {
-        preparation.columns.iter().find_map(|column| {
-            let name = &column.name;
-            let k = self.layout.names.iter().position(|own| own == name)?;
-            let categorical = self.layout.categorical[k];
-            let numbers = self.surveys.iter().any(|s| s.columns[k].numbers.n > 0);
-            let why = match &column.encoding {
-                Encoding::Category { values } if values.len() > MOST_CATEGORIES => {
-                    format!("a category of {} values", values.len())
-                }
-                Encoding::Category { .. } if numbers && !categorical => "a category".into(),
-                Encoding::Number { .. } | Encoding::Boolean { .. } if categorical => {
-                    "a number".into()
-                }
-                _ => return None,
-            };
-            Some(format!(
-                "the agreement encodes column '{}' as {why}, which this table does not allow",
-                quoted(name)
-            ))
-        })
     }
 
     /// Returns the numbers of training, validation and test rows of the `client`th participating

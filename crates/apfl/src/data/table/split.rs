@@ -122,6 +122,9 @@ impl Table {
         if self.regression {
             return Ok(Task::Regression);
         }
+        if let Some(problem) = self.label_problem(all.labels.keys()) {
+            return Err(problem);
+        }
         let classes = distinct_labels(all.labels.keys().map(String::as_str));
         let numeric = classes.iter().all(|c| c.parse::<f64>().is_ok());
         if let [class] = classes[..] {
@@ -133,7 +136,7 @@ impl Table {
             ));
         }
         let mostly_different = classes.len() > 20 && 2 * classes.len() as u64 > all.rows;
-        if numeric && (classes.len() > 1000 || mostly_different) {
+        if numeric && mostly_different {
             return Err(format!(
                 "column '{}' has {} different numbers as classes; \
                  data.task = \"regression\" predicts the number itself",

@@ -26,6 +26,7 @@ mod message;
 mod serve;
 mod sites;
 
+use check::largest;
 use message::SavedVersions;
 
 pub use message::{ClientRequest, Handled, Outcome, SiteRequest, SiteResponse, StateVersion};
@@ -48,6 +49,8 @@ pub struct Remote<A: Algorithm> {
     is_stateful: bool,
     /// Scores to be requested with the next request.
     deferred: Option<Deferred>,
+    /// The largest numbers in the updates of the last round.
+    largest: Largest,
 }
 
 /// A client's response, and the new version of its state if it trained.
@@ -61,6 +64,29 @@ struct Deferred {
     round: u64,
     shared: Params,
     clients: Vec<usize>,
+}
+
+/// The largest absolute value in the update of each client, of the last round.
+#[derive(Debug, Default)]
+struct Largest {
+    round: u64,
+    of_clients: Vec<(usize, f32)>,
+}
+
+/// How many times as large as all others an update is that is out of proportion.
+const OUT_OF_PROPORTION: f32 = 1e3;
+
+impl Largest {
+    /// Returns the client whose update is out of proportion, its largest number and that of all
+    /// others.
+    fn out_of_proportion(&self) -> Option<(usize, f32, f32)> {
+        let mut sorted = self.of_clients.clone();
+        sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let [(client, most), (_, others), ..] = sorted[..] else {
+            return None;
+        };
+        (most > OUT_OF_PROPORTION * others).then_some((client, most, others))
+    }
 }
 
 impl<A: Algorithm> fmt::Debug for Remote<A> {
@@ -89,6 +115,7 @@ impl<A: Algorithm> Remote<A> {
             last_part: String::new(),
             is_stateful: !first.fields().is_empty(),
             deferred: None,
+            largest: Largest::default(),
             context,
             algorithm,
         }
@@ -156,13 +183,7 @@ impl<A: Algorithm> Remote<A> {
                         Some(self.read_all(client, &sent, handled, &body))
                     }
                     Ok(_) => Some(Err("its response does not match the request")),
-                    Err(SiteCode::NonFinite) => {
-                        return Err(Error::NonFinite {
-                            client: self.name(client),
-                            place: format!("{when}, as its site reports"),
-                            loss: f64::NAN,
-                        });
-                    }
+                    Err(SiteCode::NonFinite) => return Err(self.non_finite(client, when)),
                     Err(code) => {
                         let name = self.name(client);
                         (self.sites).note(&format!("site '{name}' responded {when}: {code}"));
@@ -196,6 +217,19 @@ impl<A: Algorithm> Remote<A> {
                 codes,
             });
         }
+        if let Some(Request::Train { round, .. }) = request {
+            let updates =
+                responded
+                    .iter()
+                    .filter_map(|(client, received)| match &received.response {
+                        Response::Trained(Some(reply)) => Some((*client, largest(&reply.update))),
+                        _ => None,
+                    });
+            self.largest = Largest {
+                round: *round,
+                of_clients: updates.collect(),
+            };
+        }
         for (client, Received { response, state }) in responded {
             if let Some(state) = state.filter(|_| self.is_stateful) {
                 self.states[client] = state;
@@ -203,6 +237,27 @@ impl<A: Algorithm> Remote<A> {
             on_response(client, response)?;
         }
         Ok(absent)
+    }
+
+    /// Returns the error of a client whose site reports a loss that is not finite: it names the
+    /// site whose update was out of proportion in the round before, if there is one.
+    fn non_finite(&self, client: usize, when: String) -> Error {
+        let name = self.name(client);
+        match self.largest.out_of_proportion() {
+            None => Error::NonFinite {
+                client: name,
+                place: format!("{when}, as its site reports"),
+                loss: f64::NAN,
+            },
+            Some((liar, most, others)) => Error::Engine(format!(
+                "{when} site '{name}' reports a loss that is not finite, after site '{}' sent an \
+                 update with numbers up to {most:e} in round {}, where those of all others are at \
+                 most {others:e}; leave that site out, or choose a federation.aggregation that \
+                 stands against sites that lie",
+                self.name(liar),
+                self.largest.round
+            )),
+        }
     }
 
     /// Encodes requests to a client.

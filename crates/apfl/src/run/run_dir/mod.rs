@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::data::SourceFile;
-use crate::metrics::{ByModel, FinalScores, Gain, OverClients, Spread};
+use crate::metrics::{ByModel, FinalScores, Gain, OverClients, Spread, number_or_null};
 use crate::privacy::Spent;
 
 /// The file of the clients' losses on held-out rows.
@@ -17,7 +17,9 @@ const HELD_OUT: &str = "held-out.jsonl";
 
 pub use chosen::{Alpha, ChosenRecord, GainSplit, HeldOutRecord, Prior, TotalGain};
 pub(crate) use read::read_model;
-pub use read::{FinishedRun, InterruptedRun, read_clients, read_held_out, read_rounds};
+pub use read::{
+    FinishedRun, InterruptedRun, for_each_client, read_clients, read_held_out, read_rounds,
+};
 pub use write::{ClientRecordWriter, FinalizationFiles, RunDir};
 
 /// `environment.json`: the environment that a run was made in.
@@ -118,8 +120,10 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// Root mean squared error.
+    #[serde(deserialize_with = "number_or_null")]
     pub rmse: f64,
     /// Mean absolute error.
+    #[serde(deserialize_with = "number_or_null")]
     pub mae: f64,
 }
 
