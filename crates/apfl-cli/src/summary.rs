@@ -5,8 +5,8 @@ use apfl::run::run_dir::{MixingSpread, Summary};
 
 use crate::output::{columns, describe_privacy};
 
-/// Advice is given if one client in this many has a learned α of 0.
-const NOTABLE_SHARE: usize = 10;
+/// Advice is given if at least one client in this many has a learned α of 0.
+const NOTABLE_ONE_IN: usize = 10;
 /// The start of a learned α that the advice names.
 const HIGHER_START: f32 = 0.1;
 
@@ -88,27 +88,28 @@ pub fn table(summary: &Summary, learned_from: Option<f32>) -> String {
     text
 }
 
-/// Describes how many clients' learned α ended at 0 or 1. If many ended at 0, it gives advice: there
-/// v gets no gradient, so α hardly returns.
+/// Describes how many clients' learned α ended at 0 or 1; empty if that was not counted. If many
+/// ended at 0, it says how to find out whether that is right.
 fn ends(mixing: &MixingSpread, clients: usize, start: f32) -> String {
-    let MixingSpread {
-        at_zero, at_one, ..
-    } = *mixing;
+    let (Some(at_zero), Some(at_one)) = (mixing.at_zero, mixing.at_one) else {
+        return String::new();
+    };
     let mut text = match (at_zero, at_one) {
         (0, 0) => return "α at 0 or 1: no client\n".into(),
         (0, _) => format!("α at 0: no client; at 1: {at_one} of {clients}\n"),
         (_, 0) => format!("α at 0: {at_zero} of {clients} clients\n"),
         (..) => format!("α at 0: {at_zero} of {clients} clients; at 1: {at_one}\n"),
     };
-    if NOTABLE_SHARE * at_zero >= clients {
+    if NOTABLE_ONE_IN * at_zero >= clients {
         let higher = if start < HIGHER_START {
-            format!("start higher (mixing = {{ adaptive = {HIGHER_START} }}) or ")
+            format!(" or start higher (algorithm.mixing = {{ adaptive = {HIGHER_START} }})")
         } else {
             String::new()
         };
         text.push_str(&format!(
-            "a learned α hardly leaves 0, since v does not train there; {higher}choose α on held-out \
-             rows (mixing = {{ chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] }})\n"
+            "v does not train at α = 0, so a client seldom leaves it. This is right where the shared \
+             model serves the client best; to find out, choose α on held-out rows \
+             (algorithm.mixing = {{ chosen = [0, 0.1, 0.25, 0.5, 0.75, 1] }}){higher}\n"
         ));
     }
     text
@@ -218,6 +219,23 @@ mod tests {
         few[3] = 0.0;
         assert_eq!(of(&few, 0.01), "α at 0: 1 of 11 clients\n");
         few.pop();
-        assert!(of(&few, 0.01).contains("hardly leaves 0"));
+        assert!(of(&few, 0.01).contains("seldom leaves it"));
+    }
+
+    /// A summary of a version that did not count has neither key.
+    #[test]
+    fn ends_that_were_not_counted_are_not_described() {
+        let counted = MixingSpread::of(&[0.0, 0.5]).unwrap();
+        let mut json = serde_json::to_value(counted).unwrap();
+        let keys = json.as_object_mut().unwrap();
+        assert_eq!(
+            (keys["at_zero"].as_u64(), keys["at_one"].as_u64()),
+            (Some(1), Some(0))
+        );
+        keys.retain(|key, _| !key.starts_with("at_"));
+        let mixing: MixingSpread = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(mixing.spread, counted.spread);
+        assert_eq!(ends(&mixing, 2, 0.01), "");
+        assert_eq!(serde_json::to_value(mixing).unwrap(), json);
     }
 }

@@ -94,7 +94,8 @@ fn clients_at_the_ends_of_alpha_are_counted() {
         table.contains(&format!("α at 0: {zero} of 100 clients\n")),
         "{table}"
     );
-    assert!(table.contains("mixing = { adaptive = 0.1 }"), "{table}");
+    let higher = "start higher (algorithm.mixing = { adaptive = 0.1 })";
+    assert!(table.contains(higher), "{table}");
     // A fixed α is where it was put.
     let fixed = ok(
         at,

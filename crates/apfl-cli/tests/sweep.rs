@@ -382,6 +382,40 @@ fn an_algorithms_own_key_is_set_in_its_own_runs() {
     // A key that no run has is still a mistake.
     let printed = item("algorithm.mixng=0.5", 2);
     assert!(printed.contains("did you mean \"mixing\"?"), "{printed}");
+    let printed = item("algorithm.localized=sgd", 2);
+    let found = "no run of fig4 has algorithm.localized; its algorithms are apfl and fedavg";
+    assert!(printed.contains(found), "{printed}");
+}
+
+/// SCAFFOLD has no preset, so that its runs are not repeated with APFL's. The runs of both kinds
+/// are SCAFFOLD's then, and a model is not below itself.
+#[test]
+fn a_variant_without_its_key_is_skipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let args = [
+        "reproduce",
+        "fig4",
+        "--seeds=1",
+        "--set=data.clients=4",
+        "--set=training.rounds=1",
+        "--set=algorithm.kind=scaffold",
+        "--set=algorithm.localized=sgd",
+        "--out",
+        "o",
+    ];
+    let text = ok(at, &args);
+    assert!(!text.contains("algorithm.preset"), "{text}");
+    let claims = json(&at.join("o/fig4/verdict.json"));
+    assert!(
+        claims
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|c| c["verdict"] == "fails"),
+        "{claims}"
+    );
+    assert_eq!(fs::read_dir(at.join("o/fig4/runs")).unwrap().count(), 6);
 }
 
 #[test]

@@ -114,8 +114,31 @@ fn a_run_is_replayed_and_measured() {
     ] {
         assert!(table.contains(part), "{part}: {table}");
     }
+    // C₂ ≤ 2C₁; C and C1 are one constant.
+    assert!(
+        table.contains("C₁ = 1, C₂ = 1") && !table.contains("C₂ > 2C₁"),
+        "{table}"
+    );
+    let with = |constants: &[&str]| {
+        let mut args = vec!["theory", "runs/a", "--points", "2"];
+        constants
+            .iter()
+            .for_each(|pair| args.extend(["--constant", *pair]));
+        ok(here, &args)
+    };
+    let broken = with(&["C2=3"]);
+    assert!(broken.contains("C₂ > 2C₁: no distribution"), "{broken}");
+    let widened = with(&["C2=3", "C1=1.5"]);
+    assert!(
+        widened.contains("C₁ = 1.5, C₂ = 3") && !widened.contains("C₂ > 2C₁"),
+        "{widened}"
+    );
+    assert_eq!(widened, with(&["C2=3", "C=1.5"]));
     let error = fails(here, &["theory", "runs/a", "--constant", "Q=2"], 2);
-    assert!(error.contains("one of B, G, C, C2, d, delta, R"), "{error}");
+    assert!(
+        error.contains("one of B, G, C1 (or C), C2, d, delta, R"),
+        "{error}"
+    );
     fails(here, &["theory", "runs/a", "--constant", "delta=2"], 2);
     fails(here, &["theory", "runs/a", "--set", "seed=2"], 2);
     fails(here, &["theory"], 2);

@@ -148,6 +148,8 @@ fn almost_the_same(personal: &[Values], local: &[Values]) -> Claim {
         checks,
     )
     .quoting(SAME);
-    claim.remark(format!("APFL's range is {}", range.sample().percent()));
+    let percent = range.sample().percent();
+    let points = percent.trim_end_matches('%');
+    claim.remark(format!("APFL's range is {points} points"));
     claim
 }

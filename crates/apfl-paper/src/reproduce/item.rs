@@ -44,12 +44,12 @@ pub struct Item {
 
 /// The authors' released code, for linear models, where mixing logits is mixing parameters.
 pub const LINEAR_VARIANTS: &[(&str, &str)] =
-    &[("preset = \"authors\"", "algorithm.preset=authors")];
+    &[("algorithm.preset = \"authors\"", "algorithm.preset=authors")];
 
 /// The variants for other models.
 pub const VARIANTS: &[(&str, &str)] = &[
-    ("preset = \"authors\"", "algorithm.preset=authors"),
-    ("mix = \"logits\"", "algorithm.mix=logits"),
+    ("algorithm.preset = \"authors\"", "algorithm.preset=authors"),
+    ("algorithm.mix = \"logits\"", "algorithm.mix=logits"),
 ];
 
 impl Item {

@@ -9,7 +9,7 @@ pub struct Constants {
     pub b: f64,
     /// G: the loss is G-Lipschitz in the model's output.
     pub g: f64,
-    /// C of the uniform convergence terms; C₁ of the corollary.
+    /// C₁ of the uniform convergence terms, which Theorem 1 names C.
     pub c: f64,
     /// C₂ of the corollary's lower bound on a local minimizer's risk.
     pub c2: f64,
@@ -22,7 +22,7 @@ pub struct Constants {
 }
 
 impl Default for Constants {
-    /// B = G = C = C₂ = 1, δ = 0.05.
+    /// B = G = C₁ = C₂ = 1, δ = 0.05.
     fn default() -> Self {
         Self {
             b: 1.0,

@@ -87,7 +87,7 @@ fn totals(r: &Report) -> String {
     if r.optimum.is_some() {
         let c = &r.inputs.constants;
         lines.push(format!(
-            "the bound's constants: B = {}, G = {}, C = {}, C₂ = {}, δ = {}, d = {}, R = {}",
+            "the bound's constants: B = {}, G = {}, C₁ = {}, C₂ = {}, δ = {}, d = {}, R = {}",
             c.b,
             c.g,
             c.c,
@@ -96,6 +96,13 @@ fn totals(r: &Report) -> String {
             c.d.map_or("parameters".into(), number),
             r.r.map_or("–".into(), number)
         ));
+        if c.c2 > 2.0 * c.c {
+            lines.push(
+                "  C₂ > 2C₁: no distribution has such constants, as uniform convergence bounds \
+                 L(ĥᵢ*) − L(hᵢ*) by 2C₁√(…) from above and the corollary by C₂√(…) from below"
+                    .into(),
+            );
+        }
         if !r.theorem1_covers_loss {
             lines.push(format!(
                 "  Theorem 1 and its corollary are stated for squared hinge and squared error; the \

@@ -218,6 +218,8 @@ impl<'a> Models<'a> {
     }
 
     /// Returns one model, trained for this purpose alone, as localized, personal and local model.
+    /// If it diverges and the run continues without clients whose loss is not finite, the client's
+    /// scores are missing in that round; its update counts.
     pub fn own(w: Params) -> Self {
         Self {
             personal: Predictor::Own(w.clone()),

@@ -17,9 +17,15 @@ pub(super) const PRESET: Setting<Words<bool>> = Setting::words(
         ),
     ],
 )
-.help("whose choices a run follows: the paper's text or the authors' released code")
+.help(
+    "whose choices a run follows: the paper's text or the authors' released code; its old name \
+     `fedtorch` is accepted",
+)
 .source("FedTorch")
 .seldom();
+
+/// The old name of the preset, which is accepted.
+const OLD_NAME: &str = "fedtorch";
 
 /// Returns the spec with deprecated keys replaced and, if it names the preset, with the released
 /// code's choices in place of its own; keys that an override set are kept. Also returns a note
@@ -31,9 +37,12 @@ pub(super) fn expand(
 ) -> (Table, Option<String>) {
     let mut table = written.clone();
     replace_deprecated(&mut table);
-    let Some(found) = table.remove(PRESET.key) else {
+    let Some(mut found) = table.remove(PRESET.key) else {
         return (table, None);
     };
+    if found.as_str() == Some(OLD_NAME) {
+        found = "authors".into();
+    }
     match PRESET.values.parse(&found) {
         Some(true) => (),
         Some(false) => return (table, None),

@@ -120,6 +120,10 @@ fn old_names_are_read() {
         assert_eq!(set.resolved, written(new));
         assert_eq!(set.resolved["algorithm"][key].as_str(), Some(new));
     }
+    let whole = plan("preset = 'fedtorch'", &[]);
+    assert_eq!(whole.resolved, plan("preset = 'authors'", &[]).resolved);
+    assert_eq!(whole.resolved, plan("", &["preset=fedtorch"]).resolved);
+    assert_ne!(whole.resolved, plan("", &[]).resolved);
     // The loop alone has rates of its own; the code has the training's.
     let rates = |variant: &str| {
         let text = format!("algorithm = {{ kind = 'pfedme', variant = '{variant}' }}");

@@ -241,7 +241,7 @@ mod tests {
         assert!((printed - 128.0 / 81.0).abs() < 1e-12, "{printed}");
     }
 
-    /// The recursion of the corrected proof lies above a simulation without noise, step by step.
+    /// The corrected bound lies above the measured error for every α, with noise.
     #[test]
     fn the_bound_holds_at_every_alpha() {
         let problem = Quadratics::spread(6, 3, 1.0, 3.0, 1.0, 3);

@@ -25,6 +25,11 @@ pub enum Statement {
 }
 
 impl Statement {
+    /// Returns whether the paper states it, or is left with it, but it is false.
+    pub fn is_misprint(self) -> bool {
+        self == Statement::GapWithoutZeta
+    }
+
     /// Returns what the statement is about.
     pub fn name(self) -> &'static str {
         match self {
@@ -251,8 +256,8 @@ mod tests {
         assert_eq!(found[0].alpha, Some(0.5));
     }
 
-    /// The bound of the deviation is within reach: without noise two opposite clients drift
-    /// apart by τη each, and the measured side grows with τ² as the bound does.
+    /// The measured side grows with τ², as the bound does: without noise two opposite clients
+    /// drift apart by τη each.
     #[test]
     fn the_deviation_grows_with_the_square_of_tau() {
         let problem = Quadratics {

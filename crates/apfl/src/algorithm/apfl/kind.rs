@@ -1,6 +1,6 @@
 //! The registry entry of `kind = "apfl"` and its settings.
 
-use super::mixing::{Alpha, MIXING};
+use super::mixing_setting::{Alpha, MIXING};
 use super::options::{self, Preset};
 use super::{AgnosticApfl, AgnosticChosen, Apfl, Averaged, Chosen, Mixing, Options};
 use crate::algorithm::agnostic::AGNOSTIC;

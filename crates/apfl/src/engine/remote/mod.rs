@@ -1,5 +1,10 @@
 //! The engine of a federation: a [`Transport`] carries requests to sites and responses back.
 //!
+//! A site that does not respond in time, or whose response is invalid, counts as absent. The
+//! exchange goes on without it if at least `min_sites` sites responded (or all, if fewer were
+//! asked), and fails with [`Error::Absent`] otherwise. The next message to an absent site names the
+//! state that it had before. A site that reports a loss that is not finite ends the run.
+//!
 //! A site handles one message at a time and may restart in between. So every message names the
 //! client state to start from, by round and digest: a request that arrives twice gets the same
 //! response, and a response that is too late has no effect. Responses arrive in any order and are

@@ -133,18 +133,19 @@ pub struct MixingSpread {
     /// The distribution.
     #[serde(flatten)]
     pub spread: Spread,
-    /// The number of clients whose αᵢ ended at exactly 0.
-    #[serde(default)]
-    pub at_zero: usize,
-    /// The number of clients whose αᵢ ended at exactly 1.
-    #[serde(default)]
-    pub at_one: usize,
+    /// The number of clients whose αᵢ ended at exactly 0; `None` in directories of versions that
+    /// did not count them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub at_zero: Option<usize>,
+    /// The same for exactly 1.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub at_one: Option<usize>,
 }
 
 impl MixingSpread {
     /// Returns the distribution of the αᵢ; `None` without values.
     pub fn of(alphas: &[f64]) -> Option<Self> {
-        let count = |end: f64| alphas.iter().filter(|alpha| **alpha == end).count();
+        let count = |end: f64| Some(alphas.iter().filter(|alpha| **alpha == end).count());
         Some(Self {
             spread: Spread::of(alphas)?,
             at_zero: count(0.0),
