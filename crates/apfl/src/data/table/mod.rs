@@ -12,6 +12,7 @@ mod declared;
 mod diagnostics;
 mod features;
 mod load;
+mod own_part;
 mod plausible;
 mod preparation;
 mod rare;
