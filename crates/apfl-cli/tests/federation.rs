@@ -175,7 +175,7 @@ fn a_site_sees_what_it_would_send() {
         &[
             "north, of south, north",
             "the values blue, red",
-            "counts no 10, yes 9",
+            "counts no 9, yes 10",
         ],
     );
     has(&text, &["the survey can be sent; nothing was sent now"]);
@@ -193,6 +193,10 @@ fn a_site_sees_what_it_would_send() {
     let held_out = 210.0 - 19.0 * numbers["mean"].as_f64().unwrap();
     assert!((held_out - held_out.round()).abs() < 1e-9 && (1.0..=20.0).contains(&held_out));
     assert_eq!(numbers["n"], 19);
+    // Rows 1 and 2 are no, 3 and 4 yes, and so on: of ten each, its label has one less.
+    let yes = (held_out.round() as usize - 1) / 2 % 2;
+    assert_eq!(found["labels"]["yes"], 10 - yes);
+    assert_eq!(found["labels"]["no"], 9 + yes);
     // x, three features of colour: 4·2 weights and 2 biases, 4 bytes each, and what frames them.
     assert_eq!(found["training"]["parameters"], 10);
     for way in ["received_bytes", "sent_bytes"] {
@@ -277,7 +281,7 @@ fn a_site_sees_what_would_be_refused() {
         printed.contains("give one with --client: south, north"),
         "{printed}"
     );
-    let spec = ["--set", "federation={}"];
+    let spec = ["--set", "federation={}", "--set", "data.path=rows.csv"];
     let printed = fails(dir, &[&CHECK[..], &spec[..]].concat(), 2);
     assert!(printed.contains("federation.sites is missing"), "{printed}");
 }

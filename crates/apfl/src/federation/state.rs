@@ -156,7 +156,7 @@ impl StateDirectory {
             terms: terms.hash(),
             survey: survey.to_vec(),
         };
-        write_privately(&self.0.join("survey"), &encode(&sent))
+        write_privately(&self.0.join("survey"), encode(&sent))
     }
 
     /// Returns an error unless the terms are accepted and no others were surveyed or agreed on.

@@ -13,6 +13,7 @@ mod diagnostics;
 mod features;
 mod labels;
 mod load;
+mod own_part;
 mod plausible;
 mod preparation;
 mod rare;

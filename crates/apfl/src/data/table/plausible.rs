@@ -116,10 +116,10 @@ impl Table {
             return Err("it has moments, but the task is classification".into());
         }
         if self.declared.classes.is_some() && !counted {
-            return match survey.labels.is_empty() {
-                true => Ok(()),
-                false => Err("it counts labels that the spec declares".into()),
-            };
+            if !survey.labels.is_empty() {
+                return Err("it counts labels that the spec declares".into());
+            }
+            return Ok(());
         }
         for (label, count) in &survey.labels {
             let known = |names: &Vec<String>| names.contains(label);
