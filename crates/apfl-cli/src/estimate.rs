@@ -104,48 +104,61 @@ impl<'a> Probe<'a> {
         };
         let trained = round()?;
         let scored = (round()? - trained).max(0.0);
-        let ended = if ends {
-            self.finalization(trained)?
+        let finalized = if ends {
+            self.finalization()? + trained * (self.slower - 1.0)
         } else {
-            scored
+            trained * self.slower + scored
         };
-        let trained = trained * self.slower;
-        Ok(whole(self.setup, trained, scored, trained + ended))
+        Ok(whole(self.setup, trained * self.slower, scored, finalized))
     }
 
-    /// Returns the seconds of a client's final scores and of its record, beyond those of the last
-    /// local round, which `trained` has.
-    fn finalization(&mut self, trained: f64) -> Result<f64> {
+    /// Returns the seconds of a client's finalization in the small run and of its record.
+    fn finalization(&mut self) -> Result<f64> {
         let n = self.setup.context.dataset.clients();
-        let probed = self.training.setup().cohort_size();
-        let clients: Vec<usize> = (0..n).step_by(n.div_ceil(probed)).collect();
-        let count = clients.len() as f64;
-        let mut all = Vec::new();
-        let started = Instant::now();
-        self.training.finalize(&clients, &mut |finalized| {
-            all.push(Finalized {
-                models: None,
-                ..finalized
-            });
-            Ok(())
-        })?;
-        let seconds = started.elapsed().as_secs_f64() / count;
-        // The sums are about as long as the record. It is written once and read twice: for the
-        // report and for the comparison of the models.
-        let started = Instant::now();
-        let unreadable = |e: serde_json::Error| Error::Engine(e.to_string());
-        for finalized in &all {
-            let text = serde_json::to_vec(finalized).map_err(unreadable)?;
-            for _ in 0..RECORD_READINGS {
-                let read: Finalized = serde_json::from_slice(&text).map_err(unreadable)?;
-                std::hint::black_box(read);
+        let mut count = self.training.setup().cohort_size();
+        loop {
+            let clients: Vec<usize> = (0..n).step_by(n.div_ceil(count)).collect();
+            let started = Instant::now();
+            let mut all = Vec::new();
+            self.training.finalize(&clients, &mut |finalized| {
+                all.push(Finalized {
+                    models: None,
+                    ..finalized
+                });
+                Ok(())
+            })?;
+            handle_records(&all)?;
+            let seconds = started.elapsed().as_secs_f64();
+            // The start of the threads would count more than a few small clients.
+            if seconds >= LEAST_SECONDS || clients.len() == n || count >= MAX_FINALIZED {
+                return Ok(seconds / clients.len() as f64);
             }
+            count *= 4;
         }
-        Ok((seconds - trained).max(0.0) + started.elapsed().as_secs_f64() / count)
     }
 }
 
-/// How often the records of clients are read at the end of a run.
+/// The shortest finalization that is measured, unless all clients take less, and the number of
+/// clients at which it is long enough anyway.
+const LEAST_SECONDS: f64 = 0.1;
+const MAX_FINALIZED: usize = 10_000;
+
+/// Writes the sums of clients, which are about as long as their records, and reads them as often as
+/// a run reads records.
+fn handle_records(all: &[Finalized]) -> Result<()> {
+    let unreadable = |e: serde_json::Error| Error::Engine(e.to_string());
+    for finalized in all {
+        let text = serde_json::to_vec(finalized).map_err(unreadable)?;
+        for _ in 0..RECORD_READINGS {
+            let read: Finalized = serde_json::from_slice(&text).map_err(unreadable)?;
+            std::hint::black_box(read);
+        }
+    }
+    Ok(())
+}
+
+/// How often the records of clients are read at the end of a run: for the report, and to compare
+/// the models.
 const RECORD_READINGS: usize = 2;
 
 /// Returns the seconds of all rounds and of finalization from those of one client: of its local
