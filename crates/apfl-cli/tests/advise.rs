@@ -13,6 +13,8 @@ const CHOSEN: &str = "algorithm.mixing={ chosen = [0, 0.5, 1], folds = 2, prior 
 fn run(here: &Path, out: &str, more: &[&str]) -> String {
     let mut args = vec!["run", "--out", out];
     for set in [
+        "data={ kind = 'synthetic' }",
+        "algorithm={ kind = 'apfl' }",
         "data.clients=6",
         "data.examples=60",
         "data.features=4",

@@ -297,8 +297,9 @@ fn show(args: &args::Run, headline: Option<&str>, summary: &Summary, out: &Path)
     }
     let headline = headline.map_or(String::new(), |line| format!("{line}\n\n"));
     print(&format!(
-        "{headline}{}\n{} in {}; run directory: {}\n",
+        "{headline}{}{}\n{} in {}; run directory: {}\n",
         summary::table(summary),
+        summary::verdict(summary, out).unwrap_or_default(),
         counted(summary.rounds as usize, "round"),
         duration(summary.seconds),
         out.display()

@@ -32,6 +32,8 @@ mod magic;
 #[doc(hidden)] // for the program and the tests
 pub mod mnist;
 #[doc(hidden)] // for the program and the tests
+pub mod multisite;
+#[doc(hidden)] // for the program and the tests
 pub mod new_client;
 #[cfg(feature = "parquet")]
 mod parquet;
