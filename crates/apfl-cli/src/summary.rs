@@ -36,10 +36,10 @@ pub fn table(summary: &Summary) -> String {
         row[5] = percent(majority);
         rows.push(row);
     }
-    if let Some(baseline) = &summary.baseline {
+    if let Some(mean) = &summary.client_mean {
         let mut row = vec![String::new(); 7];
         row[0] = "client's mean".into();
-        row[5] = format!("{:.4}", baseline.rmse);
+        row[5] = format!("{:.4}", mean.rmse);
         rows.push(row);
     }
     let mut text = columns(&rows);

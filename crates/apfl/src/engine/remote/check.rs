@@ -99,7 +99,7 @@ impl<A: Algorithm> Remote<A> {
         if train.max(valid) > m + n || !counts.all(is_summable) {
             return Err("its row counts differ from those of its survey");
         }
-        let mut finals: Vec<&Finals> = own.alone.iter().collect();
+        let mut finals: Vec<&Finals> = own.alone.iter().chain(&own.baseline).collect();
         finals.extend([
             &own.finals.shared,
             &own.finals.localized,
