@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::files::{json, lines};
-use crate::program::{fails, ok};
+use crate::program::{apfl, ended, fails, ok};
 
 /// Twelve clients and four rounds of the built-in example.
 const SMALL: [&str; 4] = ["--set", "data.clients=12", "--set", "training.rounds=4"];
@@ -99,6 +99,25 @@ fn the_built_in_run_shows_what_personalization_is_for() {
     ok(dir.path(), &paper);
     let spec = std::fs::read_to_string(dir.path().join("s/spec.toml")).unwrap();
     assert!(spec.contains("\"synthetic\"") && spec.contains("adaptive = 0.01"));
+}
+
+/// At a small rate α stays at its start, so that personal models are the localized ones.
+#[test]
+fn a_run_whose_alpha_stayed_small_names_the_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = |more: &[&str]| {
+        let slowly = ["run", "--set", "training.learning_rate=0.001"];
+        let output = apfl(dir.path(), &[&slowly[..], &SYNTHETIC, more].concat());
+        ended(&output, 0)
+    };
+    let learned = said(&["--out", "a"]);
+    let line = learned.lines().find(|line| line.contains("the learned α"));
+    let line = line.unwrap_or_else(|| panic!("{learned}"));
+    for words in ["from 0.01)", "adaptive = 0.1", "chosen = [0"] {
+        assert!(line.contains(words), "{words}: {line}");
+    }
+    let fixed = ["--set", "algorithm.mixing.fixed=0.01", "--out", "b"];
+    assert!(!said(&fixed).contains("the learned α"));
 }
 
 #[test]

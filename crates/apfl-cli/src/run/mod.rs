@@ -29,6 +29,7 @@ use crate::memory;
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
 use crate::signals::stop_on_signal;
+use crate::small_mixing;
 use crate::summary;
 #[cfg(feature = "mpi")]
 use ranks::run as on_ranks;
@@ -225,6 +226,12 @@ impl Prepared {
                 let chosen = self.plan.algorithm.choosing().is_some();
                 if !args.quiet
                     && let Some(line) = guard::warning(summary, &finished.clients()?, chosen)
+                {
+                    crate::output::tell(line);
+                }
+                let apfl = self.plan.algorithm.apfl();
+                if let (false, Some(apfl)) = (args.quiet, apfl)
+                    && let Some(line) = small_mixing::remark(apfl.mixing, summary)
                 {
                     crate::output::tell(line);
                 }
