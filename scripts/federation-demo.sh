@@ -85,7 +85,7 @@ header = [$columns]
 label = "num"
 label_map = { "0" = "healthy", "*" = "ill" }
 standardize = true
-categories = { cp = [1, 2, 3, 4], restecg = [0, 1, 2], slope = [1, 2, 3], thal = [3, 6, 7] }
+categories = { cp = [1, 2, 3, 4], restecg = [0, 1, 2], slope = [1, 2, 3], ca = [0, 1, 2, 3], thal = [3, 6, 7] }
 [model]
 kind = "mlp"
 hidden = [16]

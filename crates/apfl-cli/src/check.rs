@@ -1,5 +1,7 @@
 //! `apfl check`: a dry run.
 
+use std::time::Instant;
+
 use apfl::data::Source;
 use apfl::error::Result;
 use apfl::local_client::LocalWork;
@@ -32,6 +34,9 @@ struct Report {
     /// With a chosen α: the number of passes that hold rows out, and the seconds of each.
     #[serde(skip_serializing_if = "Option::is_none")]
     passes: Option<(u64, f64)>,
+    /// The seconds of the last pass.
+    #[serde(skip)]
+    last_pass: f64,
     notes: Vec<String>,
 }
 
@@ -45,7 +50,9 @@ const MAX_SAMPLED_SIZES: usize = 10_000;
 pub fn check(args: &args::Check) -> Result<()> {
     let spec = read_spec(Some(&args.spec), &args.overrides)?;
     let plan = spec.plan()?;
+    let started = Instant::now();
     let setup = plan.setup()?;
+    let reading = started.elapsed().as_secs_f64();
     let context = &setup.context;
     let schema = context.dataset.schema();
     let n = context.dataset.clients();
@@ -67,15 +74,15 @@ pub fn check(args: &args::Check) -> Result<()> {
         .map(rows)
         .collect();
     let test = Spread::of(&test).expect("there is a client");
-    let reading = match plan.data {
+    let extra = match plan.data {
         Source::Table(_) => READING_BYTES,
         _ => 0.0,
     };
     let examples = train.mean + valid.mean + test.mean;
-    let needed = memory::of_run(&setup, examples, reading, client_bytes);
+    let needed = memory::of_run(&setup, examples, extra, client_bytes);
     memory::require_room(needed, args.force)?;
     let costs = costs(&plan, &setup, train.mean as usize)?;
-    let seconds = costs.total();
+    let seconds = reading + costs.total();
     let k = setup.cohort_size();
     let report = Report {
         clients: n,
@@ -90,6 +97,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         memory_bytes: needed,
         seconds,
         passes: costs.before,
+        last_pass: costs.last,
         notes: notes(&plan, &setup),
     };
     if args.json {
@@ -148,7 +156,7 @@ fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
         duration(report.seconds),
     );
     if let Some((passes, each)) = report.passes {
-        let last = report.seconds - passes as f64 * each;
+        let last = report.last_pass;
         text.push_str(&format!(
             "passes       {passes} with rows held out, about {} each, then one with the chosen \
              α, about {}\n",

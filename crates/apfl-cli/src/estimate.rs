@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use apfl::choice::{Candidate, Pass};
+use apfl::clients::Finalized;
 use apfl::engine::threads;
-use apfl::error::Result;
+use apfl::error::{Error, Result};
 use apfl::local_client::LocalWork;
 use apfl::spec::Plan;
 use apfl::training::{FinalizedClients, Setup, Training};
@@ -24,7 +25,8 @@ pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
 pub struct Costs {
     /// The number of passes before the last one, and the seconds of each.
     pub before: Option<(u64, f64)>,
-    last: f64,
+    /// The seconds of the last pass.
+    pub last: f64,
 }
 
 impl Costs {
@@ -39,16 +41,15 @@ impl Costs {
 
 /// Estimates the seconds of all passes of a run.
 pub fn costs(plan: &Plan, setup: &Setup, examples: usize) -> Result<Costs> {
-    let estimate = |setup: &Setup| Probe::new(plan, setup, examples)?.seconds();
-    let first = estimate(setup)?;
+    let estimate = |setup: &Setup, ends: bool| Probe::new(plan, setup, examples)?.seconds(ends);
     let Some(choosing) = plan.algorithm.choosing().filter(|c| c.single().is_none()) else {
-        let (before, last) = (None, first);
+        let (before, last) = (None, estimate(setup, true)?);
         return Ok(Costs { before, last });
     };
+    let before = Some((choosing.folds, estimate(setup, false)?));
     let mut last = setup.clone();
     last.context.pass = Some(Pass::Last);
-    let last = estimate(&last)?;
-    let before = Some((choosing.folds, first));
+    let last = estimate(&last, true)?;
     Ok(Costs { before, last })
 }
 
@@ -84,15 +85,17 @@ impl<'a> Probe<'a> {
         self.training.client_bytes()
     }
 
-    /// Estimates the seconds of the whole run from one round without and one with scores, or from
-    /// the arithmetic if these rounds would take long.
-    fn seconds(mut self) -> Result<f64> {
+    /// Estimates the seconds of the whole run from one round without and one with scores, and from
+    /// a finalization if the run `ends` with it; or from the arithmetic if these rounds would take
+    /// long.
+    fn seconds(mut self, ends: bool) -> Result<f64> {
         let clients = self.training.setup().cohort_size();
         let cost = cost(self.training.setup(), self.examples);
         if cost > MAX_FLOPS {
             let threads = threads::count(self.setup.threads) as f64;
             let seconds = cost / clients as f64 / (threads * FLOPS_PER_SECOND);
-            return Ok(whole(self.setup, seconds * self.slower, 0.0));
+            let trained = seconds * self.slower;
+            return Ok(whole(self.setup, trained, 0.0, trained));
         }
         let mut round = || -> Result<f64> {
             let started = Instant::now();
@@ -101,21 +104,90 @@ impl<'a> Probe<'a> {
         };
         let trained = round()?;
         let scored = (round()? - trained).max(0.0);
-        Ok(whole(self.setup, trained * self.slower, scored))
+        let finalized = if ends {
+            self.finalization()? + trained * (self.slower - 1.0)
+        } else {
+            trained * self.slower + scored
+        };
+        Ok(whole(self.setup, trained * self.slower, scored, finalized))
+    }
+
+    /// Returns the seconds of a client's finalization in the small run and of its record.
+    fn finalization(&mut self) -> Result<f64> {
+        let n = self.setup.context.dataset.clients();
+        let mut count = self.training.setup().cohort_size();
+        loop {
+            let clients: Vec<usize> = (0..n).step_by(n.div_ceil(count)).collect();
+            let started = Instant::now();
+            let mut all = Vec::new();
+            self.training.finalize(&clients, &mut |finalized| {
+                all.push(Finalized {
+                    models: None,
+                    ..finalized
+                });
+                Ok(())
+            })?;
+            handle_records(&all)?;
+            let seconds = started.elapsed().as_secs_f64();
+            // The start of the threads would count more than a few small clients.
+            if seconds >= LEAST_SECONDS || clients.len() == n || count >= MAX_FINALIZED {
+                return Ok(seconds / clients.len() as f64);
+            }
+            count *= 4;
+        }
     }
 }
 
-/// Returns the seconds of all rounds and of finalization from those of one client.
-fn whole(setup: &Setup, trained: f64, scored: f64) -> f64 {
+/// The shortest finalization that is measured, unless all clients take less, and the number of
+/// clients at which it is long enough anyway.
+const LEAST_SECONDS: f64 = 0.1;
+const MAX_FINALIZED: usize = 10_000;
+
+/// Writes the sums of clients, which are about as long as their records, and reads them as often as
+/// a run reads records.
+fn handle_records(all: &[Finalized]) -> Result<()> {
+    let unreadable = |e: serde_json::Error| Error::Engine(e.to_string());
+    for finalized in all {
+        let text = serde_json::to_vec(finalized).map_err(unreadable)?;
+        for _ in 0..RECORD_READINGS {
+            let read: Finalized = serde_json::from_slice(&text).map_err(unreadable)?;
+            std::hint::black_box(read);
+        }
+    }
+    Ok(())
+}
+
+/// How often the records of clients are read at the end of a run: for the report, and to compare
+/// the models.
+const RECORD_READINGS: usize = 2;
+
+/// Returns the seconds of all rounds and of finalization from those of one client: of its local
+/// round, of its scores in a round, and of its finalization.
+fn whole(setup: &Setup, trained: f64, scored: f64, finalized: f64) -> f64 {
     let k = setup.cohort_size();
-    let receivers = match setup.finalized_clients {
-        FinalizedClients::None => 0,
-        FinalizedClients::Sampled => k,
-        FinalizedClients::All => setup.context.dataset.clients(),
-    };
     let scorings = setup.rounds.div_ceil(setup.evaluate_every);
     let rounds = k as f64 * (setup.rounds as f64 * trained + scorings as f64 * scored);
-    rounds + receivers as f64 * (trained + scored)
+    rounds + receivers(setup) * finalized
+}
+
+/// Returns the number of clients that are finalized.
+pub fn receivers(setup: &Setup) -> f64 {
+    match setup.finalized_clients {
+        FinalizedClients::None => 0.0,
+        FinalizedClients::Sampled => sampled_clients(setup),
+        FinalizedClients::All => setup.context.dataset.clients() as f64,
+    }
+}
+
+/// Returns the expected number of clients that are sampled in some round.
+pub fn sampled_clients(setup: &Setup) -> f64 {
+    let n = setup.context.dataset.clients() as f64;
+    let skipped = 1.0 - setup.cohort_size() as f64 / n;
+    if setup.participation < 1.0 {
+        n * (1.0 - skipped.powf(setup.rounds as f64))
+    } else {
+        n
+    }
 }
 
 /// Returns the multiplications and additions of a scored round of all clients.

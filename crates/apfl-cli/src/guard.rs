@@ -3,23 +3,29 @@
 use apfl::metrics::{ByModel, FinalScores};
 use apfl::run::run_dir::{ClientRecord, Summary};
 
+/// Returns a client's validation losses; `None` for an attacker, which is not judged.
+pub fn losses(client: &ClientRecord) -> Option<ByModel<f64>> {
+    let loss = |scores: &FinalScores| scores.valid.loss;
+    (!client.attacker).then(|| client.scores.map(loss))
+}
+
 /// Returns a warning if the personal model validates worse than the shared or the localized one,
-/// over all clients or for more than a tenth of them; `chosen` tells whether α was chosen.
-pub fn warning(summary: &Summary, clients: &[ClientRecord], chosen: bool) -> Option<String> {
+/// over all clients or for more than a tenth of them. `honest` has their validation losses;
+/// `chosen` tells whether α was chosen.
+pub fn warning(summary: &Summary, honest: &[ByModel<f64>], chosen: bool) -> Option<String> {
     let models = summary.models.as_ref()?;
-    type Loss = fn(&ByModel<FinalScores>) -> f64;
+    type Loss = fn(&ByModel<f64>) -> f64;
     let others: [(&str, Loss); 2] = [
-        ("shared", |scores| scores.shared.valid.loss),
-        ("localized", |scores| scores.localized.valid.loss),
+        ("shared", |losses| losses.shared),
+        ("localized", |losses| losses.localized),
     ];
-    let honest: Vec<&ClientRecord> = clients.iter().filter(|c| !c.attacker).collect();
-    let pooled = models.map(|over| over.pooled.clone());
-    let personal = pooled.personal.valid.loss;
+    let pooled = models.map(|over| over.pooled.valid.loss);
+    let personal = pooled.personal;
     let mut comparisons = Vec::new();
     for (name, loss) in others {
         let worse = honest
             .iter()
-            .filter(|client| client.scores.personal.valid.loss > loss(&client.scores))
+            .filter(|client| client.personal > loss(client))
             .count();
         let over_all = personal > loss(&pooled);
         if over_all || 10 * worse > honest.len() {
@@ -90,8 +96,8 @@ mod tests {
             }
         }
         let summary: Summary = serde_json::from_value(summary).unwrap();
-        let clients: Vec<ClientRecord> = clients.iter().map(|c| client(*c)).collect();
-        warning(&summary, &clients, false)
+        let honest = clients.iter().filter_map(|c| losses(&client(*c)));
+        warning(&summary, &honest.collect::<Vec<_>>(), false)
     }
 
     #[test]

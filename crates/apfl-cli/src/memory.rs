@@ -6,8 +6,10 @@ use apfl::aggregation::Aggregation;
 use apfl::data::Normalization;
 use apfl::engine::threads;
 use apfl::error::{Error, Result};
+use apfl::run::run_dir::ClientRecord;
 use apfl::training::Setup;
 
+use crate::estimate::{receivers, sampled_clients};
 use crate::output::bytes;
 
 /// Copies of the model at the server: w⁰, w, sums in f64, packed arrays.
@@ -68,15 +70,29 @@ pub fn of_run(setup: &Setup, examples: f64, extra: f64, client_bytes: usize) -> 
     } else {
         n * rows
     };
-    let skipped = 1.0 - setup.cohort_size() as f64 / n;
-    let sampled = if setup.participation < 1.0 {
-        n * (1.0 - skipped.powf(setup.rounds as f64))
-    } else {
-        n
-    };
     // Generated data is kept with the client states: only for clients that were sampled.
     let generated = if dataset.is_generated() { rows } else { 0.0 };
-    data + sampled * (client_bytes as f64 + generated) + of_models(setup)
+    data + sampled_clients(setup) * (client_bytes as f64 + generated)
+        + n * CLIENT_BYTES
+        + receivers(setup) * of_finalized(setup)
+        + of_models(setup)
+}
+
+/// Bytes of a client in the lists of a run: its name and how often it took part.
+const CLIENT_BYTES: f64 = 16.0;
+
+/// Bytes of a finalized client beside its record: its name, and its place in sets and lists.
+const RECEIVER_BYTES: f64 = 120.0;
+
+/// Returns the bytes of a finalized client: in the report, which has all records at once, or in
+/// the sums of the summary, which have every score of every model.
+fn of_finalized(setup: &Setup) -> f64 {
+    let context = &setup.context;
+    let classes = context.dataset.schema().task.classes() as f64;
+    let report = size_of::<ClientRecord>() as f64 + 8.0 * classes + 24.0;
+    // Three models, and perhaps training alone: loss, accuracy and details of each part.
+    let scores = 4.0 * 8.0 * (2.0 + 6.0 + 6.0 * f64::from(u8::from(context.scoring().tested)));
+    RECEIVER_BYTES + report.max(scores)
 }
 
 /// Returns an error if a run needs more memory than this machine has, unless `force` is set.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use apfl::error::{Error, Result};
 use apfl::model::Normalization;
+use apfl::quote::{escape_controls, shown};
 use apfl::spec::{BATCH_STATISTICS, Plan};
 
 pub use apfl_report::format::{bytes, counted, describe_privacy, duration};
@@ -31,12 +32,8 @@ pub fn print(text: &str) -> Result<()> {
 
 /// Prints a message to stderr, ignoring write errors.
 pub fn tell(message: impl std::fmt::Display) {
-    let text = message.to_string();
-    let _ = writeln!(
-        std::io::stderr().lock(),
-        "{}",
-        fit_screen(&escape_controls(&text))
-    );
+    let text = shown(&message.to_string());
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Warns if the model has batch statistics, so that a row's prediction depends on the other rows.
@@ -44,40 +41,6 @@ pub fn note_batches(plan: &Plan) {
     if plan.architecture.extras.norm == Some(Normalization::Batch) {
         tell(BATCH_STATISTICS);
     }
-}
-
-/// Escapes control characters, which names from outside may contain; keeps new lines and tabs.
-fn escape_controls(text: &str) -> Cow<'_, str> {
-    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    if !text.contains(is_control) {
-        return Cow::Borrowed(text);
-    }
-    let shown = |c: char| {
-        if is_control(c) {
-            c.escape_default().collect()
-        } else {
-            c.to_string()
-        }
-    };
-    Cow::Owned(text.chars().map(shown).collect())
-}
-
-/// The most lines of a message, and characters of a line.
-const MAX_LINES: usize = 40;
-const MAX_WIDTH: usize = 1000;
-
-/// Cuts long lines, and replaces lines beyond `MAX_LINES` with their number.
-fn fit_screen(text: &str) -> String {
-    let cut = |line: &str| match line.char_indices().nth(MAX_WIDTH) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line.to_owned(),
-    };
-    let mut lines: Vec<String> = text.lines().take(MAX_LINES).map(cut).collect();
-    let more = text.lines().count().saturating_sub(MAX_LINES);
-    if more > 0 {
-        lines.push(format!("… and {}", counted(more, "more line")));
-    }
-    lines.join("\n")
 }
 
 /// Returns an error if writing the file would overwrite one of a run's own files, or if its name
@@ -117,25 +80,4 @@ pub fn describe(error: &Error) -> String {
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).expect("plain JSON");
     print(&format!("{text}\n"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_escaped_and_messages_fit_a_screen() {
-        assert_eq!(
-            escape_controls("a\u{1b}[2Jb\r\tc\n"),
-            "a\\u{1b}[2Jb\\r\tc\n"
-        );
-        assert_eq!(fit_screen("one\ntwo"), "one\ntwo");
-        let long = fit_screen(&format!("{}\n{}", "ä".repeat(5000), "x\n".repeat(99)));
-        assert_eq!(long.lines().count(), MAX_LINES + 1);
-        assert!(long.ends_with("… and 60 more lines"), "{long}");
-        assert!(
-            long.lines()
-                .all(|line| line.chars().count() <= MAX_WIDTH + 1)
-        );
-    }
 }

@@ -12,7 +12,7 @@ pub fn remark(mixing: Mixing, summary: &Summary) -> Option<String> {
     let Mixing::Adaptive(start) = mixing else {
         return None;
     };
-    let mean = summary.mixing.as_ref()?.mean;
+    let mean = summary.mixing.as_ref()?.spread.mean;
     let models = summary.models.as_ref()?;
     let loss = [&models.personal, &models.localized].map(|over| over.pooled.valid.loss);
     let [personal, localized] = loss;

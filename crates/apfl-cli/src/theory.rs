@@ -127,7 +127,7 @@ fn constants(pairs: &[String]) -> Result<Constants> {
     for pair in pairs {
         let wrong = || {
             Error::Request(format!(
-                "--constant {pair}: expected NAME=NUMBER with one of B, G, C, C2, d, delta, R"
+                "--constant {pair}: expected NAME=NUMBER with one of B, G, C1 (or C), C2, d, delta, R"
             ))
         };
         let (name, value) = pair.split_once('=').ok_or_else(wrong)?;

@@ -1,5 +1,6 @@
 //! Tests the program's main commands.
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
@@ -118,6 +119,49 @@ fn a_run_whose_alpha_stayed_small_names_the_remedy() {
     }
     let fixed = ["--set", "algorithm.mixing.fixed=0.01", "--out", "b"];
     assert!(!said(&fixed).contains("the learned α"));
+}
+
+/// Synthetic clients whose learned α goes to 0 within three rounds.
+#[test]
+fn clients_at_the_ends_of_alpha_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    fs::write(
+        at.join("s.toml"),
+        "data.kind = 'synthetic'\ntraining.rounds = 2",
+    )
+    .unwrap();
+    let table = ok(at, &["run", "s.toml", "--out", "r"]);
+    let mixing = json(&at.join("r/summary.json"))["mixing"].clone();
+    let alphas: Vec<f64> = lines(&at.join("r/clients.jsonl"))
+        .iter()
+        .map(|client| client["mixing"].as_f64().unwrap())
+        .collect();
+    let zero = alphas.iter().filter(|alpha| **alpha == 0.0).count();
+    assert!(zero >= 10, "{alphas:?}");
+    assert_eq!(mixing["at_zero"].as_u64(), Some(zero as u64));
+    assert_eq!(mixing["at_one"].as_u64(), Some(0));
+    assert_eq!(mixing["min"].as_f64(), Some(0.0));
+    assert!(
+        table.contains(&format!("α at 0: {zero} of 100 clients\n")),
+        "{table}"
+    );
+    let higher = "start higher (algorithm.mixing = { adaptive = 0.1 })";
+    assert!(table.contains(higher), "{table}");
+    // A fixed α is where it was put.
+    let fixed = ok(
+        at,
+        &[
+            "run",
+            "s.toml",
+            "--set",
+            "algorithm.mixing={ fixed = 0 }",
+            "--out",
+            "f",
+        ],
+    );
+    assert!(!fixed.contains("α at 0"), "{fixed}");
+    assert_eq!(json(&at.join("f/summary.json"))["mixing"]["at_zero"], 100);
 }
 
 #[test]

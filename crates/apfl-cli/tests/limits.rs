@@ -144,3 +144,24 @@ fn a_build_of_changed_sources_is_called_dirty() {
     fs::write(at.join("src/main.rs"), "fn main() { }\n").unwrap();
     has(&printed(), &["-dirty\n"]);
 }
+
+/// The records of finalized clients are part of the memory: 200,000 of them with five scores of
+/// three models on three parts need more than 200,000 · 3 · (2 + 6) · 8 bytes, and without
+/// finalization none of it.
+#[test]
+fn the_memory_of_finalization_is_estimated() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let spec = "[data]\nclients = 200000\nfeatures = 2\nclasses = 2\nexamples = 4\n\
+                [federation]\nparticipation = 0.0001\n\
+                [training]\nrounds = 2\nlocal_steps = 1\n[delivery]\nkeep = false\n";
+    fs::write(at.join("s.toml"), spec).unwrap();
+    let estimate = |clients: &str| {
+        let clients = format!("delivery.clients={clients}");
+        let printed = ok(at, &["check", "s.toml", "--json", "--set", &clients]);
+        let report: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        report["memory_bytes"].as_f64().unwrap()
+    };
+    let (all, none) = (estimate("all"), estimate("none"));
+    assert!(all - none > 200_000.0 * 3.0 * 8.0 * 8.0, "{all} {none}");
+}

@@ -270,3 +270,41 @@ fn a_report_of_a_thousand_clients_and_rounds_is_small() {
     assert!(page.len() < 2_000_000, "{} bytes", page.len());
     assert_eq!(page.matches("<circle").count(), 2000);
 }
+
+/// Losses that were not finite are null in the files: the report is made, and a run goes on.
+#[test]
+fn null_losses_can_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path();
+    run(here, "a", &["evaluation.every=1"]);
+    let at = |name: &str| here.join("a").join(name);
+    let fingerprint = json(&at("summary.json"))["fingerprint"].clone();
+    let nulled = |mut record: Value| {
+        for model in ["shared", "localized", "personal"] {
+            for part in ["train", "valid"] {
+                record[model][part]["loss"] = Value::Null;
+                if !record["worst"].is_null() {
+                    record["worst"][model][part] = Value::Null;
+                }
+            }
+        }
+        record.to_string() + "\n"
+    };
+    for name in ["rounds.jsonl", "clients.jsonl"] {
+        let records: String = lines(&at(name)).into_iter().map(nulled).collect();
+        std::fs::write(at(name), records).unwrap();
+    }
+    let mut summary = json(&at("summary.json"));
+    for statistic in ["pooled", "mean", "std", "worst_decile", "min", "max"] {
+        summary["shared"][statistic]["valid"]["loss"] = Value::Null;
+    }
+    std::fs::write(at("summary.json"), summary.to_string()).unwrap();
+    ok(here, &["report", "a"]);
+    assert!(!read(&at("report.html")).contains("NaN"));
+    // As if it had been killed before the summary: its records are read and kept.
+    let rounds = read(&at("rounds.jsonl"));
+    std::fs::remove_file(at("summary.json")).unwrap();
+    ok(here, &["run", "--quiet", "--resume", "--out", "a"]);
+    assert_eq!(json(&at("summary.json"))["fingerprint"], fingerprint);
+    assert_eq!(read(&at("rounds.jsonl")), rounds);
+}

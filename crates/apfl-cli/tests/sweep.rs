@@ -157,7 +157,7 @@ fn a_reproduction_judges_its_runs() {
     ];
     let text = ok(at, &args);
     let claims = json(&at.join("o/fig4/verdict.json"));
-    assert_eq!(claims.as_array().unwrap().len(), 2);
+    assert_eq!(claims.as_array().unwrap().len(), 3);
     for claim in claims.as_array().unwrap() {
         let word = claim["verdict"].as_str().unwrap();
         assert!(["holds", "fails", "within-noise"].contains(&word));
@@ -166,7 +166,9 @@ fn a_reproduction_judges_its_runs() {
         assert!(text.contains(claim["claim"].as_str().unwrap()));
     }
     // Claim 10 from the runs' own lines: FedAvg's localized loss less APFL's personal one, in the
-    // last round, over two seeds; the worst of three data sets decides.
+    // last round, over two seeds; the worst of three data sets decides. The standard error of two
+    // margins a and b is |a − b|/2, and Student's t with one degree of freedom is Cauchy.
+    let t = (0.45 * std::f64::consts::PI).tan();
     let names: Vec<String> = fs::read_dir(at.join("o/fig4/runs"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -187,9 +189,13 @@ fn a_reproduction_judges_its_runs() {
             loss("fedavg", data, seed, "localized") - loss("apfl", data, seed, "personal")
         };
         let (a, b) = (margin(1), margin(2));
-        let (mean, spread) = ((a + b) / 2.0, (a - b).abs() / 2f64.sqrt());
+        let (mean, error) = ((a + b) / 2.0, (a - b).abs() / 2.0);
+        let comparison = &claims[0]["comparisons"][verdicts.len()];
+        let written = comparison["standard_error"].as_f64().unwrap();
+        assert!((written - error).abs() < 1e-9, "{comparison} {error}");
+        assert_eq!(comparison["kind"], "order");
         verdicts.push(match mean {
-            mean if mean.abs() <= spread => 1,
+            mean if mean.abs() <= t * error => 1,
             mean if mean > 0.0 => 0,
             _ => 2,
         });
@@ -333,6 +339,83 @@ fn the_files_of_a_sweep_have_every_run_and_its_report_the_spread() {
         );
         assert!(page.contains(&cell), "{cell}");
     }
+}
+
+/// Half of figure 4's runs are FedAvg's, which has no α.
+#[test]
+fn an_algorithms_own_key_is_set_in_its_own_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let item = |set: &str, code: i32| {
+        let args = [
+            "reproduce",
+            "fig4",
+            "--no-variants",
+            "--seeds=1",
+            "--set=data.clients=4",
+            "--set=training.rounds=1",
+            "--set",
+            set,
+            "--out",
+            "o",
+        ];
+        if code == 0 {
+            ok(at, &args)
+        } else {
+            fails(at, &args, code)
+        }
+    };
+    item("algorithm.mixing={ fixed = 0.25 }", 0);
+    for entry in fs::read_dir(at.join("o/fig4/runs")).unwrap() {
+        let path = entry.unwrap().path();
+        let spec: toml::Table = fs::read_to_string(path.join("spec.toml"))
+            .unwrap()
+            .parse()
+            .unwrap();
+        let algorithm = spec["algorithm"].as_table().unwrap();
+        let fixed = algorithm.get("mixing").map(|m| m["fixed"].as_float());
+        match algorithm["kind"].as_str() {
+            Some("apfl") => assert_eq!(fixed, Some(Some(0.25))),
+            kind => assert_eq!((kind, fixed), (Some("fedavg"), None)),
+        }
+    }
+    // A key that no run has is still a mistake.
+    let printed = item("algorithm.mixng=0.5", 2);
+    assert!(printed.contains("did you mean \"mixing\"?"), "{printed}");
+    let printed = item("algorithm.localized=sgd", 2);
+    let found = "no run of fig4 has algorithm.localized; its algorithms are apfl and fedavg";
+    assert!(printed.contains(found), "{printed}");
+}
+
+/// SCAFFOLD has no preset, so that its runs are not repeated with APFL's. The runs of both kinds
+/// are SCAFFOLD's then, and a model is not below itself.
+#[test]
+fn a_variant_without_its_key_is_skipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let args = [
+        "reproduce",
+        "fig4",
+        "--seeds=1",
+        "--set=data.clients=4",
+        "--set=training.rounds=1",
+        "--set=algorithm.kind=scaffold",
+        "--set=algorithm.localized=sgd",
+        "--out",
+        "o",
+    ];
+    let text = ok(at, &args);
+    assert!(!text.contains("algorithm.preset"), "{text}");
+    let claims = json(&at.join("o/fig4/verdict.json"));
+    assert!(
+        claims
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|c| c["verdict"] == "fails"),
+        "{claims}"
+    );
+    assert_eq!(fs::read_dir(at.join("o/fig4/runs")).unwrap().count(), 6);
 }
 
 #[test]

@@ -106,8 +106,41 @@ fn a_run_is_replayed_and_measured() {
         &["theory", "runs/a", "--points", "2", "--constant", "B=2"],
     );
     assert!(table.contains("B = 2") && table.contains("κ ="), "{table}");
+    // The corollary's two conditions, its two sides, and what Theorem 1 is stated for.
+    for part in [
+        "√(C₂/(4C₁))} = 0.5000",
+        "as printed √(C₂/(2C₁)), αᵢ ≤ 0.7071",
+        "is at most its right side at ",
+        "corollary: right side",
+        "the loss here is softmax",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    // C₂ ≤ 2C₁; C and C1 are one constant.
+    assert!(
+        table.contains("C₁ = 1, C₂ = 1") && !table.contains("C₂ > 2C₁"),
+        "{table}"
+    );
+    let with = |constants: &[&str]| {
+        let mut args = vec!["theory", "runs/a", "--points", "2"];
+        constants
+            .iter()
+            .for_each(|pair| args.extend(["--constant", *pair]));
+        ok(here, &args)
+    };
+    let broken = with(&["C2=3"]);
+    assert!(broken.contains("C₂ > 2C₁: no distribution"), "{broken}");
+    let widened = with(&["C2=3", "C1=1.5"]);
+    assert!(
+        widened.contains("C₁ = 1.5, C₂ = 3") && !widened.contains("C₂ > 2C₁"),
+        "{widened}"
+    );
+    assert_eq!(widened, with(&["C2=3", "C=1.5"]));
     let error = fails(here, &["theory", "runs/a", "--constant", "Q=2"], 2);
-    assert!(error.contains("one of B, G, C, C2, d, delta, R"), "{error}");
+    assert!(
+        error.contains("one of B, G, C1 (or C), C2, d, delta, R"),
+        "{error}"
+    );
     fails(here, &["theory", "runs/a", "--constant", "delta=2"], 2);
     fails(here, &["theory", "runs/a", "--set", "seed=2"], 2);
     fails(here, &["theory"], 2);
@@ -130,6 +163,29 @@ fn the_theorems_are_checked() {
     for row in lemma {
         assert!(row["measured"].as_f64() < row["bound"].as_f64());
     }
+    // The lemmas on gradients and deviations hold as printed, and not without ζ/K.
+    let deviations = found["deviations"].as_array().unwrap();
+    assert_eq!(deviations.len(), 11);
+    for row in deviations {
+        let dropped = row["statement"] == "gap_without_zeta";
+        assert!(row["holds"] == true || dropped, "{row}");
+    }
+    let dropped = |row: &&Value| row["statement"] == "gap_without_zeta" && row["holds"] == false;
+    assert!(deviations.iter().any(|row| dropped(&row)));
+    // Theorem 4's corrected bound holds at every α and T.
+    for row in found["bounded"]["rows"].as_array().unwrap() {
+        for cell in row["cells"].as_array().unwrap() {
+            assert_eq!(cell["holds"], true, "{cell}");
+        }
+    }
+    // Theorem 3 with one client of 50 at α = 1: only the repaired step size.
+    let last = found["selection"]["rows"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap();
+    assert_eq!(last["printed"]["holds"], false);
+    assert_eq!(last["repaired"]["holds"], true);
     // Full participation: about 1/T.
     let slope = found["strongly_convex"][0]["slope"].as_f64().unwrap();
     assert!((-1.5..-0.6).contains(&slope), "{slope}");

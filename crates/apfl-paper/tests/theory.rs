@@ -93,7 +93,7 @@ fn ridge_regression_in_closed_form() {
         assert_eq!(client.below_corollary, Some(false));
         assert_eq!(client.label_distance, 0.0);
     }
-    let theorem = r.theorem3.unwrap();
+    let theorem = r.theorem3.as_ref().unwrap();
     close(theorem.alpha_at_least, 1.0 - 1.0 / (20.0 * 6f64.sqrt()));
     assert_eq!((theorem.met_by, theorem.steps, theorem.tau), (3, 2, 1));
     close(theorem.b, 0.5);
@@ -108,6 +108,16 @@ fn ridge_regression_in_closed_form() {
     close(bound.local_complexity, 2.0 * complexity(2.0));
     // ½‖0.8s − s‖² + ½(mean t² − ‖s‖²), mean t² = 2.
     close(bound.local_loss, 0.04);
+    // Both sides of the corollary at α = 1 with C₁ = C₂ = 1: L* + 3·√(…) + 2Gλ, and one
+    // factor of 2 less as printed; the left side is the difference on validation examples.
+    let sides = r.clients[0].corollary.unwrap();
+    close(sides.left, -0.03);
+    close(sides.right, 0.04 + 3.0 * complexity(2.0) + 2.0);
+    close(sides.right_printed, 0.04 + complexity(2.0) + 2.0);
+    assert!(sides.holds);
+    assert_eq!((r.corollary, r.printed_corollary), (0.5, 0.5f64.sqrt()));
+    assert!(r.theorem1_covers_loss);
+    assert!(!apfl_paper::theory::text(&r).contains("Theorem 1 and its corollary are stated for"));
 }
 
 /// Batches of one: σᵢ² is the variance of one example's gradient. At w⁰ = 0 the gradients
@@ -160,6 +170,11 @@ fn iid_data_has_little_diversity_and_a_small_alpha() {
         })
     };
     assert!(delta(&iid) < delta(&diverse));
+    for text in [&iid, &diverse].map(apfl_paper::theory::text) {
+        assert!(
+            text.contains("stated for squared hinge and squared error; the loss here is softmax")
+        );
+    }
     assert!(iid.optimum.unwrap().converged && diverse.optimum.unwrap().converged);
 }
 

@@ -1,6 +1,7 @@
 //! Conversion of the library's errors to Python exceptions.
 
 use apfl::Error;
+use apfl::quote::shown;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -26,11 +27,12 @@ pub trait IntoPyErr {
     fn into_spec_error(self) -> PyErr;
 }
 
+/// The text of an error may quote strings of a file or of another party.
 impl IntoPyErr for Error {
     fn into_py_err(self) -> PyErr {
         match self {
             Error::Spec(problems) => {
-                let message = problems.to_string();
+                let message = shown(&problems.to_string());
                 let list = problems.0.into_iter().map(|p| (p.key, p.message));
                 spec_error(message, list.collect())
             }
@@ -40,7 +42,7 @@ impl IntoPyErr for Error {
             Error::NoData { ref kind, .. } => {
                 RunError::new_err(format!("{self}; apfl data get {kind} fetches the data"))
             }
-            other => RunError::new_err(other.to_string()),
+            other => RunError::new_err(shown(&other.to_string())),
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use apfl::federation::{Accept, Message, Node, Server, Site, Transport, terms_of};
+use apfl::quote::shown;
 use apfl::run::{Ended, Event};
 use apfl::spec::PlannedSites;
 use apfl::{Error, Plan};
@@ -62,7 +63,9 @@ pub fn answer<'py>(
         Ok(node) => node.answer(&request),
         Err(error) => (Node::refusal(&request, &error), Some(error)),
     });
-    (PyBytes::new(py, &bytes), error.map(|e| e.to_string()))
+    // The text may quote the server's strings.
+    let text = error.map(|e| shown(&e.to_string()));
+    (PyBytes::new(py, &bytes), text)
 }
 
 /// Returns the response of a site that failed: a code.
@@ -143,7 +146,7 @@ impl Transport for PyTransport {
 
     fn note(&mut self, message: &str) {
         // A note that fails is lost.
-        let _ = Python::attach(|py| self.note.call1(py, (message,)));
+        let _ = Python::attach(|py| self.note.call1(py, (shown(message),)));
     }
 }
 

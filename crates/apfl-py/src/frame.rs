@@ -225,7 +225,14 @@ fn column_of(column: &Bound<'_, PyAny>) -> PyResult<Column> {
         )),
         _ if column.cast::<PySequence>().is_ok() => from_values(column),
         other => match column.call_method0("__array__") {
-            Ok(array) => from_array(&array),
+            Ok(array) => match kind_of(&array)?.as_str() {
+                "numpy.ndarray" => from_array(&array),
+                "numpy.MaskedArray" => from_values(&array.call_method0("tolist")?),
+                found => Err(PyTypeError::new_err(format!(
+                    "data: found a {other} whose __array__ returns a {found}, expected a NumPy \
+                     array; give a list or an array"
+                ))),
+            },
             Err(_) => Err(PyTypeError::new_err(format!(
                 "data: found a {other}, expected a list or an array for a column"
             ))),

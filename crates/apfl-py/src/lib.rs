@@ -31,7 +31,7 @@ mod _apfl {
     #[pymodule_export]
     use super::train::train;
     #[pymodule_export]
-    use super::{advise, report, require_run, version};
+    use super::{advise, quoted, report, require_run, version};
 }
 
 /// Returns the program as `environment.json` names it.
@@ -47,6 +47,12 @@ fn program() -> apfl::Program {
 fn version() -> (String, String) {
     let program = program();
     (program.version, program.commit)
+}
+
+/// Returns a string from another party for a message: without control characters, and not long.
+#[pyfunction]
+fn quoted(text: &str) -> String {
+    apfl::quote::quoted(text)
 }
 
 /// Writes the HTML report of run directories.

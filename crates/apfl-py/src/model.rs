@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use apfl::data::table::{InferenceReader, Table};
 use apfl::data::{Normalization, Source, Task};
+use apfl::quote::shown;
 use apfl::run::run_dir::FinishedRun;
 use apfl::{Loss, Prediction, WhichModel};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
-use crate::errors::IntoPyErr;
+use crate::errors::{IntoPyErr, RunError};
 use crate::frame;
 
 /// A trained model: parameters, model and schema.
@@ -58,7 +59,14 @@ pub fn open_model(
             client: client.into(),
         })
     };
-    py.detach(open).map_err(|e: apfl::Error| e.into_py_err())
+    // The spec is that of the run: a problem of it is no request of the caller's.
+    py.detach(open).map_err(|e: apfl::Error| match e {
+        apfl::Error::Spec(problems) => RunError::new_err(shown(&format!(
+            "{}: {problems}",
+            directory.join("spec.toml").display()
+        ))),
+        other => other.into_py_err(),
+    })
 }
 
 #[pymethods]

@@ -168,6 +168,37 @@ def test_an_exception_at_a_site_is_a_code(tmp_path, monkeypatch):
     assert b"Zanzibar" not in client_app.unpacked(reply.content)
 
 
+ESCAPES = "\x1b]0;owned\x07\x9b2J"
+
+
+def is_plain(text: str) -> bool:
+    return not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text.replace("\n", ""))
+
+
+def test_exceptions_at_a_site_move_no_cursor(tmp_path, monkeypatch, caplog):
+    def fails(*_):
+        raise RuntimeError(ESCAPES + "x" * 1_000_000)
+
+    monkeypatch.setattr(client_app, "answer", fails)
+    request = Message(client_app.packed(b"letter"), 10, "train.letter")
+    request.metadata.message_id = "m1"
+    client_app.respond(request, Grid(tmp_path, True).contexts[10])
+    assert "RuntimeError" in caplog.text and "owned" in caplog.text
+    assert is_plain(caplog.text) and len(caplog.text) < 10_000
+
+
+def test_column_names_of_a_site_move_no_cursor(tmp_path):
+    frame = table()
+    for site in SITES:
+        mine = frame[frame.client == site]
+        mine = mine.rename(columns={"age": "age" + ESCAPES}) if site == "west" else mine
+        mine.to_csv(tmp_path / f"{site}.csv", index=False)
+    transport = server_app.Transport(Grid(tmp_path, True), SITES, 20.0)
+    with pytest.raises(apfl.RunError, match="the columns of site 'west' differ") as raised:
+        serve(SPEC, str(tmp_path / "run"), False, transport.exchange, print, server_app.watching([]))
+    assert "owned" in str(raised.value) and is_plain(str(raised.value))
+
+
 def test_a_broken_site_is_a_code(tmp_path, caplog):
     frame = table()
     for site in SITES:
@@ -212,9 +243,78 @@ def test_the_guard_refuses_code(tmp_path):
     for more in ["apfl__flower__client_app.py", "evil.so", "sitecustomize.py"]:
         with pytest.raises(Refused, match="besides its settings"):
             require_no_code(bundle(**ours, **{more: "print('evil')"}))
+    with pytest.raises(Refused, match="besides its settings"):
+        require_no_code(bundle(**ours, **{"\x1b[2J.py": ""}))
     other = project.replace("apfl.flower.client_app:app", "os:abort")
     with pytest.raises(Refused, match="component"):
         require_no_code(bundle(**{**ours, "pyproject.toml": other}))
+
+
+def settings_of(tmp_path) -> str:
+    spec = tmp_path / "spec.toml"
+    spec.write_text(SPEC)
+    command.main(["new", str(tmp_path / "app"), "--spec", str(spec)])
+    return (tmp_path / "app" / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    "dependency",
+    [
+        "evil",
+        "flwr-evil",
+        "flwr @ https://example.org/flwr.whl",
+        "flwr[simulation]",
+        "flwr; python_version > '3'",
+        "flwr>=1.41 evil",
+        "flwr\nevil",
+        "--index-url=https://example.org",
+        "flwr" + " " * 10_000_000,
+    ],
+)
+def test_the_guard_refuses_dependencies(tmp_path, dependency):
+    project = settings_of(tmp_path)
+    wanted = 'dependencies = ["flwr>=1.41"]'
+    assert wanted in project
+    found = f'dependencies = ["flwr", {json.dumps(dependency)}]'
+    with pytest.raises(Refused, match="dependencies besides flwr") as raised:
+        require_no_code(bundle(**{"pyproject.toml": project.replace(wanted, found)}))
+    assert len(str(raised.value)) < 300
+    for good in ["flwr", "flwr>=1.41", "flwr >= 1.41, <2", "flwr==1.42.*", "flwr~=1.41"]:
+        found = f'dependencies = ["{good}"]'
+        require_no_code(bundle(**{"pyproject.toml": project.replace(wanted, found)}))
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ('[tool.uv]\nindex-url = "https://example.org"\n', "tool.uv"),
+        ('[tool.uv.sources]\nflwr = { url = "https://example.org/flwr.whl" }\n', "tool.uv"),
+        ('[build-system]\nrequires = ["evil"]\nbuild-backend = "evil"\n', "build-system"),
+        ('[dependency-groups]\ndev = ["evil"]\n', "dependency-groups"),
+        ('[project.optional-dependencies]\nx = ["evil"]\n', "project.optional-dependencies"),
+        ('[project.scripts]\nx = "evil:main"\n', "project.scripts"),
+        ('["\\u001b[2J"]\nx = 1\n', r"\\u\{1b\}\[2J"),
+    ],
+)
+def test_the_guard_refuses_what_installs_or_builds(tmp_path, more, named):
+    project = settings_of(tmp_path)
+    with pytest.raises(Refused, match=f"has {named}, which this site does not allow"):
+        require_no_code(bundle(**{"pyproject.toml": project + more}))
+
+
+def test_the_guard_refuses_bundles_that_make_no_sense(tmp_path):
+    for text in ["", "x", "[tool.flwr.app]\ncomponents = 3", "[project]\ndependencies = 3"]:
+        with pytest.raises(Refused):
+            require_no_code(bundle(**{"pyproject.toml": text}))
+    with pytest.raises(Refused, match="no pyproject"):
+        require_no_code(bundle(LICENSE="x"))
+    with pytest.raises(Refused, match="more than 16 MB"):
+        require_no_code(bundle(**{"pyproject.toml": "#" * (17 << 20)}))
+    out = io.BytesIO(bundle(**{"pyproject.toml": settings_of(tmp_path)}))
+    with zipfile.ZipFile(out, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("pyproject.toml", "[tool.uv]")
+    with pytest.raises(Refused, match="two files of one name"):
+        require_no_code(out.getvalue())
 
 
 def test_a_guarded_process_looks_before_it_unpacks(tmp_path):

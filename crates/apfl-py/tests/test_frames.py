@@ -186,6 +186,26 @@ def test_a_wrong_frame_is_an_exception_with_a_way_out(tmp_path, data, kind, word
     assert apfl.train(SPEC, data=table(), out=tmp_path / "run").finished
 
 
+class Odd:
+    """What says that it is an array."""
+
+    def __init__(self, found) -> None:
+        self.found = found
+
+    def __array__(self, dtype=None, copy=None):
+        return self.found
+
+
+def test_what_makes_no_array_is_refused():
+    assert features(Odd(X)).tolist() == WANTED.tolist()
+    assert features(Odd(np.ma.masked_array(X))).tolist() == WANTED.tolist()
+    for found, kind in [(X.tolist(), "list"), (None, "NoneType"), ("abc", "str")]:
+        words = f"found a .*Odd whose __array__ returns a {kind}, expected a NumPy array"
+        with pytest.raises(TypeError, match=words) as raised:
+            features(Odd(found))
+        assert raised.value.__notes__ == ["in column 'x' of the data"]
+
+
 def test_an_index_is_no_feature(frame):
     model = apfl.train(SPEC, data=frame).model("north")
     assert model.features == ["age", "count", "dose", "smoker", "colour", "grade"]

@@ -1,15 +1,18 @@
 """Runs out: numbers, models, report, pickles."""
 
+import contextlib
 import copy
 import json
 import multiprocessing
 import pickle
+import shutil
 
 import numpy as np
 import pytest
 from conftest import SPEC, table
 
 import apfl
+from apfl._run import _unpacked
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,51 @@ def test_a_temporary_run_is_pickled_with_its_files(frame):
     assert (copy.deepcopy(run.model("west")).predict_proba(frame) == wanted).all()
 
 
+class Hostile:
+    """Pickles as a temporary run with these files."""
+
+    def __init__(self, files) -> None:
+        self.files = files
+
+    def __reduce__(self):
+        return (_unpacked, (self.files,))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../{victim}",
+        "{absolute}",
+        "models/../../{victim}",
+        "models/x/../../../{victim}",
+        "checkpoint/x",
+        "models/.safetensors",
+        "models/a/b.safetensors",
+        "models",
+        "",
+        ".",
+        "\x1b[2J",
+        3,
+    ],
+)
+def test_a_pickle_writes_the_files_of_a_run_alone(run, tmp_path, monkeypatch, name):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(home))
+    if isinstance(name, str):
+        name = name.format(victim="victim", absolute=tmp_path / "victim")
+    ours = {"spec.toml": (run.directory / "spec.toml").read_bytes()}
+    hostile = pickle.dumps(Hostile(ours | {name: b"owned"}))
+    with pytest.raises(apfl.RunError, match="the pickle is damaged") as raised:
+        pickle.loads(hostile)
+    assert "\x1b" not in str(raised.value)
+    # Nothing was written anywhere.
+    assert list(tmp_path.rglob("*")) == [home]
+    assert not pickle.loads(pickle.dumps(Hostile(ours))).finished
+    with pytest.raises(apfl.RunError, match="the pickle is damaged"):
+        pickle.loads(pickle.dumps(Hostile({"spec.toml": "text"})))
+
+
 def test_models_go_to_other_processes(run, frame):
     model = run.model("north")
     with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -117,6 +165,35 @@ def test_a_dead_directory(tmp_path, frame):
     (run.directory / "spec.toml").unlink()
     with pytest.raises(apfl.RunError, match="no run was begun there"):
         apfl.load(run.directory)
+
+
+@pytest.mark.parametrize("name", ["spec.toml", "rounds.jsonl", "clients.jsonl", "summary.json"])
+@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\0", b"not what it was\n", b"{}", b"[1]\n"])
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_damaged_run_is_a_run_error_and_no_other(run, tmp_path, name, content, finished):
+    broken = tmp_path / "run"
+    shutil.copytree(run.directory, broken)
+    if not finished:
+        (broken / "summary.json").unlink()
+        (broken / "clients.jsonl").unlink()
+    if content is None:
+        (broken / name).unlink(missing_ok=True)
+    else:
+        (broken / name).write_bytes(content)
+
+    def use():
+        found = apfl.load(broken)
+        repr(found)
+        found._repr_html_()
+        return found.rounds, found.clients, found.fingerprint, found.notes, found.model("north")
+
+    # A file that is empty may be whole; a spec or the lines of another file are not.
+    if name == "spec.toml" or not finished or content == b"[1]\n":
+        with pytest.raises(apfl.RunError):
+            use()
+    else:
+        with contextlib.suppress(apfl.RunError):
+            use()
 
 
 def test_what_was_trained_on_can_be_answered(run, frame):

@@ -27,6 +27,11 @@ impl Sample {
         })
     }
 
+    /// Returns the mean's standard error, the deviation over √n; `None` for a single seed.
+    pub fn standard_error(&self) -> Option<f64> {
+        Some(self.deviation? / (self.count as f64).sqrt())
+    }
+
     /// Formats shares in percent: `97.31 ± 0.12%`.
     pub fn percent(&self) -> String {
         match self.deviation {
@@ -55,6 +60,7 @@ mod tests {
         // 1, 2, 3: mean 2, squares 1 + 0 + 1 over 2.
         let sample = Sample::of([1.0, 2.0, 3.0].into_iter()).unwrap();
         assert_eq!((sample.mean, sample.deviation), (2.0, Some(1.0)));
+        assert_eq!(sample.standard_error(), Some(1.0 / 3f64.sqrt()));
         assert_eq!(Sample::of([0.5].into_iter()).unwrap().percent(), "50.00%");
         assert_eq!(Sample::of([].into_iter()), None);
     }

@@ -129,7 +129,7 @@ fn federation(
         .evaluate_every(30)
         .build()?
         .train()?;
-    let advice = Advice::of(Path::new("."), &run.summary, run.clients()?)?;
+    let advice = Advice::of(Path::new("."), &run.summary, &run.clients()?)?;
     let (mut weighted, mut all) = (0.0, 0.0);
     let (mut given, mut given_wrong) = (0.0, 0.0);
     let clients = advice.clients.iter().zip(&shards);

@@ -145,7 +145,7 @@ pub enum SiteCode {
     OtherProgram,
     /// The site's table cannot be used.
     Data,
-    /// A text column has a value of so few rows that it could identify them.
+    /// A value or a statistic stands for so few rows that it could identify them.
     Rare,
     /// The loss is not finite.
     NonFinite,
@@ -168,7 +168,7 @@ impl fmt::Display for SiteCode {
             SiteCode::OtherAgreement => "other-agreement (it agreed to other terms, or to none)",
             SiteCode::OtherProgram => "other-program (it runs another version)",
             SiteCode::Data => "data (its table cannot be used)",
-            SiteCode::Rare => "rare (a text column has values of fewer than 5 rows)",
+            SiteCode::Rare => "rare (its survey would disclose statistics of fewer than 5 rows)",
             SiteCode::NonFinite => "non-finite (its loss is not finite)",
             SiteCode::State => "state (its client state cannot be read or written)",
             SiteCode::Busy => "busy (it is processing another request)",

@@ -100,6 +100,8 @@ pub mod pack;
 pub mod params;
 pub mod predict;
 pub mod privacy;
+#[doc(hidden)] // for the program and the tests
+pub mod quote;
 pub mod rng;
 pub mod run;
 pub mod schedule;

@@ -52,6 +52,17 @@ pub enum BatchSource {
     Rest,
 }
 
+/// Random streams that a client's batches are made from.
+#[derive(Clone)]
+struct Streams {
+    /// The order of the examples.
+    order: Stream,
+    /// Flips and crops of training images.
+    augmentation: Option<Augmentation>,
+    /// Dropout masks.
+    masks: Option<Stream>,
+}
+
 /// Represents a client during one round, as an algorithm sees it.
 pub struct LocalClient<'a> {
     model: &'a dyn Model,
@@ -60,17 +71,16 @@ pub struct LocalClient<'a> {
     round: u64,
     steps: u64,
     steps_before: u64,
-    rng: Stream,
+    streams: Streams,
+    /// The streams at the start of the round.
+    start: Streams,
     scratch: &'a mut Scratch,
     /// Whether the batch is all examples in their stored order, so that none is gathered.
     whole: bool,
     batches: u64,
     non_finite: Option<NonFiniteLoss>,
-    augmentation: Option<Augmentation>,
     choice: Option<Candidate>,
     private: Option<PrivateState>,
-    /// The stream of dropout masks.
-    masks: Option<Stream>,
     /// The mask of the current batch.
     mask: u64,
 }
@@ -101,6 +111,11 @@ impl<'a> LocalClient<'a> {
         scratch.held_out.clear();
         scratch.sampled += 1;
         let steps = local_training.steps(train.len());
+        let streams = Streams {
+            order: rng,
+            augmentation: None,
+            masks: None,
+        };
         Self {
             model,
             train,
@@ -108,15 +123,14 @@ impl<'a> LocalClient<'a> {
             round,
             steps,
             steps_before: (round - 1) * steps,
-            rng,
+            start: streams.clone(),
+            streams,
             scratch,
             whole: false,
             batches: 0,
             non_finite: None,
-            augmentation: None,
             choice: None,
             private: None,
-            masks: None,
             mask: 0,
         }
     }
@@ -124,7 +138,8 @@ impl<'a> LocalClient<'a> {
     /// Sets the stream of dropout masks: one mask per batch, the same for every model that
     /// sees the batch.
     pub(crate) fn with_dropout(mut self, rng: Stream) -> Self {
-        self.masks = Some(rng);
+        self.streams.masks = Some(rng);
+        self.start.masks = self.streams.masks.clone();
         self
     }
 
@@ -149,7 +164,8 @@ impl<'a> LocalClient<'a> {
     #[doc(hidden)]
     pub fn with_augmentation(mut self, rng: Stream) -> Self {
         let shape = self.model.network().augmented();
-        self.augmentation = shape.map(|shape| Augmentation::new(shape, rng));
+        self.streams.augmentation = shape.map(|shape| Augmentation::new(shape, rng));
+        self.start.augmentation = self.streams.augmentation.clone();
         self
     }
 
@@ -227,12 +243,16 @@ impl<'a> LocalClient<'a> {
     pub fn next_batch_of(&mut self, source: BatchSource) {
         self.batches += 1;
         // Never 0, which means no mask.
-        self.mask = self.masks.as_mut().map_or(0, |rng| rng.next_u64() | 1);
+        self.mask = self
+            .streams
+            .masks
+            .as_mut()
+            .map_or(0, |rng| rng.next_u64() | 1);
         let m = self.train.len();
         let size = self.local_training.batch;
         let all = source == BatchSource::Whole && size.is_none_or(|size| size >= m);
         let same = self.whole;
-        self.whole = all && self.augmentation.is_none();
+        self.whole = all && self.streams.augmentation.is_none();
         if self.whole && same {
             return;
         }
@@ -258,14 +278,31 @@ impl<'a> LocalClient<'a> {
         }
         let rows = match (size, &self.private) {
             (Some(size), Some(_)) if size < m => {
-                sampler.poisson_sample(size as f64 / m as f64, &mut self.rng)
+                sampler.poisson_sample(size as f64 / m as f64, &mut self.streams.order)
             }
-            _ => sampler.next_batch(size, &mut self.rng),
+            _ => sampler.next_batch(size, &mut self.streams.order),
         };
         self.train.gather_into(rows, batch);
-        if let Some(augmentation) = &mut self.augmentation {
+        if let Some(augmentation) = &mut self.streams.augmentation {
             augmentation.apply(batch);
         }
+    }
+
+    /// Returns to the start of the round, so that the next batches repeat those of the round:
+    /// the same examples in the same order, augmented and masked in the same way. Rows are no
+    /// longer held out. The noise of private steps is not repeated.
+    pub(crate) fn rewind(&mut self) {
+        self.streams = self.start.clone();
+        let Scratch {
+            whole,
+            rest,
+            held_out,
+            ..
+        } = &mut *self.scratch;
+        for sampler in [whole, rest, held_out] {
+            sampler.clear();
+        }
+        self.batches = 0;
     }
 
     /// Holds out `count` training examples (at least one), evenly spaced, the same in every
@@ -290,7 +327,7 @@ impl<'a> LocalClient<'a> {
     pub(crate) fn keep_one_held_out_batch(&mut self) -> u64 {
         let Scratch { rest, held_out, .. } = &mut *self.scratch;
         let rows = held_out
-            .next_batch(self.local_training.batch, &mut self.rng)
+            .next_batch(self.local_training.batch, &mut self.streams.order)
             .to_vec();
         held_out.fill(rows);
         self.local_training.steps_per_epoch(rest.len())

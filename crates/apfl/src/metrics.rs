@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 #[doc(hidden)]
 pub mod assessment;
+mod auc;
 mod finals;
 
 #[doc(hidden)]
@@ -20,10 +21,12 @@ pub struct Tally {
     /// Number of examples.
     pub examples: u64,
     /// Sum of their losses, without the ℓ2 term.
+    #[serde(deserialize_with = "number_or_null")]
     pub loss: f64,
     /// Number of correctly classified examples.
     pub correct: u64,
     /// Sum of squared errors (regression).
+    #[serde(deserialize_with = "number_or_null")]
     pub squared_error: f64,
 }
 
@@ -62,8 +65,13 @@ pub struct Score {
     pub rmse: Option<f64>,
 }
 
-fn number_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+/// Reads a number that JSON writes as null where it is not finite.
+pub(crate) fn number_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    if from.is_human_readable() {
+        Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+    } else {
+        f64::deserialize(from)
+    }
 }
 
 /// A model's tallies on training and validation examples.
@@ -96,9 +104,11 @@ impl Tallies {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[doc(hidden)]
 pub struct WorstLosses {
-    /// On training examples.
+    /// On training examples; null in JSON if it is not finite.
+    #[serde(deserialize_with = "number_or_null")]
     pub train: f64,
-    /// On held-out examples.
+    /// On held-out examples; null in JSON if it is not finite.
+    #[serde(deserialize_with = "number_or_null")]
     pub valid: f64,
 }
 

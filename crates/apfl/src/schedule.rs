@@ -44,8 +44,14 @@ pub enum Schedule {
         /// What is counted.
         per: Per,
     },
-    /// η_t = numerator / (μ·(t + a)), t = 1, 2, … local steps: Theorems 2 to 4.
+    /// η_t = η/(1 + factor·t), with t the local steps before this step: the linear decay that
+    /// Bottou (2012) suggests.
     Inverse {
+        /// c, what every step adds to the divisor.
+        factor: f64,
+    },
+    /// η_t = numerator / (μ·(t + a)), t = 1, 2, … local steps: Theorems 2 to 4.
+    Theorem {
         /// 16 in Theorems 2 and 3, 8 in Theorem 4.
         numerator: f64,
         /// μ, the strong convexity.
@@ -73,7 +79,8 @@ impl Schedule {
                 };
                 initial * factor.powf(count as f64)
             }
-            Schedule::Inverse { numerator, mu, a } => numerator / (mu * ((at.step + 1) as f64 + a)),
+            Schedule::Inverse { factor } => initial / (1.0 + factor * at.step as f64),
+            Schedule::Theorem { numerator, mu, a } => numerator / (mu * ((at.step + 1) as f64 + a)),
             Schedule::Flat { rate } => rate,
         }
     }
@@ -83,14 +90,15 @@ impl Schedule {
         match *self {
             Schedule::Constant | Schedule::Flat { .. } => false,
             Schedule::Geometric { factor, .. } => factor != 1.0,
-            Schedule::Inverse { .. } => true,
+            Schedule::Inverse { factor } => factor != 0.0,
+            Schedule::Theorem { .. } => true,
         }
     }
 
     /// Returns a, if the schedule has it.
     pub fn shift(&self) -> Option<f64> {
         match *self {
-            Schedule::Inverse { a, .. } => Some(a),
+            Schedule::Theorem { a, .. } => Some(a),
             _ => None,
         }
     }
@@ -144,7 +152,7 @@ impl Theory {
         }
         let numerator = if self.theorem == 4 { 8.0 } else { 16.0 };
         let kappa = c.smoothness / c.mu;
-        Schedule::Inverse {
+        Schedule::Theorem {
             numerator,
             mu: c.mu,
             a: self
@@ -158,7 +166,7 @@ impl Theory {
         let Constants { mu, smoothness, .. } = c;
         let theorem = self.theorem;
         match schedule {
-            Schedule::Inverse { a, .. } => format!(
+            Schedule::Theorem { a, .. } => format!(
                 "Theorem {theorem}'s step sizes: mu = {mu:?}, smoothness = {smoothness:?} \
                  ({source}), a = {a:?}"
             ),
@@ -194,13 +202,17 @@ mod tests {
         assert_eq!(geometric(Per::Round), 0.2);
         assert_eq!(geometric(Per::Epoch), 0.2);
         assert_eq!(geometric(Per::Step), 0.8 * 0.5f64.powi(25));
-        let inverse = Schedule::Inverse {
+        let inverse = Schedule::Inverse { factor: 0.04 };
+        assert_eq!(inverse.rate(0.8, at), 0.4); // 0.8 / (1 + 0.04·25)
+        assert_eq!(inverse.rate(0.8, Clock::FIRST), 0.8);
+        assert_eq!((inverse.varies(), inverse.shift()), (true, None));
+        let theorem = Schedule::Theorem {
             numerator: 16.0,
             mu: 2.0,
             a: 6.0,
         };
-        assert_eq!(inverse.rate(f64::NAN, at), 0.25); // 16 / (2·(26 + 6))
-        assert_eq!(inverse.shift(), Some(6.0));
+        assert_eq!(theorem.rate(f64::NAN, at), 0.25); // 16 / (2·(26 + 6))
+        assert_eq!(theorem.shift(), Some(6.0));
     }
 
     #[test]

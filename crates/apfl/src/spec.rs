@@ -24,9 +24,9 @@ mod tables;
 mod theory;
 mod training;
 
-pub(crate) use differences::identifying_keys;
 #[doc(hidden)]
 pub use differences::{differences, extended_rounds};
+pub(crate) use differences::{identifying_keys, updated};
 pub use engine::PlannedEngine;
 pub use initial::Initial;
 #[doc(hidden)]
@@ -79,10 +79,15 @@ impl Spec {
         let table = text
             .parse()
             .map_err(|e| Error::Request(format!("the spec is not TOML: {e}")))?;
-        Ok(Self {
+        Ok(Self::of(table))
+    }
+
+    /// Returns the spec that is written in a table.
+    pub(crate) fn of(table: Table) -> Self {
+        Self {
             table,
             ..Self::default()
-        })
+        }
     }
 
     /// Applies the override `key=value`. A value that does not parse as TOML is a string.

@@ -12,7 +12,7 @@ const RANKS: &[(&str, &[&str])] = &[
     (
         "apfl",
         &[
-            "choice files::time moments params rng schedule settings",
+            "choice files::time moments params quote rng schedule settings",
             "error metrics pack",
             "aggregation digest files::lock files::private files::slots privacy",
             "client_states data files::atomic",

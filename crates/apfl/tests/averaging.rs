@@ -35,7 +35,7 @@ fn averaged_outputs_are_the_literal_double_sum_under_sampling() {
     let (n, tau, rounds, a, alpha, l2) = (9, 3, 4, 4.0, 0.3, 1e-2);
     let small = classes(n, 4, 3, &[], l2);
     let slow = Slow::of(&small, l2);
-    let theory = Schedule::Inverse {
+    let theory = Schedule::Theorem {
         numerator: 2.0,
         mu: 1.0,
         a,
@@ -305,7 +305,7 @@ fn a_theory_run_uses_the_numbers_of_its_data_and_says_them() {
     let context = &setup.context;
     let l = curvature::smoothness_of_linear(&*context.dataset, &*context.model, plan.seed).unwrap();
     let mu = f64::from(0.1f32);
-    let expected = Schedule::Inverse {
+    let expected = Schedule::Theorem {
         numerator: 16.0,
         mu,
         a: 128.0 * l / mu,

@@ -4,9 +4,10 @@
 use crate::small::{self, Hand, Slow, apart, classes, full, mean, quadratics};
 use apfl::algorithm::perfedavg::{self, PerFedAvg};
 use apfl::algorithm::pfedme::{self, PFedMe};
-use apfl::algorithm::scaffold::{Control, Scaffold};
+use apfl::algorithm::scaffold::{Control, Localized, Scaffold};
 use apfl::algorithm::{AlgorithmSpec, FedAvg};
 use apfl::data::Targets;
+use apfl::local_client::LocalTraining;
 use apfl::schedule::{Per, Schedule};
 use apfl::spec::Spec;
 use apfl::training::Training;
@@ -15,6 +16,13 @@ use apfl::training::Training;
 fn b(params: &[f32]) -> f32 {
     assert_eq!((params.len(), params[0]), (2, 0.0));
     params[1]
+}
+
+fn corrected(control: Control) -> Scaffold {
+    Scaffold {
+        control,
+        localized: Localized::Corrected,
+    }
 }
 
 #[test]
@@ -26,9 +34,7 @@ fn two_rounds_of_scaffold_by_hand() {
     //   B: 1.5 − ½(1.5 − 1.5) = 1.5, and again;  x = 1.875
     //   c_A = −3 + 1.5 + (1.5 − 2.25) = −2.25, c_B = 1.5;  c = −1.5 + (0.75 + 1.5)/2
     let small = quadratics(&[&[4.0], &[0.0]], 0.0);
-    let scaffold = Scaffold {
-        control: Control::Drift,
-    };
+    let scaffold = corrected(Control::Drift);
     let mut hand = Hand::new(scaffold, small.setup(full(2, 0.5), 2, 1.0, false));
     hand.step();
     assert_eq!(b(&hand.shared()), 1.5);
@@ -50,9 +56,7 @@ fn two_rounds_of_scaffold_with_fresh_controls_by_hand() {
     //   B: 1.5 − ½(1.5 − 2) = 1.75 → 1.75 − ½(1.75 − 2) = 1.875
     //   c_A = −2.5, c_B = 1.5;  c = −2 + (1.5 + 1.5)/2
     let small = quadratics(&[&[4.0], &[0.0]], 0.0);
-    let scaffold = Scaffold {
-        control: Control::Fresh,
-    };
+    let scaffold = corrected(Control::Fresh);
     let mut hand = Hand::new(scaffold, small.setup(full(2, 0.5), 2, 1.0, false));
     hand.step();
     assert_eq!(b(&hand.locals[0].control), -4.0);
@@ -64,11 +68,102 @@ fn two_rounds_of_scaffold_with_fresh_controls_by_hand() {
 }
 
 #[test]
+fn the_localized_scaffold_of_plain_sgd_by_hand() {
+    // As in the first test, x = 1.5 after round 1. Round 2 without corrections, from x:
+    //   A: 1.5 → 1.5 − ½(1.5 − 4) = 2.75 → 2.75 − ½(2.75 − 4) = 3.375
+    //   B: 1.5 → 0.75 → 0.375
+    // In round 1 all corrections are 0: A 0 → 2 → 3.
+    let small = quadratics(&[&[4.0], &[0.0]], 0.0);
+    let setup = small.setup(full(2, 0.5), 2, 1.0, false);
+    let plain = Scaffold {
+        localized: Localized::Sgd,
+        ..corrected(Control::Drift)
+    };
+    let mut hand = Hand::new(plain, setup);
+    let seen = hand.step();
+    assert_eq!((b(&seen[0].localized), b(&seen[1].localized)), (3.0, 0.0));
+    let seen = hand.step();
+    assert_eq!(
+        (b(&seen[0].localized), b(&seen[1].localized)),
+        (3.375, 0.375)
+    );
+    for seen in &seen {
+        assert_eq!(seen.personal.as_ref(), Some(&seen.localized));
+    }
+    // What is sent does not change: x and c of the first test.
+    assert_eq!(b(&hand.shared()), 1.875);
+    assert_eq!(b(&hand.server.sent.control), -0.375);
+}
+
+/// Batches, augmentation and masks come from streams; a rewound client repeats them all.
+#[test]
+fn the_localized_scaffold_of_plain_sgd_is_fedavgs_from_the_same_model() {
+    let small = classes(5, 4, 3, &[], 1e-3);
+    for control in [Control::Drift, Control::Fresh] {
+        for batch in [Some(3), None] {
+            // Three batches of 3 do not divide the rows: passes end within a round.
+            let local_training = LocalTraining {
+                batch,
+                ..full(4, 0.3)
+            };
+            let setup = small.setup(local_training, 3, 0.6, true);
+            let plain = Scaffold {
+                localized: Localized::Sgd,
+                ..corrected(control)
+            };
+            let mut plain = Hand::new(plain, setup.clone());
+            let mut corrected = Hand::new(corrected(control), setup.clone());
+            let mut fedavg = Hand::new(FedAvg, setup);
+            for round in 1..=3 {
+                fedavg.server.model = plain.shared();
+                let (of_plain, of_corrected) = (plain.step(), corrected.step());
+                let of_fedavg = fedavg.step();
+                for k in 0..of_plain.len() {
+                    assert_eq!(of_plain[k].localized, of_fedavg[k].localized);
+                    let same = of_plain[k].localized == of_corrected[k].localized;
+                    assert_eq!(same, round == 1, "round {round}");
+                }
+                // The shared model and all controls are those of the other, to the bit.
+                assert_eq!(plain.server, corrected.server);
+                assert_eq!(plain.locals, corrected.locals);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_fingerprint_does_not_depend_on_scaffolds_localized_model() {
+    let run = |localized: &str| {
+        let spec = format!(
+            "data = {{ kind = 'synthetic', clients = 4 }}
+             model = {{ kind = 'mlp', hidden = [8], dropout = 0.25 }}
+             algorithm = {{ kind = 'scaffold', localized = '{localized}' }}
+             federation.participation = 0.5
+             training = {{ rounds = 3, local_steps = 3, batch = 20 }}"
+        );
+        let plan = Spec::parse(&spec).unwrap().plan().unwrap();
+        let algorithm = plan.algorithm.clone();
+        let mut training = Training::new(plan.setup().unwrap(), &algorithm).unwrap();
+        let mut scores = Vec::new();
+        while let Some(round) = training.next_round().unwrap() {
+            scores.extend(round.scores);
+        }
+        (training.fingerprint().unwrap(), scores)
+    };
+    let (corrected, plain) = (run("corrected"), run("sgd"));
+    assert_eq!(corrected.0, plain.0);
+    let (a, b) = (&corrected.1, &plain.1);
+    assert_eq!((a[0].shared, a[0].localized), (b[0].shared, b[0].localized));
+    assert_eq!(a[2].shared, b[2].shared);
+    assert_ne!(a[2].localized, b[2].localized);
+}
+
+#[test]
 fn scaffolds_first_round_is_fedavgs_to_the_bit() {
     let small = classes(5, 4, 3, &[], 1e-3);
     for control in [Control::Drift, Control::Fresh] {
         let setup = small.setup(full(4, 0.3), 1, 0.6, true);
-        let mut scaffold = Hand::new(Scaffold { control }, setup.clone());
+        let mut scaffold = Hand::new(corrected(control), setup.clone());
         let mut fedavg = Hand::new(FedAvg, setup);
         scaffold.step();
         fedavg.step();
@@ -81,7 +176,7 @@ fn the_server_control_is_the_mean_of_all_controls_whoever_takes_part() {
     let small = classes(5, 4, 3, &[], 1e-3);
     for control in [Control::Drift, Control::Fresh] {
         let setup = small.setup(full(3, 0.2), 9, 1.0, false);
-        let mut hand = Hand::new(Scaffold { control }, setup);
+        let mut hand = Hand::new(corrected(control), setup);
         let cohorts: [&[usize]; 5] = [&[2], &[0, 1, 2, 3, 4], &[1, 4], &[2, 3, 4], &[0]];
         for cohort in cohorts {
             hand.step_with(cohort);
@@ -102,9 +197,7 @@ fn scaffold_with_one_client_is_sgd() {
     // c = c_A always, so the correction is exactly zero up to the rounding of the mean.
     let small = classes(1, 4, 3, &[], 1e-3);
     let setup = small.setup(full(3, 0.2), 6, 1.0, false);
-    let scaffold = Scaffold {
-        control: Control::Drift,
-    };
+    let scaffold = corrected(Control::Drift);
     let mut hand = Hand::new(scaffold, setup);
     let slow = Slow::of(&small, 1e-3);
     let mut w = vec![0.0f64; 15];
@@ -135,7 +228,7 @@ fn scaffold_follows_its_float64_evaluation() {
             Control::Drift
         };
         let setup = small.setup(local_training, rounds, 0.6, false);
-        let mut hand = Hand::new(Scaffold { control }, setup.clone());
+        let mut hand = Hand::new(corrected(control), setup.clone());
         let (mut x, mut c) = (vec![0.0f64; 15], vec![0.0f64; 15]);
         let mut c_of = vec![vec![0.0f64; 15]; 5];
         for round in 1..=rounds {
@@ -170,7 +263,7 @@ fn scaffold_follows_its_float64_evaluation() {
         assert!(x.iter().any(|x| x.abs() > 0.1));
         // The round loop itself gives what the rounds by hand gave.
         let mut training =
-            Training::new(setup, &AlgorithmSpec::Scaffold(Scaffold { control })).unwrap();
+            Training::new(setup, &AlgorithmSpec::Scaffold(corrected(control))).unwrap();
         while training.next_round().unwrap().is_some() {}
         assert_eq!(training.shared(), hand.shared());
     }
@@ -244,7 +337,7 @@ fn perfedavg_follows_its_float64_evaluation() {
                     let g2 = slow.gradient(i, &theta, &held_out);
                     w = match variant {
                         FirstOrder => moved(&w, -beta, &g2),
-                        Sequential | Released => moved(&theta, -beta, &g2),
+                        Sequential | Authors => moved(&theta, -beta, &g2),
                         HessianFree => {
                             // ∇²f·g₂ itself, by a far finer difference than the code's.
                             let ahead = slow.gradient(i, &moved(&w, 1e-5, &g2), &held_out);
@@ -348,11 +441,11 @@ fn a_round_of_pfedme_by_hand() {
     let seen = hand.step().remove(0);
     assert_eq!(b(&seen.personal.unwrap()), 737.0 / 256.0);
 
-    // fedtorch, τ = 3: θ = 2, 2.5; w = 1.25; θ = 2.5 − ¼(−5.5 + 2.5) = 3.25; the last
+    // authors-loop, τ = 3: θ = 2, 2.5; w = 1.25; θ = 2.5 − ¼(−5.5 + 2.5) = 3.25; the last
     // step moves w again: 1.25 + ½·2 = 2.25. The server: 1.125. θ stays 3.25 and goes on:
     // 3.25 − ¼(−4.75 + 2·2.125) = 3.375 → 3.375 − ¼(−4.625 + 2·2.25) = 3.40625
     let setup = small.setup(full(3, f64::NAN), 2, 1.0, false);
-    let mut hand = Hand::new(pfedme(pfedme::Variant::FedTorch), setup);
+    let mut hand = Hand::new(pfedme(pfedme::Variant::AuthorsLoop), setup);
     let seen = hand.step().remove(0);
     assert_eq!(b(&seen.localized), 2.25);
     assert_eq!(b(&seen.personal.unwrap()), 3.25);
@@ -362,12 +455,12 @@ fn a_round_of_pfedme_by_hand() {
     assert_eq!(b(&seen.personal.unwrap()), 3.40625);
     assert_eq!(b(&seen.localized), 2.265625); // 1.125 + ½·2.28125
 
-    // released: the same where the training's rate is ¼, whatever the algorithm's are.
+    // authors: the same where the training's rate is ¼, whatever the algorithm's are.
     let setup = small.setup(full(3, 0.25), 2, 1.0, false);
     let without = PFedMe {
         rate: 0.0,
         inner_rate: 0.0,
-        ..pfedme(pfedme::Variant::Released)
+        ..pfedme(pfedme::Variant::Authors)
     };
     let mut hand = Hand::new(without, setup);
     let seen = hand.step().remove(0);
@@ -376,12 +469,12 @@ fn a_round_of_pfedme_by_hand() {
 }
 
 #[test]
-fn a_released_step_of_pfedme_decays_both_models() {
+fn the_authors_step_of_pfedme_decays_both_models() {
     // Target 8, λ = 2, η = ¼, μ = 1, one step from w = θ = 4:
     // θ = 4 − ¼(−4 + 1·4 + 2·0) = 4;  w = 4 − ¼(2·0 + 1·4) = 3
     let small = quadratics(&[&[8.0]], 1.0);
     let setup = small.setup(full(1, 0.25), 1, 1.0, false);
-    let mut hand = Hand::new(pfedme(pfedme::Variant::Released), setup);
+    let mut hand = Hand::new(pfedme(pfedme::Variant::Authors), setup);
     (hand.server.model[1], hand.locals[0].theta[1]) = (4.0, 4.0);
     let seen = hand.step().remove(0);
     assert_eq!(b(&seen.personal.unwrap()), 4.0);
@@ -395,7 +488,7 @@ fn pfedme_follows_its_float64_evaluation() {
     let small = classes(5, 4, 3, &[], l2);
     let slow = Slow::of(&small, l2);
     use pfedme::Variant::*;
-    for variant in [Reference, FedTorch] {
+    for variant in [Reference, AuthorsLoop] {
         let algorithm = PFedMe {
             variant,
             lambda: lambda as f32,
@@ -451,7 +544,7 @@ fn pfedme_follows_its_float64_evaluation() {
 #[test]
 fn pfedme_without_pull_leaves_w_alone_and_theta_is_not_w() {
     let small = classes(3, 4, 3, &[], 0.0);
-    for variant in [pfedme::Variant::Reference, pfedme::Variant::FedTorch] {
+    for variant in [pfedme::Variant::Reference, pfedme::Variant::AuthorsLoop] {
         let setup = small.setup(full(4, f64::NAN), 3, 1.0, true);
         let w0 = setup.context.w0.to_vec();
         let algorithm = PFedMe {

@@ -175,17 +175,18 @@ fn the_pooled_auc_is_near_the_exact_one() {
                     (usize::from(is), logit)
                 })
                 .collect();
-            let ranks: Vec<[(f64, f64); 1]> = rows.iter().map(|(_, z)| [(*z, *z)]).collect();
-            let answers = rows
-                .iter()
-                .zip(&ranks)
-                .map(|((truth, z), ranks)| ClassPrediction {
-                    truth: *truth,
-                    predicted: usize::from(*z > 0.0),
-                    probabilities: None,
-                    ranks,
-                });
-            sum.add(&Assessment::of_classes(2, answers));
+            let answers = rows.iter().map(|(truth, z)| ClassPrediction {
+                truth: *truth,
+                predicted: usize::from(*z > 0.0),
+                probabilities: None,
+            });
+            let mut client = Assessment::of_classes(2, answers);
+            let truths: Vec<u32> = rows.iter().map(|(truth, _)| *truth as u32).collect();
+            client.rank(2, &truths, |row, ranks| {
+                ranks.clear();
+                ranks.push((rows[row].1, rows[row].1));
+            });
+            sum.add(&client);
             all.0.extend(rows.iter().map(|(_, z)| *z));
             all.1.extend(rows.iter().map(|(truth, _)| *truth == 1));
         }

@@ -9,6 +9,7 @@ mod averaging;
 mod bad_data;
 mod baselines;
 mod chosen;
+mod class_limits;
 mod cnn;
 mod corpus;
 mod data_rules;

@@ -6,7 +6,7 @@
 //! tests ask for equality.
 
 use apfl::algorithm::apfl::{ClientState, Mixing};
-use apfl::algorithm::{AfterRound, Algorithm, Apfl, FedAvg, LocalOnly, Sender};
+use apfl::algorithm::{AfterRound, Algorithm, AlgorithmSpec, Apfl, FedAvg, LocalOnly, Sender};
 use apfl::data::{Examples, Features, Targets};
 use apfl::local_client::{LocalClient, LocalTraining, LocalWork, Predictor, Scratch};
 use apfl::model::Loss;
@@ -51,6 +51,67 @@ fn at_client<T>(
 
 fn model(a: f32, b: f32) -> ModelOnly {
     ModelOnly { model: vec![a, b] }
+}
+
+/// f' = y − 4, η = ½, c = 1, τ = 2: the rates of the run's steps are ½, ¼ | ⅙, ⅛, as t counts
+/// steps over rounds. The distance to 4 is 4·(½·¾) = 1.5 after round 1 and 1.5·(⅚·⅞) = 1.09375
+/// after round 2.
+#[test]
+fn the_inverse_schedule_counts_local_steps_over_rounds() {
+    let small = crate::small::quadratics(&[&[4.0]], 0.0);
+    let mut local_training = crate::small::full(2, 0.5);
+    local_training.schedule = Schedule::Inverse { factor: 1.0 };
+    for algorithm in every_rate_of_the_training() {
+        let setup = small.setup(local_training, 2, 1.0, false);
+        let mut training = Training::new(setup, &algorithm).unwrap();
+        for distance in [1.5, 1.09375] {
+            training.next_round().unwrap().unwrap();
+            let b = training.shared()[1];
+            assert!((4.0 - b - distance).abs() < 1e-6, "{algorithm:?}: {b}");
+        }
+    }
+}
+
+/// Algorithms whose shared model, with one client, is that of plain steps at the training's rate.
+fn every_rate_of_the_training() -> Vec<AlgorithmSpec> {
+    let of = |table: &str| {
+        let spec = Spec::parse(&format!("algorithm = {table}")).unwrap();
+        spec.plan().unwrap().algorithm
+    };
+    [
+        "{ kind = 'apfl' }",
+        "{ kind = 'apfl', mixing = { chosen = [0, 0.5] } }",
+        "{ kind = 'fedavg' }",
+        "{ kind = 'scaffold' }",
+        "{ kind = 'fedprox', proximal = 0 }",
+        "{ kind = 'ditto' }",
+    ]
+    .map(of)
+    .into()
+}
+
+#[test]
+fn the_factor_of_an_inverse_schedule_is_above_zero() {
+    let plan = |text: &str| Spec::parse(text).unwrap().plan();
+    let default = plan("training.schedule = 'inverse'").unwrap();
+    let expected = "{ kind = \"inverse\", factor = 0.01 }"
+        .parse::<toml::Value>()
+        .unwrap();
+    assert_eq!(default.resolved["training"]["schedule"], expected);
+    let refused = plan("training.schedule = { kind = 'inverse', factor = 0, per = 'step' }");
+    let message = refused.unwrap_err().to_string();
+    for part in [
+        "training.schedule.factor: found 0, allowed is above 0",
+        "training.schedule.per",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    // A kind given by an override drops what the new kind does not have.
+    let mut spec = Spec::parse("training.schedule = { factor = 0.9, per = 'step' }").unwrap();
+    spec.set("training.schedule={ kind = 'inverse', factor = 0.5 }")
+        .unwrap();
+    let schedule = spec.plan().unwrap().local_training.schedule;
+    assert_eq!(schedule, Schedule::Inverse { factor: 0.5 }.into());
 }
 
 /// η = ¼, τ = 2, w = (0, 0).

@@ -128,7 +128,7 @@ fn a_step_of_the_authors_code_by_hand() {
     let small = quadratics(&[&[8.0]], 0.5);
     let apfl = Apfl {
         mixing: Mixing::Adaptive(0.25),
-        options: Options::FEDTORCH,
+        options: Options::AUTHORS,
     };
     let mut hand = Hand::new(apfl, small.setup(full(1, 1.0 / 32.0), 1, 1.0, false));
     hand.locals[0].v = vec![0.0, 3.0];
@@ -343,7 +343,7 @@ fn the_preset_is_its_options_and_its_schedule() {
         (training.fingerprint().unwrap(), plan)
     };
     let base = "kind = 'apfl', mixing = { adaptive = 0.3 }";
-    let (preset, plan) = run(&format!("{{ {base}, preset = 'fedtorch' }}"), "");
+    let (preset, plan) = run(&format!("{{ {base}, preset = 'authors' }}"), "");
     let schedule = Schedule::Geometric {
         factor: 1.0 / 1.01,
         per: Per::Epoch,
@@ -360,7 +360,7 @@ fn the_preset_is_its_options_and_its_schedule() {
         format!(", schedule = {{ kind = 'geometric', factor = {factor:?}, per = 'epoch' }}");
     assert_eq!(preset, run(&format!("{{ {base}, {options} }}"), &decay).0);
     // Written beside the preset they are still the preset …
-    let both = format!("{{ {base}, preset = 'fedtorch', {options} }}");
+    let both = format!("{{ {base}, preset = 'authors', {options} }}");
     assert_eq!(preset, run(&both, "").0);
     // … and the paper's run is another one.
     assert_ne!(preset, run(&format!("{{ {base} }}"), &decay).0);
@@ -390,7 +390,7 @@ fn options_are_checked_and_a_preset_cannot_be_contradicted() {
          algorithm.l2_on_v algorithm.projection"
     );
     assert_eq!(
-        problems("preset = 'fedtorch', mix = 'parameters', v_rate = 0.1, alpha_l2 = 0.02"),
+        problems("preset = 'authors', mix = 'parameters', v_rate = 0.1, alpha_l2 = 0.02"),
         "algorithm.mix algorithm.v_rate"
     );
     assert_eq!(

@@ -233,7 +233,7 @@ fn every_key_that_is_read_is_on_the_page() {
     ] {
         tables_read.push((format!("algorithm.mixing = {choice}"), table));
     }
-    for kind in ["constant", "geometric", "theory"] {
+    for kind in ["constant", "geometric", "inverse", "theory"] {
         let spec = format!("training.schedule = {{ kind = '{kind}' }}");
         tables_read.push((spec, "training.schedule"));
     }

@@ -59,7 +59,7 @@ fn private(level: Level) -> PrivacySettings {
     }
 }
 
-const PAIRS: [(&str, Build); 17] = [
+const PAIRS: [(&str, Build); 18] = [
     ("", |b| b),
     ("seed = 7\ntraining.rounds = 3", |b| b.seed(7).rounds(3)),
     (
@@ -76,6 +76,10 @@ const PAIRS: [(&str, Build); 17] = [
             let per = Per::Epoch;
             b.schedule(Schedule::Geometric { factor: 0.5, per })
         },
+    ),
+    (
+        "training.schedule = { kind = 'inverse', factor = 0.02 }",
+        |b| b.schedule(Schedule::Inverse { factor: 0.02 }),
     ),
     (
         "training.schedule = { kind = 'theory', theorem = 2, mu = 0.5, smoothness = 3 }",
@@ -145,11 +149,11 @@ const PAIRS: [(&str, Build); 17] = [
         },
     ),
     (
-        "algorithm = { kind = 'apfl', mixing = { adaptive = 0.5 }, preset = 'fedtorch' }",
+        "algorithm = { kind = 'apfl', mixing = { adaptive = 0.5 }, preset = 'authors' }",
         |b| {
             b.algorithm(Apfl {
                 mixing: Mixing::Adaptive(0.5),
-                options: Options::FEDTORCH,
+                options: Options::AUTHORS,
             })
         },
     ),

@@ -24,7 +24,7 @@ pub use privacy::Privacy;
 pub use report::Report;
 pub use reproduce::Reproduce;
 pub use run::Run;
-pub use site::Site;
+pub use site::{Site, SiteCheck};
 pub use spec::{Check, Init, Overrides, read_spec, set};
 pub use sweep::Sweep;
 pub use theory::Theory;
@@ -94,7 +94,7 @@ pub enum Command {
     Theory(Theory),
     /// Compute ε from noise, sampling and steps, or the noise for a given ε
     Privacy(Privacy),
-    /// Show a federation site's state, or accept its terms
+    /// Check what a federation site would send, show its state, or accept its terms
     #[command(subcommand)]
     Site(Site),
     /// Measure training speed on this machine

@@ -21,15 +21,19 @@ models), fedrep (CIFAR-10 as in FedRep's table), pfllib (Fashion-MNIST as in PFL
 Tables 1 and 2 are run twice: as the paper's text and as the authors' released code describe them
 (preset = \"authors\"). OUT/<item> gets verdict.json, verdict.md, the figure as SVG and PNG, the
 tables as CSV and Markdown, and every run's directory. A claim holds if its margin is above
-the spread over seeds, fails if it is below minus the spread, and is within noise otherwise. If a figure's claim fails, APFL's runs are
-repeated with the variants of public implementations, and the verdict says whether it holds then.
-Finished runs are not repeated.")]
+t standard errors over seeds (Student's t, one-sided 95%: 2.92 for three seeds), fails if it is
+below minus that, and is within noise otherwise; with one seed the sign decides. If a figure's
+claim fails, APFL's runs are repeated with the variants of public implementations, and the verdict
+says whether it holds then.
+
+Finished runs are not repeated. --set algorithm.mixing=… changes only runs whose algorithm has
+that key.")]
 pub struct Reproduce {
     /// Figures and tables: fig1 fig2 fig3 fig4 table1 fig5 table2 fig6 robustness privacy
     /// fedrep pfllib heart, or all
     #[arg(value_name = "ITEM", required = true)]
     pub items: Vec<String>,
-    /// Seeds 1, 2, … N [default: 3; with --quick 1]
+    /// Seeds 1, 2, … N [default: 3; 10 for fig6; 1 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: Option<u64>,
     /// A reduced version that takes minutes: a fifth of the rounds, a tenth of the CNN's

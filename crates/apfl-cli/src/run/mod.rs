@@ -10,11 +10,12 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use apfl::aggregation::Aggregation;
+use apfl::algorithm::{AlgorithmSpec, Mixing};
 use apfl::data::partition::Partition;
 use apfl::error::{Error, Result};
 use apfl::run::RunDir;
 use apfl::run::checkpoint::Found;
-use apfl::run::run_dir::{InterruptedRun, Summary};
+use apfl::run::run_dir::{InterruptedRun, Summary, for_each_client};
 use apfl::run::{Ended, Event, Run};
 use apfl::spec::Plan;
 use apfl::spec::Resources;
@@ -138,7 +139,7 @@ impl Prepared {
             if !page.exists() {
                 apfl_report::write(std::slice::from_ref(path), &page, None)?; // a full disk prevented it
             }
-            show(args, None, summary, path)?;
+            show(args, None, &self.plan.algorithm, summary, path)?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -224,10 +225,11 @@ impl Prepared {
                 }
                 apfl_report::write(&[out.to_owned()], &out.join("report.html"), None)?;
                 let chosen = self.plan.algorithm.choosing().is_some();
-                if !args.quiet
-                    && let Some(line) = guard::warning(summary, &finished.clients()?, chosen)
-                {
-                    crate::output::tell(line);
+                if !args.quiet {
+                    let mut losses = Vec::new();
+                    for_each_client(out, |client| losses.extend(guard::losses(&client)))?;
+                    let warning = guard::warning(summary, &losses, chosen);
+                    warning.into_iter().for_each(crate::output::tell);
                 }
                 let apfl = self.plan.algorithm.apfl();
                 if let (false, Some(apfl)) = (args.quiet, apfl)
@@ -235,7 +237,7 @@ impl Prepared {
                 {
                     crate::output::tell(line);
                 }
-                show(args, Some(&headline), summary, out)?;
+                show(args, Some(&headline), &self.plan.algorithm, summary, out)?;
                 Ok(ExitCode::SUCCESS)
             }
             Ended::Stopped(round) => {
@@ -286,7 +288,13 @@ fn print_resume(found: &Found, out: &Path, quiet: bool) {
     }
 }
 
-fn show(args: &args::Run, headline: Option<&str>, summary: &Summary, out: &Path) -> Result<()> {
+fn show(
+    args: &args::Run,
+    headline: Option<&str>,
+    algorithm: &AlgorithmSpec,
+    summary: &Summary,
+    out: &Path,
+) -> Result<()> {
     #[derive(Serialize)]
     struct Document<'a> {
         run: String,
@@ -305,12 +313,20 @@ fn show(args: &args::Run, headline: Option<&str>, summary: &Summary, out: &Path)
     let headline = headline.map_or(String::new(), |line| format!("{line}\n\n"));
     print(&format!(
         "{headline}{}{}\n{} in {}; run directory: {}\n",
-        summary::table(summary),
+        summary::table(summary, learned_from(algorithm)),
         summary::verdict(summary, out).unwrap_or_default(),
         counted(summary.rounds as usize, "round"),
         duration(summary.seconds),
         out.display()
     ))
+}
+
+/// Returns α⁰ if every client learns its α.
+fn learned_from(algorithm: &AlgorithmSpec) -> Option<f32> {
+    match algorithm.apfl()?.mixing {
+        Mixing::Adaptive(start) => Some(start),
+        _ => None,
+    }
 }
 
 /// Describes in one line what is trained.

@@ -95,7 +95,7 @@ impl Combination {
             chosen_by: score(MODELS[2].1, "valid"),
             split,
             train_loss: Sample::of(models().map(|m| m.personal.pooled.train.loss)),
-            mixing: Sample::of(mixing.map(|spread| spread.mean)),
+            mixing: Sample::of(mixing.map(|mixing| mixing.spread.mean)),
             by: by.into(),
             best: false,
             completed,
@@ -255,7 +255,7 @@ pub fn seed_rows(keys: &[&str], combinations: &[Combination]) -> Vec<Vec<String>
                 models.and_then(|m| m.personal.pooled.valid.get(what)),
             ));
             row.push(number(models.map(|m| m.personal.pooled.train.loss)));
-            row.push(number(run.summary.mixing.as_ref().map(|a| a.mean)));
+            row.push(number(run.summary.mixing.map(|mixing| mixing.spread.mean)));
             row.push(combination.best.to_string());
             row.push(run.dir.display().to_string());
             rows.push(row);

@@ -104,16 +104,15 @@ impl Column {
     }
 }
 
-/// Returns whether two cells of the paper differ by more than their spreads.
-fn differ(a: &Column, b: &Column, measure: Measure) -> bool {
-    match (a.cell(measure), b.cell(measure)) {
-        (Some(a), Some(b)) => (a.0 - b.0).abs() > a.1 + b.1,
-        _ => true,
-    }
+/// Returns the sum of the spreads of two cells of the paper if they differ by no more than that.
+fn about_equal(a: &Column, b: &Column, measure: Measure) -> Option<f64> {
+    let (a, b) = (a.cell(measure)?, b.cell(measure)?);
+    let spreads = a.1 + b.1;
+    ((a.0 - b.0).abs() <= spreads).then_some(spreads)
 }
 
-/// Checks that every `low` column is below every `high` one in a setting. Checks on cells that do
-/// not differ by more than the paper's spreads are reported but do not decide.
+/// Checks that every `low` column is below every `high` one in a setting, or about equal where the
+/// paper's cells differ by no more than their spreads.
 pub fn each_below(
     (results, setting): (&Results, Setting),
     columns: &[Column],
@@ -123,9 +122,9 @@ pub fn each_below(
 ) -> Vec<Check> {
     let value = |k: &usize| results.last(&columns[*k].track_in(setting), measure);
     let pairs = low.iter().flat_map(|l| high.iter().map(move |h| (l, h)));
-    let check = |(l, h): (&usize, &usize)| {
-        let decides = differ(&columns[*l], &columns[*h], measure);
-        Check::below(&value(l), &value(h)).deciding(decides)
+    let check = |(l, h): (&usize, &usize)| match about_equal(&columns[*l], &columns[*h], measure) {
+        Some(tolerance) => Check::about_equal_or_below(&value(l), &value(h), tolerance),
+        None => Check::below(&value(l), &value(h)),
     };
     pairs.map(check).collect()
 }
@@ -242,7 +241,7 @@ mod tests {
     /// 98.10 ± .10 and 97.86 ± .09 differ by .24, more than .19; 98.10 ± .10 and 98.04 ± .08 do
     /// not: .06 is less than .18.
     #[test]
-    fn cells_differ_beyond_the_papers_spreads() {
+    fn cells_within_the_papers_spreads_are_about_equal() {
         let of = |p| column("", "", Model::Personal, 0, p);
         let [adaptive, three_quarters, half] = [
             of([0.004, 0.0008, 98.10, 0.10]),
@@ -250,8 +249,11 @@ mod tests {
             of([0.004, 0.0004, 98.04, 0.08]),
         ];
         let accuracy = Measure::ValidAccuracy;
-        assert!(differ(&adaptive, &three_quarters, accuracy));
-        assert!(!differ(&adaptive, &half, accuracy));
-        assert!(differ(&adaptive, &three_quarters, Measure::TrainLoss));
+        assert_eq!(about_equal(&adaptive, &three_quarters, accuracy), None);
+        let points = 100.0 * about_equal(&adaptive, &half, accuracy).unwrap();
+        assert!((points - 0.18).abs() < 1e-12, "{points}");
+        let loss = Measure::TrainLoss;
+        assert_eq!(about_equal(&adaptive, &three_quarters, loss), None);
+        assert_eq!(about_equal(&chosen(), &half, accuracy), None);
     }
 }

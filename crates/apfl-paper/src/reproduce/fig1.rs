@@ -3,7 +3,7 @@
 use apfl::error::Result;
 use apfl_report::chart::{self, Axis, Chart};
 
-use super::item::{Item, LINEAR_VARIANTS, Pictures, Tables, run};
+use super::item::{Item, LINEAR_VARIANTS, Pictures, SCAFFOLD_LOCALIZED, SEEDS, Tables, run};
 use super::results::{Measure, Model, Results, Track, banded, track};
 use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
 
@@ -33,17 +33,22 @@ const DIVERSITY: [(&str, &str); 6] = [
 pub fn item() -> Item {
     let mut runs = Vec::new();
     for (name, data) in DIVERSITY {
-        for kind in ["apfl", "fedavg", "scaffold"] {
+        for kind in ["apfl", "fedavg"] {
             runs.push(run(
                 format!("{kind}, {name}"),
                 &[data, &format!("algorithm.kind={kind}")],
             ));
         }
+        runs.push(run(
+            format!("scaffold, {name}"),
+            &[data, "algorithm.kind=scaffold", SCAFFOLD_LOCALIZED],
+        ));
     }
     Item {
         name: "fig1",
         title: "Losses against the diversity of the clients' data (MNIST, logistic)",
         preset: include_str!("../../presets/fig1.toml"),
+        seeds: SEEDS,
         runs,
         variants: LINEAR_VARIANTS,
         claims,

@@ -2,7 +2,9 @@
 
 use apfl::error::Result;
 
-use super::item::{Item, LINEAR_VARIANTS, last_and_finalized, loss_and_accuracy, run};
+use super::item::{
+    Item, LINEAR_VARIANTS, SCAFFOLD_LOCALIZED, SEEDS, last_and_finalized, loss_and_accuracy, run,
+};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim, Values, all_of, each_below, rising};
 
@@ -28,17 +30,20 @@ pub fn item() -> Item {
             let mixing = format!("algorithm.mixing={{ fixed = {alpha} }}");
             runs.push(run(format!("apfl {alpha}, {name}"), &[data, &mixing]));
         }
-        for kind in ["fedavg", "scaffold"] {
-            runs.push(run(
-                format!("{kind}, {name}"),
-                &[data, &format!("algorithm.kind={kind}")],
-            ));
-        }
+        runs.push(run(
+            format!("fedavg, {name}"),
+            &[data, "algorithm.kind=fedavg"],
+        ));
+        runs.push(run(
+            format!("scaffold, {name}"),
+            &[data, "algorithm.kind=scaffold", SCAFFOLD_LOCALIZED],
+        ));
     }
     Item {
         name: "fig2",
         title: "APFL with fixed α against FedAvg and SCAFFOLD (MNIST, logistic)",
         preset: include_str!("../../presets/fig2.toml"),
+        seeds: SEEDS,
         runs,
         variants: LINEAR_VARIANTS,
         claims,

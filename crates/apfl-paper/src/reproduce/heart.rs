@@ -7,7 +7,7 @@ use apfl::error::Result;
 use apfl::run::run_dir::read_clients;
 use apfl_report::statistics::Sample;
 
-use super::item::{Item, Tables, loss_and_accuracy, run};
+use super::item::{Item, SEEDS, Tables, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Check, Claim, Values, all_of};
 use crate::grid::CompletedRun;
@@ -35,6 +35,7 @@ pub fn item() -> Item {
         name: "heart",
         title: "Heart disease at four hospitals, as FLamby's table has it (not in the paper)",
         preset: include_str!("../../presets/heart.toml"),
+        seeds: SEEDS,
         runs: vec![
             of("fedavg", "algorithm.kind=fedavg"),
             of("local", "algorithm.kind=local"),

@@ -24,6 +24,8 @@ pub struct Item {
     pub title: &'static str,
     /// The spec as TOML.
     pub preset: &'static str,
+    /// The number of seeds, unless the user sets another.
+    pub seeds: u64,
     /// Names and overrides of the runs; names of APFL's runs start with `apfl`.
     pub runs: Vec<(String, Vec<String>)>,
     /// Variants of APFL to try if a claim fails: names and overrides.
@@ -42,12 +44,12 @@ pub struct Item {
 
 /// The authors' released code, for linear models, where mixing logits is mixing parameters.
 pub const LINEAR_VARIANTS: &[(&str, &str)] =
-    &[("preset = \"fedtorch\"", "algorithm.preset=fedtorch")];
+    &[("algorithm.preset = \"authors\"", "algorithm.preset=authors")];
 
 /// The variants for other models.
 pub const VARIANTS: &[(&str, &str)] = &[
-    ("preset = \"fedtorch\"", "algorithm.preset=fedtorch"),
-    ("mix = \"logits\"", "algorithm.mix=logits"),
+    ("algorithm.preset = \"authors\"", "algorithm.preset=authors"),
+    ("algorithm.mix = \"logits\"", "algorithm.mix=logits"),
 ];
 
 impl Item {
@@ -78,6 +80,13 @@ pub fn items() -> Vec<Item> {
         heart::item(),
     ]
 }
+
+/// Override of a SCAFFOLD run: the paper's localized model is the global one after τ steps of
+/// local SGD, without corrections.
+pub const SCAFFOLD_LOCALIZED: &str = "algorithm.localized=sgd";
+
+/// The usual number of seeds.
+pub const SEEDS: u64 = 3;
 
 /// Returns a run's name and overrides.
 pub fn run(name: impl Into<String>, set: &[&str]) -> (String, Vec<String>) {
@@ -143,4 +152,30 @@ pub fn last_and_finalized(results: &Results, groups: &[(String, Vec<Track>)]) ->
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Settings, prepare};
+
+    /// Figure 6 has runs of two data sets, figure 4 of three with two algorithms.
+    #[test]
+    fn figure_6_has_ten_seeds_unless_told_otherwise() {
+        let runs = |item: &str, seeds: Option<u64>, quick: bool| {
+            let dir = tempfile::tempdir().unwrap();
+            let settings = Settings {
+                seeds,
+                quick,
+                variants: false,
+                set: Vec::new(),
+                out: dir.path().into(),
+            };
+            let experiments = prepare(&[item.to_owned()], &settings).unwrap();
+            experiments[0].unfinished().count()
+        };
+        assert_eq!(runs("fig6", None, false), 2 * 10);
+        assert_eq!(runs("fig6", Some(4), false), 2 * 4);
+        assert_eq!(runs("fig6", None, true), 2);
+        assert_eq!(runs("fig4", None, false), 3 * 2 * 3);
+    }
 }

@@ -10,6 +10,7 @@ use apfl_report::format::counted;
 use crate::grid::{Cell, CompletedRun, Event, Grid, GridOptions};
 
 mod cells;
+mod check;
 mod fig1;
 mod fig2;
 mod fig3;
@@ -25,6 +26,7 @@ mod results;
 mod robustness;
 mod table1;
 mod table2;
+mod values;
 mod verdict;
 
 use item::{Item, items};
@@ -35,7 +37,7 @@ pub use verdict::{Claim, Comparison, Verdict};
 /// Represents how figures and tables are reproduced.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The number of seeds 1, 2, …; by default 3, or 1 with `quick`.
+    /// The number of seeds 1, 2, …; by default the item's, or 1 with `quick`.
     pub seeds: Option<u64>,
     /// Whether to run a fifth of the rounds, a tenth of the CNN's.
     pub quick: bool,
@@ -74,6 +76,7 @@ pub fn prepare<'a>(names: &[String], settings: &'a Settings) -> Result<Vec<Exper
     let prepared = select(names)?.into_iter().map(|item| {
         refuse_overwriting(&item, settings)?;
         refuse_preset(&item, settings)?;
+        refuse_foreign_keys(&item, settings)?;
         let cells = cells(&item, settings, None)?;
         Ok(Experiment {
             item,
@@ -85,8 +88,9 @@ pub fn prepare<'a>(names: &[String], settings: &'a Settings) -> Result<Vec<Exper
 }
 
 impl Settings {
-    fn seeds(&self) -> u64 {
-        self.seeds.unwrap_or(if self.quick { 1 } else { 3 })
+    fn seeds(&self, item: &Item) -> u64 {
+        self.seeds
+            .unwrap_or(if self.quick { 1 } else { item.seeds })
     }
 }
 
@@ -170,7 +174,7 @@ fn refuse_overwriting(item: &Item, settings: &Settings) -> Result<()> {
     let quick = text.contains("quick: ");
     match page::seeds_of(&text) {
         _ if settings.quick && !quick => refused("is not of a quick run".into()),
-        Some(seeds) if seeds > settings.seeds() && quick == settings.quick => {
+        Some(seeds) if seeds > settings.seeds(item) && quick == settings.quick => {
             refused(format!("is of {}", counted(seeds as usize, "seed")))
         }
         _ => Ok(()),
@@ -179,7 +183,7 @@ fn refuse_overwriting(item: &Item, settings: &Settings) -> Result<()> {
 
 /// Returns an error if `--set preset` is given for an item that runs with and without a preset.
 fn refuse_preset(item: &Item, settings: &Settings) -> Result<()> {
-    let preset = |pair: &String| pair.split('=').next().unwrap_or_default().trim() == "preset";
+    let preset = |pair: &String| key_of(pair) == "preset";
     let both = item.runs.iter().any(|(_, set)| set.iter().any(preset));
     if both && settings.set.iter().any(preset) {
         Err(Error::Request(format!(
@@ -189,6 +193,35 @@ fn refuse_preset(item: &Item, settings: &Settings) -> Result<()> {
     } else {
         Ok(())
     }
+}
+
+/// Returns an error if `--set` names a setting of an algorithm that no run of the item has. Keys
+/// of no algorithm are left to the plan, which knows the nearest one.
+fn refuse_foreign_keys(item: &Item, settings: &Settings) -> Result<()> {
+    let replaced = |pair: &String| matches!(key_of(pair), "algorithm" | "algorithm.kind");
+    if settings.set.iter().any(replaced) {
+        return Ok(()); // the plan knows the new algorithm
+    }
+    for pair in &settings.set {
+        let Some(key) = algorithm_key(key_of(pair)) else {
+            continue;
+        };
+        let mut kinds = Vec::new();
+        for (_, run) in &item.runs {
+            kinds.push(kind_of(item, run)?);
+        }
+        kinds.sort();
+        kinds.dedup();
+        let known = any_has(|_| true, key);
+        if known && !any_has(|kind| kinds.iter().any(|of| of == kind), key) {
+            return Err(Error::Request(format!(
+                "--set {pair}: no run of {} has algorithm.{key}; its algorithms are {}",
+                item.name,
+                kinds.join(" and ")
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Plans the runs of an item, by name and seed; with a variant, those of APFL alone.
@@ -211,14 +244,82 @@ fn cells(item: &Item, settings: &Settings, variant: Option<(&str, &str)>) -> Res
             spec.set(&format!("training.rounds={rounds}"))?;
             name = format!("{name}, quick");
         }
-        settings.set.iter().try_for_each(|pair| spec.set(pair))?;
+        for pair in &settings.set {
+            let meant = || item.runs.iter().map(|(_, set)| has_key(item, set, pair));
+            // A key that no run has is a mistake, which the plan reports.
+            if has_key(item, set, pair)? || !any(meant())? {
+                spec.set(pair)?;
+            }
+        }
         let first = spec.plan()?.seed;
-        for seed in (first..).take(settings.seeds() as usize) {
+        for seed in (first..).take(settings.seeds(item) as usize) {
             spec.set(&format!("seed={seed}"))?;
             cells.push(Cell::new(&format!("{name}, seed={seed}"), &spec)?);
         }
     }
     Ok(cells)
+}
+
+/// Returns whether the algorithm of a run has the setting of an override: `algorithm.mixing=…` is
+/// for APFL's runs. Overrides of other tables, and of the whole algorithm, are for every run.
+fn has_key(item: &Item, run: &[String], pair: &str) -> Result<bool> {
+    Ok(match algorithm_key(key_of(pair)) {
+        Some(key) => {
+            let own = kind_of(item, run)?;
+            key == "kind" || any_has(|kind| kind == own, key)
+        }
+        None => true,
+    })
+}
+
+/// Returns the key of an override.
+fn key_of(pair: &str) -> &str {
+    pair.split('=').next().unwrap_or_default().trim()
+}
+
+/// Returns the setting of an algorithm that a key names, such as `mixing` of
+/// `algorithm.mixing.fixed`.
+fn algorithm_key(key: &str) -> Option<&str> {
+    key.strip_prefix("algorithm.")?.split('.').next()
+}
+
+/// Returns the algorithm of a run without the user's overrides.
+fn kind_of(item: &Item, run: &[String]) -> Result<String> {
+    let mut spec = Spec::parse(item.preset)?;
+    run.iter().try_for_each(|pair| spec.set(pair))?;
+    Ok(spec.plan()?.algorithm.kind().to_owned())
+}
+
+/// Returns whether any of the selected algorithms has a setting.
+fn any_has(selected: impl Fn(&str) -> bool, key: &str) -> bool {
+    let registries = apfl::spec::registries();
+    let algorithms = registries.iter().find(|list| list.table == "algorithm");
+    let kinds = algorithms.iter().flat_map(|list| &list.kinds);
+    let mut settings = kinds
+        .filter(|kind| selected(kind.name))
+        .flat_map(|kind| kind.settings);
+    settings.any(|setting| setting.describe().key == key)
+}
+
+/// Returns whether a variant changes APFL's runs: their algorithm has its key, and no override
+/// sets it already.
+fn applies(variant: &str, cells: &[Cell], settings: &Settings) -> bool {
+    let key = key_of(variant);
+    let is_set = |pair: &String| match key_of(pair) {
+        "algorithm" | "preset" => true,
+        set => set == key,
+    };
+    let mut cells = cells.iter().filter(|cell| cell.name.starts_with("apfl"));
+    let known = |cell: &Cell| {
+        let own = cell.plan.algorithm.kind();
+        algorithm_key(key).is_none_or(|key| any_has(|kind| kind == own, key))
+    };
+    !settings.set.iter().any(is_set) && cells.all(known)
+}
+
+/// Returns whether any is true.
+fn any(mut of: impl Iterator<Item = Result<bool>>) -> Result<bool> {
+    of.try_fold(false, |any, one| Ok(any || one?))
 }
 
 /// Returns a fifth of the rounds, and at most ten for the CNN.
@@ -242,7 +343,7 @@ fn reproduce(
         settings,
         cells,
     } = experiment;
-    let seeds = settings.seeds();
+    let seeds = settings.seeds(item);
     let out = experiment.directory();
     let grid = Grid::new(&out, options)?;
     let mut results = Results::default();
@@ -265,13 +366,16 @@ fn reproduce(
         if !settings.variants || !claims.iter().any(fails) {
             break;
         }
+        if !applies(pair, cells, settings) {
+            continue;
+        }
         let note = format!("{}: some claims fail; repeating with {label}", item.name);
         (options.watch)(Event::Note(&note));
         let mut variant = results.clone();
         let names = item.runs.iter().map(|run| &run.0);
         let names = names.filter(|name| name.starts_with("apfl"));
-        let cells = self::cells(item, settings, Some((label, pair)))?;
-        let judged = collect(&mut variant, &grid, names, &cells, seeds)
+        let judged = self::cells(item, settings, Some((label, pair)))
+            .and_then(|cells| collect(&mut variant, &grid, names, &cells, seeds))
             .and_then(|()| (item.claims)(&variant));
         match judged {
             Err(error @ Error::Interrupted(_)) => return Err(error),

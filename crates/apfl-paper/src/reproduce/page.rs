@@ -8,6 +8,7 @@ use apfl_report::chart;
 use apfl_report::format::counted;
 use apfl_report::table::{csv, markdown};
 
+use super::check::student_t;
 use super::item::Item;
 use super::results::Results;
 use super::verdict::{Claim, Verdict};
@@ -34,6 +35,7 @@ pub fn write(
     if !claims.is_empty() {
         page += "\n";
         page += &verdicts(claims);
+        page += &format!("\n{}\n", rule(seeds));
     }
     for remark in item.remarks {
         page += &format!("\n{remark}\n");
@@ -63,6 +65,20 @@ pub fn seeds_of(page: &str) -> Option<u64> {
     let line = page.lines().find(|line| line.starts_with("apfl "))?;
     let words = line.rsplit(", ").next()?;
     words.split(' ').next()?.parse().ok()
+}
+
+/// Describes how the verdicts are reached with this number of seeds.
+fn rule(seeds: u64) -> String {
+    match seeds {
+        1 => "One seed: the sign of a margin decides.".into(),
+        n => format!(
+            "Margins are means over seeds ± their standard errors. A comparison holds if its margin is \
+             above {:.2} standard errors (Student's t for {n} seeds, one-sided 95%), fails if it is below \
+             minus that, and is within noise otherwise. The worst comparison decides a claim. In tables \
+             ± is the standard deviation over seeds.",
+            student_t(n as usize)
+        ),
+    }
 }
 
 fn verdicts(claims: &[Claim]) -> String {

@@ -4,7 +4,7 @@ use apfl::error::Result;
 use apfl::spec::Spec;
 use apfl_report::chart::{self, Axis, Chart};
 
-use super::item::{Item, Pictures, Tables, run};
+use super::item::{Item, Pictures, SEEDS, Tables, run};
 use super::results::{Measure, Model, Results, Track, banded, track};
 
 /// ε and its position in the picture; the last has no privacy.
@@ -77,6 +77,7 @@ pub fn item() -> Item {
         name: "privacy",
         title: "ε for clients against shared, localized and personal models (logistic; not in the paper)",
         preset: include_str!("../../presets/fig2.toml"),
+        seeds: SEEDS,
         runs,
         variants: &[],
         claims: |_| Ok(Vec::new()),

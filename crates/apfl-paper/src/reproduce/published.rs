@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use apfl::data::folder::data_directory;
 use apfl::error::Result;
 
-use super::item::{Item, Pictures, Tables, loss_and_accuracy, run};
+use super::item::{Item, Pictures, SEEDS, Tables, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results, Track, track};
 use super::verdict::{Claim, Values, all_of, each_below};
 
@@ -28,6 +28,7 @@ pub fn fedrep() -> Item {
         name: "fedrep",
         title: "The CNN on CIFAR-10 with 2 classes per client, as FedRep's table has it (not in the paper)",
         preset: include_str!("../../presets/fedrep.toml"),
+        seeds: SEEDS,
         runs: vec![
             run("local", &["algorithm.kind=local"]),
             run("fedavg", &["algorithm.kind=fedavg"]),
@@ -122,6 +123,7 @@ pub fn pfllib() -> Item {
         name: "pfllib",
         title: "The CNN on Fashion-MNIST with 2 classes per client, as PFLlib's table has it (not in the paper)",
         preset: include_str!("../../presets/pfllib.toml"),
+        seeds: SEEDS,
         runs: vec![
             of("fedavg", "algorithm.kind=fedavg"),
             of("apfl", "algorithm.kind=apfl"),

@@ -3,7 +3,7 @@
 use apfl::error::Result;
 use apfl_report::chart::{self, Axis, Chart};
 
-use super::item::{Item, Pictures, Tables, run};
+use super::item::{Item, Pictures, SEEDS, Tables, run};
 use super::results::{Measure, Model, Results, Track, banded, track};
 
 const AGGREGATORS: [&str; 5] = ["mean", "median", "trimmed-mean", "krum", "geometric-median"];
@@ -47,6 +47,7 @@ pub fn item() -> Item {
         name: "robustness",
         title: "Sign-flipping clients against robust aggregators (MNIST, logistic; not in the paper)",
         preset: include_str!("../../presets/fig2.toml"),
+        seeds: SEEDS,
         runs,
         variants: &[],
         claims: |_| Ok(Vec::new()),

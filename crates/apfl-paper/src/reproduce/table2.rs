@@ -5,7 +5,7 @@ use apfl::error::Result;
 use super::cells::{
     CHOSEN, Column, SETTINGS, Setting, chosen, column, each_below, in_both, tables,
 };
-use super::item::{Item, loss_and_accuracy, run};
+use super::item::{Item, SEEDS, loss_and_accuracy, run};
 use super::results::{Measure, Model, Results};
 use super::verdict::{Check, Claim, all_of};
 
@@ -28,6 +28,7 @@ pub fn item() -> Item {
         name: "table2",
         title: "The MLP on MNIST with 2 classes per client, against other personalizations",
         preset: include_str!("../../presets/table2.toml"),
+        seeds: SEEDS,
         runs: in_both(runs),
         variants: &[],
         claims,
@@ -55,11 +56,11 @@ pub fn item() -> Item {
              η = 0.01), which do not decay; pFedMe's inner rate is not in the paper: 0.01.",
             "As the authors' code has it is preset = \"authors\": BatchNorm with the batch's own \
              statistics, dropout 0.25, a head without a bias, weight decay 1e-4, scores in shuffled \
-             batches of 20, APFL by preset = \"fedtorch\", a rate that does not fall, perFedAvg's \
-             released variant (0.1 for the run's first step, then 0.03), pFedMe's loop of that code at \
+             batches of 20, APFL by algorithm.preset = \"authors\", a rate that does not fall, perFedAvg's \
+             variant of that code (0.1 for the run's first step, then 0.03), pFedMe's loop of that code at \
              its rate, 0.1 too for both models.",
-            "Comparisons that the paper's own spreads do not tell apart are reported beside a claim and \
-             do not decide it.",
+            "≲ compares cells that differ by no more than the sum of the paper's spreads: ours are below, or \
+             above by at most that sum.",
         ],
     }
 }
@@ -169,6 +170,15 @@ fn claims_in(results: &Results, setting: Setting) -> Vec<Claim> {
             "perFedAvg is slightly better than the localized model of FedAvg … While pFedMe performs \
              better than the global model of FedAvg, it cannot surpass neither the localized model of \
              the FedAvg nor APFL models.",
+        ),
+        all_of(
+            "27: the learned α validates above every fixed α",
+            "98.10% against 97.86–98.07%",
+            below(accuracy, &[0, 1, 2], &[3]),
+        )
+        .quoting(
+            "Experimental results show that our method can adaptively tune α, and can outperform the \
+             training scheme using fixed α.",
         ),
     ];
     claims.map(|claim| setting.label(claim)).into()

@@ -5,7 +5,7 @@ use apfl::data::Examples;
 use apfl::error::Result;
 use serde::Serialize;
 
-use super::bound::Bound;
+use super::bound::{Bound, Corollary};
 use super::federation::Federation;
 use super::minimize::{Accuracy, minimize_convex_on_unit, minimize_on_unit};
 use super::objective::{Objective, distance_squared, dot, norm_squared, rows, to_f64};
@@ -37,12 +37,16 @@ pub struct ClientTheory {
     pub label_distance: f64,
     /// Whether αᵢ meets Theorem 3's condition.
     pub meets_theorem3: Option<bool>,
-    /// Whether αᵢ meets the corollary's condition.
+    /// Whether αᵢ meets the corollary's condition, with Theorem 1's factor.
     pub below_corollary: Option<bool>,
+    /// Whether αᵢ meets the corollary's condition as printed.
+    pub below_printed_corollary: Option<bool>,
     /// vᵢ* and derived quantities; absent if not defined.
     pub optimum: Option<LocalOptimum>,
     /// The bound's terms and αᵢ*.
     pub bound: Option<Bound>,
+    /// Both sides of the corollary against the local minimizer; absent without αᵢ or optimum.
+    pub corollary: Option<Corollary>,
 }
 
 /// Represents vᵢ* = argmin fᵢ and the distance of the trained models from it.

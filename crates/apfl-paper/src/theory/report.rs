@@ -1,10 +1,11 @@
 //! The report of all measurements.
 
+use apfl::model::Loss;
 use apfl::training::Setup;
 use serde::Serialize;
 
 use super::Inputs;
-use super::bound::{Bound, Measured, l1_distance, theorem3_threshold};
+use super::bound::{Bound, Corollary, Measured, l1_distance, theorem3_threshold};
 use super::client::{ClientMeasurements, ClientTheory};
 use super::diversity::Diversity;
 use super::federation::Federation;
@@ -76,8 +77,14 @@ pub struct Report {
     pub sigma2_how: String,
     /// Theorem 3's condition; absent if κ is.
     pub theorem3: Option<Theorem3>,
-    /// min{√2/2, √(C₂/(2C₁))}: below it the mixed model can beat the local minimizer.
+    /// min{√2/2, √(C₂/(4C₁))}: below it the mixed model can beat the local minimizer.
     pub corollary: f64,
+    /// min{√2/2, √(C₂/(2C₁))}, as the corollary prints it.
+    pub printed_corollary: f64,
+    /// The loss.
+    pub loss: String,
+    /// Whether Theorem 1 is stated for it: squared hinge and squared error.
+    pub theorem1_covers_loss: bool,
     /// w*; absent if not defined.
     pub optimum: Option<Optimum>,
     /// R of the bound.
@@ -180,7 +187,16 @@ pub(super) fn assemble(
                 label_distance,
                 meets_theorem3: threshold.zip(measured.mixing).map(|(t, alpha)| alpha >= t),
                 below_corollary: measured.mixing.map(|a| a <= inputs.constants.corollary()),
+                below_printed_corollary: measured
+                    .mixing
+                    .map(|a| a <= inputs.constants.printed_corollary()),
                 optimum: measured.optimum,
+                corollary: bound.zip(measured.mixing).zip(measured.optimum).map(
+                    |((bound, alpha), optimum)| {
+                        let left = optimum.validation_gap;
+                        Corollary::new(&bound, &inputs.constants, alpha, left)
+                    },
+                ),
                 bound,
             }
         })
@@ -206,6 +222,7 @@ pub(super) fn assemble(
         tau,
         tau_advised: (steps as f64 / k as f64).sqrt(),
     });
+    let (loss, theorem1_covers_loss) = loss(federation.model().loss());
     let notes = notes(federation, &optimum, &clients, classes);
     Report {
         inputs: *inputs,
@@ -222,10 +239,24 @@ pub(super) fn assemble(
         smoothness,
         theorem3,
         corollary: inputs.constants.corollary(),
+        printed_corollary: inputs.constants.printed_corollary(),
+        loss: loss.into(),
+        theorem1_covers_loss,
         optimum,
         r,
         clients,
         notes,
+    }
+}
+
+/// Returns a loss's name and whether Theorem 1 is stated for it.
+fn loss(loss: Loss) -> (&'static str, bool) {
+    match loss {
+        Loss::Softmax => ("softmax", false),
+        Loss::Logistic => ("logistic", false),
+        Loss::SquaredHinge => ("squared hinge", true),
+        Loss::SquaredError => ("squared error", true),
+        _ => ("another", false),
     }
 }
 

@@ -83,19 +83,11 @@ fn totals(r: &Report) -> String {
             number(t.tau_advised)
         ));
     }
-    let below = r.clients.iter().filter(|c| c.below_corollary == Some(true));
-    if r.clients.iter().any(|c| c.mixing.is_some()) {
-        lines.push(format!(
-            "the corollary against the local minimizer requires αᵢ ≤ {:.4}: met by {} of {}",
-            r.corollary,
-            below.count(),
-            r.clients_total
-        ));
-    }
+    lines.extend(corollary(r));
     if r.optimum.is_some() {
         let c = &r.inputs.constants;
         lines.push(format!(
-            "the bound's constants: B = {}, G = {}, C = {}, C₂ = {}, δ = {}, d = {}, R = {}",
+            "the bound's constants: B = {}, G = {}, C₁ = {}, C₂ = {}, δ = {}, d = {}, R = {}",
             c.b,
             c.g,
             c.c,
@@ -104,14 +96,58 @@ fn totals(r: &Report) -> String {
             c.d.map_or("parameters".into(), number),
             r.r.map_or("–".into(), number)
         ));
+        if c.c2 > 2.0 * c.c {
+            lines.push(
+                "  C₂ > 2C₁: no distribution has such constants, as uniform convergence bounds \
+                 L(ĥᵢ*) − L(hᵢ*) by 2C₁√(…) from above and the corollary by C₂√(…) from below"
+                    .into(),
+            );
+        }
+        if !r.theorem1_covers_loss {
+            lines.push(format!(
+                "  Theorem 1 and its corollary are stated for squared hinge and squared error; the \
+                 loss here is {}, for which the proof's first step can fail",
+                r.loss
+            ));
+        }
     }
     lines.join("\n") + "\n"
+}
+
+/// Formats the corollary against the local minimizer: its conditions, and both sides.
+fn corollary(r: &Report) -> Vec<String> {
+    let count = |of: fn(&ClientTheory) -> Option<bool>| {
+        r.clients.iter().filter(|c| of(c) == Some(true)).count()
+    };
+    if r.clients.iter().all(|c| c.mixing.is_none()) {
+        return Vec::new();
+    }
+    let mut lines = vec![format!(
+        "the corollary against the local minimizer requires αᵢ ≤ min{{√2/2, √(C₂/(4C₁))}} = {:.4}: \
+         met by {} of {}; as printed √(C₂/(2C₁)), αᵢ ≤ {:.4}: met by {}",
+        r.corollary,
+        count(|c| c.below_corollary),
+        r.clients_total,
+        r.printed_corollary,
+        count(|c| c.below_printed_corollary),
+    )];
+    let sides = r.clients.iter().filter(|c| c.corollary.is_some()).count();
+    if sides > 0 {
+        lines.push(format!(
+            "  L(h_α) − L(ĥᵢ*), on validation examples, is at most its right side at {} of {sides}; the \
+             right side is below 0, where it promises a better mixed model, at {} (as printed at {})",
+            count(|c| Some(c.corollary?.holds)),
+            count(|c| Some(c.corollary?.right < 0.0)),
+            count(|c| Some(c.corollary?.right_printed < 0.0)),
+        ));
+    }
+    lines
 }
 
 /// A named quantity of a client, if it has one.
 type Quantity = (&'static str, fn(&ClientTheory) -> Option<f64>);
 
-const QUANTITIES: [Quantity; 15] = [
+const QUANTITIES: [Quantity; 17] = [
     ("examples mᵢ", |c| Some(c.examples as f64)),
     ("α learned", |c| c.learned),
     ("α chosen", |c| c.chosen),
@@ -133,6 +169,8 @@ const QUANTITIES: [Quantity; 15] = [
         Some(c.bound?.local_complexity)
     }),
     ("bound at α*", |c| Some(c.bound?.at_alpha)),
+    ("corollary: right side", |c| Some(c.corollary?.right)),
+    ("  as printed", |c| Some(c.corollary?.right_printed)),
 ];
 
 fn spreads(r: &Report) -> String {

@@ -37,4 +37,7 @@ def read(path: Path, whole: bool) -> Records:
     last = lines.pop()  # empty, or a line that is being written
     if whole and last:
         lines.append(last)
-    return Records(json.loads(line) for line in lines)
+    records = Records(json.loads(line) for line in lines)
+    if not all(isinstance(record, dict) for record in records):
+        raise ValueError("a line is not an object")
+    return records

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import shutil
 import tempfile
 import tomllib
@@ -13,12 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ._apfl import RunError, advise, report, require_run
+from ._apfl import RunError, advise, quoted, report, require_run
 from ._model import Model
 from ._records import Records, read
 
-# The files of a run that are pickled; checkpoints are not.
+# The files of a run that are pickled, and the models; checkpoints are not.
 _KEPT = ["spec.toml", "environment.json", "schema.json", "rounds.jsonl", "clients.jsonl", "summary.json"]
+
+_MODELS = re.compile(r"models/[\w-]+\.safetensors", re.ASCII)
 
 
 class Temporary:
@@ -61,6 +64,7 @@ class Run:
         self._temporary = _temporary or _TEMPORARY.get(os.fspath(self.directory))
         self.finished: bool = require_run(os.fspath(self.directory))
         """Whether it has all rounds and a summary; if not, it can be resumed."""
+        self._require_spec()
 
     @cached_property
     def summary(self) -> dict[str, Any] | None:
@@ -125,6 +129,15 @@ class Run:
         path = self.directory / "report.html" if path is None else Path(path)
         report([os.fspath(self.directory)], os.fspath(path))
         return path
+
+    def _require_spec(self) -> None:
+        """Raises RunError if the spec lacks what every run's has."""
+        for section, key in (("algorithm", "kind"), ("data", "kind"), ("training", "rounds")):
+            table = self.spec.get(section)
+            if not isinstance(table, dict) or key not in table:
+                raise RunError(
+                    f"{self.directory / 'spec.toml'}: the file is damaged: {section}.{key} is missing"
+                )
 
     def _require_finished(self) -> None:
         if not self.finished:
@@ -199,6 +212,12 @@ def load(directory: str | os.PathLike[str]) -> Run:
 
 
 def _unpacked(files: dict[str, bytes]) -> Run:
+    """Returns the run of pickled files. A pickle may be of anyone, so it names only the files of a
+    run, which are written in a new directory."""
+    for name, content in files.items():
+        known = isinstance(name, str) and (name in _KEPT or _MODELS.fullmatch(name))
+        if not known or not isinstance(content, bytes):
+            raise RunError(f"the pickle is damaged: {quoted(repr(name))} is no file of a run")
     home = Temporary()
     for name, content in files.items():
         path = Path(home.path) / name

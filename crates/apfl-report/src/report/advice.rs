@@ -1,5 +1,6 @@
 //! The section on whether joining was worth it.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use apfl::advise::{Advice, Verdict};
@@ -17,13 +18,14 @@ pub fn advice(run: &Run) -> String {
     let Some(summary) = &run.summary else {
         return String::new();
     };
-    let Ok(advice) = Advice::of(Path::new(""), summary, run.clients.clone()) else {
+    let Ok(advice) = Advice::of(Path::new(""), summary, &run.clients) else {
         return String::new();
     };
-    let rows = |name: &str| {
-        let client = run.clients.iter().find(|client| client.client == name);
-        client.map_or(0, |client| client.examples.train) as f64
-    };
+    let each = run.clients.iter();
+    let rows: HashMap<&str, usize> = each
+        .map(|client| (client.client.as_str(), client.examples.train))
+        .collect();
+    let rows = |name: &str| rows.get(name).copied().unwrap_or(0) as f64;
     let stride = advice.clients.len().div_ceil(MAX_DOTS).max(1);
     // Decided verdicts are drawn on top.
     let kinds = [

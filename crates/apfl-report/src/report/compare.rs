@@ -97,7 +97,7 @@ fn row(k: usize, group: &Group, keys: &[String], seeds: bool, by: Option<&str>) 
     row.push(sample_cell(worst, share));
     let loss = group.sample(|run| Some(models(run)?.personal.pooled.train.loss));
     row.push(sample_cell(loss, false));
-    let mixing = group.sample(|run| Some(run.summary.as_ref()?.mixing?.mean));
+    let mixing = group.sample(|run| Some(run.summary.as_ref()?.mixing?.spread.mean));
     row.push(sample_cell(mixing, false));
     let rounds = group.runs.iter().flat_map(|run| &run.rounds);
     row.push(text_cell(duration(rounds.map(|r| r.seconds).sum())));

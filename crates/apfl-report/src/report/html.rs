@@ -27,8 +27,9 @@ pub fn number_cell(value: Option<f64>) -> Cell {
     exact(value, |v| format!("{v:.4}"))
 }
 
+/// Creates a cell with a number, or a dash where there is none or it is not finite.
 fn exact(value: Option<f64>, format: impl Fn(f64) -> String) -> Cell {
-    match value {
+    match value.filter(|value| value.is_finite()) {
         None => text_cell("–"),
         Some(value) => Cell {
             html: format(value),

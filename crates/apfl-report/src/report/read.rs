@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use apfl::data::{Normalization, Schema, Task};
 use apfl::error::{Error, Result};
+use apfl::metrics::ByModel;
 use apfl::run::run_dir::{ClientRecord, Environment, Summary};
 use apfl::training::RoundRecord;
 use serde::de::DeserializeOwned;
@@ -62,19 +63,23 @@ impl Run {
         let summary: Option<Summary> = json(&path.join("summary.json"))?;
         let schema: Option<Schema> = json(&path.join("schema.json"))?;
         let finished = summary.is_some();
-        let mut clients: Vec<ClientRecord> =
-            lines(&path.join("clients.jsonl"), finished, |_, _| Ok(()))?;
-        // Scores are those of honest clients, so attackers are left out.
-        clients.retain(|client| !client.attacker);
-        for client in &mut clients {
-            client.client = shortened(&client.client, MAX_NAME);
-        }
-        let mut last = 0;
-        let rounds = lines(
+        let mut clients = Vec::new();
+        let file = path.join("clients.jsonl");
+        lines(&file, finished, |_, mut client: ClientRecord| {
+            // Scores are those of honest clients, so attackers are left out.
+            if !client.attacker {
+                client.client = shortened(&client.client, MAX_NAME);
+                clients.push(without_matrices(client));
+            }
+            Ok(())
+        })?;
+        let (mut last, mut rounds) = (0, Vec::new());
+        lines(
             &path.join("rounds.jsonl"),
             finished,
-            |line, record: &RoundRecord| {
+            |line, record: RoundRecord| {
                 // Scores are optional, so invalid ones would pass for absent.
+                let line: Value = serde_json::from_slice(line).map_err(|e| e.to_string())?;
                 if line.get("shared").is_some() && record.scores.is_none() {
                     return Err(
                         "expected scores of the shared, localized and personal model".into(),
@@ -84,6 +89,7 @@ impl Run {
                     return Err(format!("round {} comes after round {last}", record.round));
                 }
                 last = record.round;
+                rounds.push(record);
                 Ok(())
             },
         )?;
@@ -159,19 +165,37 @@ fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     text(path)?.map(parse).transpose()
 }
 
-/// Reads records, one per line, and checks each. The file of a finished run must be complete;
+/// Removes the confusion matrices, which the report does not show per client.
+fn without_matrices(mut client: ClientRecord) -> ClientRecord {
+    let ByModel {
+        shared,
+        localized,
+        personal,
+    } = &mut client.scores;
+    let models = [shared, localized, personal];
+    for scores in models.into_iter().chain(&mut client.alone) {
+        scores.valid.confusion = None;
+        scores
+            .test
+            .iter_mut()
+            .for_each(|test| test.confusion = None);
+    }
+    client
+}
+
+/// Reads records, one per line, and passes each to `see` with its line. The file of a finished run must be complete;
 /// that of an unfinished run may be missing or end within a line.
 fn lines<T: DeserializeOwned>(
     path: &Path,
     finished: bool,
-    mut check: impl FnMut(&Value, &T) -> std::result::Result<(), String>,
-) -> Result<Vec<T>> {
+    mut see: impl FnMut(&[u8], T) -> std::result::Result<(), String>,
+) -> Result<()> {
     let file = match File::open(path) {
-        Err(e) if e.kind() == ErrorKind::NotFound && !finished => return Ok(Vec::new()),
+        Err(e) if e.kind() == ErrorKind::NotFound && !finished => return Ok(()),
         file => file.map_err(unreadable(path))?,
     };
     let mut file = BufReader::new(file);
-    let (mut records, mut line) = (Vec::new(), Vec::new());
+    let mut line = Vec::new();
     for number in 1.. {
         line.clear();
         if file
@@ -181,21 +205,14 @@ fn lines<T: DeserializeOwned>(
         {
             break;
         }
-        let read = || -> std::result::Result<(Value, T), serde_json::Error> {
-            let value: Value = serde_json::from_slice(&line)?;
-            let record = serde_json::from_value(value.clone())?;
-            Ok((value, record))
-        };
-        let (value, record) = match read() {
+        match serde_json::from_slice(&line) {
             Err(_) if !finished && !line.ends_with(b"\n") => break,
             read => read.map_err(|e| e.to_string()),
         }
-        .and_then(|(value, record)| check(&value, &record).map(|()| (value, record)))
+        .and_then(|record| see(&line, record))
         .map_err(|e| Error::in_file(path, format!("line {number}: {e}")))?;
-        drop(value);
-        records.push(record);
     }
-    Ok(records)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ use crate::run::run_dir::{
 };
 
 mod hall;
-mod student;
+#[doc(hidden)] // for the verdicts on the paper's claims
+pub mod student;
 
 use hall::Transformation;
 
@@ -115,11 +116,11 @@ impl Advice {
             let problem = "the result of `join` has only the new client; advise the run it joined";
             return Err(Error::in_file(&run.path, problem));
         }
-        Self::of(&run.path, &summary, read_clients(&run.path)?)
+        Self::of(&run.path, &summary, &read_clients(&run.path)?)
     }
 
     /// Computes the advice from a run's records, without attackers.
-    pub fn of(run: &Path, summary: &Summary, clients: Vec<ClientRecord>) -> Result<Self> {
+    pub fn of(run: &Path, summary: &Summary, clients: &[ClientRecord]) -> Result<Self> {
         let measured = summary.gain.filter(|_| summary.prior.is_some());
         let alone = |prior: &Prior| prior.losses.contains_key("1");
         if measured.is_none() && summary.prior.as_ref().is_some_and(alone) {
@@ -138,7 +139,7 @@ impl Advice {
         };
         let names = summary.prior.as_ref().map(|prior| &prior.losses);
         let without_localized = names.is_some_and(|losses| !losses.contains_key("0"));
-        let honest = clients.into_iter().filter(|client| !client.attacker);
+        let honest = clients.iter().filter(|client| !client.attacker);
         let mut each: Vec<(ClientAdvice, Gain)> = honest
             .filter_map(|client| client_advice(client, total.part))
             .collect();
@@ -166,10 +167,11 @@ impl Advice {
 }
 
 /// Returns a client's advice before its verdict; `None` if it did not train alone.
-fn client_advice(client: ClientRecord, part: GainSplit) -> Option<(ClientAdvice, Gain)> {
-    let (chosen, alone, gain) = (client.chosen?, client.alone?, client.gain?);
+fn client_advice(client: &ClientRecord, part: GainSplit) -> Option<(ClientAdvice, Gain)> {
+    let (chosen, alone) = (client.chosen.as_ref()?, client.alone.as_ref()?);
+    let gain = client.gain?;
     let on_part = |scores: &FinalScores| score_on(scores, part);
-    let baseline = client.baseline.as_ref().unwrap_or(&alone);
+    let baseline = client.baseline.as_ref().unwrap_or(alone);
     let serve = match &chosen.alpha {
         Alpha::Shared(_) => "shared",
         Alpha::Mixing(0.0) => "localized",
@@ -177,16 +179,16 @@ fn client_advice(client: ClientRecord, part: GainSplit) -> Option<(ClientAdvice,
         Alpha::Mixing(_) => "personal",
     };
     let advice = ClientAdvice {
-        client: client.client,
+        client: client.client.clone(),
         rows: gain.n,
-        alpha: chosen.alpha,
+        alpha: chosen.alpha.clone(),
         serve,
         gain: gain.mean,
         interval: interval(&gain),
         verdict: Verdict::Undecided,
         scores: ModelScores {
             baseline: on_part(baseline),
-            alone: on_part(&alone),
+            alone: on_part(alone),
             shared: on_part(&client.scores.shared),
             localized: on_part(&client.scores.localized),
             personal: on_part(&client.scores.personal),

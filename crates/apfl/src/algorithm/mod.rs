@@ -4,9 +4,12 @@
 //! other, and what happens in a round. It does not know where clients run, in which order they
 //! are processed, or how often they are scored.
 
+use std::borrow::Cow;
+
 use crate::local_client::{LocalClient, Predictor};
 use crate::model::Layout;
 use crate::pack::Pack;
+use crate::params::Params;
 
 #[doc(hidden)]
 pub mod agnostic;
@@ -194,11 +197,11 @@ impl<A: Algorithm> Copy for AfterRound<'_, A> {}
 #[derive(Clone, Debug, PartialEq)]
 pub struct Models<'a> {
     /// *Localized*: its copy of the shared model after the local steps.
-    pub localized: &'a [f32],
+    pub localized: Cow<'a, [f32]>,
     /// *Personal*: the model that it serves.
     pub personal: Predictor<'a>,
-    /// *Local*: vᵢ if the algorithm has one; else the localized model.
-    pub local: &'a [f32],
+    /// *Local*: vᵢ if the algorithm has one; `None`: it is the localized model.
+    pub local: Option<&'a [f32]>,
     /// *Alone*: the model trained on the client's own rows alone, if there is one.
     pub alone: Option<&'a [f32]>,
 }
@@ -207,9 +210,21 @@ impl<'a> Models<'a> {
     /// Returns one model as localized, personal and local model.
     pub fn one(w: &'a [f32]) -> Self {
         Self {
-            localized: w,
+            localized: Cow::Borrowed(w),
             personal: Predictor::At(w),
-            local: w,
+            local: None,
+            alone: None,
+        }
+    }
+
+    /// Returns one model, trained for this purpose alone, as localized, personal and local model.
+    /// If it diverges and the run continues without clients whose loss is not finite, the client's
+    /// scores are missing in that round; its update counts.
+    pub fn own(w: Params) -> Self {
+        Self {
+            personal: Predictor::Own(w.clone()),
+            localized: Cow::Owned(w),
+            local: None,
             alone: None,
         }
     }
@@ -218,7 +233,7 @@ impl<'a> Models<'a> {
     pub fn two(w: &'a [f32], v: &'a [f32]) -> Self {
         Self {
             personal: Predictor::At(v),
-            local: v,
+            local: Some(v),
             ..Self::one(w)
         }
     }

@@ -16,12 +16,12 @@ pub enum Variant {
     Sequential,
     /// The APFL authors' code as it runs: one batch of the meta set per round, and the learning
     /// rate that the step on it leaves behind.
-    Released,
+    Authors,
 }
 
 /// perFedAvg's settings.
 ///
-/// `training.learning_rate` and its schedule apply only to `released`, in place of `inner_rate`.
+/// `training.learning_rate` and its schedule apply only to `authors`, in place of `inner_rate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PerFedAvg {
     /// The variant.
@@ -42,21 +42,21 @@ const VARIANT: Setting<Words<Variant>> = Setting::words(
         ("hf", Variant::HessianFree, "by a difference of gradients"),
         ("sequential", Variant::Sequential, "two steps"),
         (
-            "released",
-            Variant::Released,
+            "authors",
+            Variant::Authors,
             "the APFL authors' code, rates included",
         ),
     ],
 )
-.help("how second derivatives are taken");
+.help("how second derivatives are taken; `released` is an old name of authors and accepted");
 
 const INNER_RATE: Setting<Number> = Setting::number("inner_rate", 0.01, at_least(0.0).to(1e6))
     .symbol("α")
-    .help("the personal step; released: the training's rate");
+    .help("the personal step; authors: the training's rate");
 
 const OUTER_RATE: Setting<Number> = Setting::number("outer_rate", 0.001, above_zero(1e-30).to(1e6))
     .symbol("β")
-    .help("the step of w; default for released: 0.03");
+    .help("the step of w; default for authors: 0.03");
 
 const DELTA: Setting<Number> = Setting::number("delta", 1e-3, at_least(1e-6).to(1.0))
     .symbol("δ")
@@ -70,7 +70,7 @@ pub(super) const KIND: AlgorithmKind = Kind {
         "{ kind = 'perfedavg', outer_rate = 0.05 }",
         "{ kind = 'perfedavg', variant = 'hf', outer_rate = 0.05 }",
         "{ kind = 'perfedavg', variant = 'sequential', outer_rate = 0.05 }",
-        "{ kind = 'perfedavg', variant = 'released' }",
+        "{ kind = 'perfedavg', variant = 'authors' }",
     ],
     value: |s| {
         AlgorithmSpec::PerFedAvg(s.filled(PerFedAvg {
@@ -84,8 +84,9 @@ pub(super) const KIND: AlgorithmKind = Kind {
 
 impl Settings for PerFedAvg {
     fn settings(&mut self, s: &mut Section<'_>) {
+        s.accept_alias(VARIANT.key, "released", "authors");
         s.field(&VARIANT, &mut self.variant);
-        let outer_rate = if self.variant == Variant::Released {
+        let outer_rate = if self.variant == Variant::Authors {
             self.inner_rate = 0.0;
             0.03
         } else {
@@ -98,7 +99,7 @@ impl Settings for PerFedAvg {
 }
 
 impl PerFedAvg {
-    /// Takes a round of the variant `released`.
+    /// Takes a round of the variant `authors`.
     ///
     /// The meta set is ⌊m/8⌋ of the training examples, a tenth of all if a fifth is held out for
     /// validation. B₂ is one batch of it for the whole round, B₁ a new one of the others. With t
@@ -112,7 +113,7 @@ impl PerFedAvg {
     ///
     /// The released code sets the optimizer's rate to β for the second step and resets it when
     /// its schedule moves: once per pass, or never.
-    fn released_round(&self, sent: &[f32], client: &mut LocalClient<'_>) -> Params {
+    fn authors_round(&self, sent: &[f32], client: &mut LocalClient<'_>) -> Params {
         let mut w = sent.to_vec();
         client.hold_out(client.examples() / 8);
         let pass = client.keep_one_held_out_batch();
@@ -148,8 +149,8 @@ impl OneModel for PerFedAvg {
     /// sequential:  w ← θ − βg₂
     /// ```
     fn local_round(&self, sent: &[f32], _: &mut (), client: &mut LocalClient<'_>) -> Params {
-        if self.variant == Variant::Released {
-            return self.released_round(sent, client);
+        if self.variant == Variant::Authors {
+            return self.authors_round(sent, client);
         }
         let Self {
             inner_rate: alpha,
@@ -170,7 +171,7 @@ impl OneModel for PerFedAvg {
                     client.next_batch_of(BatchSource::HeldOut);
                     client.descend_at(&theta, &mut w, beta);
                 }
-                Variant::Sequential | Variant::Released => {
+                Variant::Sequential | Variant::Authors => {
                     client.descend(&mut w, alpha);
                     client.next_batch_of(BatchSource::HeldOut);
                     client.descend(&mut w, beta);
@@ -201,10 +202,10 @@ impl OneModel for PerFedAvg {
     }
 
     /// The personal model is one step of rate α from wᵢ, on a batch of the training examples;
-    /// wᵢ itself in `released`.
+    /// wᵢ itself in `authors`.
     fn models<'a>(&self, after: AfterRound<'a, Self>, client: &mut LocalClient<'_>) -> Models<'a> {
         let mut models = Models::one(&after.update.model);
-        if self.variant != Variant::Released {
+        if self.variant != Variant::Authors {
             let mut theta = after.update.model.clone();
             client.next_batch();
             client.descend(&mut theta, self.inner_rate);
@@ -220,10 +221,10 @@ impl OneModel for PerFedAvg {
                 "wᵢ after the local steps",
                 "one step of rate α from wᵢ",
             ],
-            own_rates: self.variant != Variant::Released,
+            own_rates: self.variant != Variant::Authors,
             rate_key: "algorithm.outer_rate",
             gradients: match self.variant {
-                Variant::FirstOrder | Variant::Sequential | Variant::Released => 2,
+                Variant::FirstOrder | Variant::Sequential | Variant::Authors => 2,
                 Variant::HessianFree => 4,
             },
             ..Properties::default()

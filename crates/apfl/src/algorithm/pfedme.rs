@@ -15,14 +15,15 @@ pub enum Variant {
     /// pFedMe's own loop: one batch for all inner steps; θ starts at w in every round.
     Reference,
     /// The APFL authors' loop: a new batch for every step, θ persists over rounds.
-    FedTorch,
-    /// The APFL authors' code: the loop of `FedTorch` with one rate for θ and w.
-    Released,
+    AuthorsLoop,
+    /// The APFL authors' code: the loop of `AuthorsLoop` with one rate for θ and w, the training's,
+    /// and the model's decay.
+    Authors,
 }
 
 /// pFedMe's settings.
 ///
-/// `training.learning_rate` and its schedule apply only to `released`, in place of both rates.
+/// `training.learning_rate` and its schedule apply only to `authors`, in place of both rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PFedMe {
     /// The variant.
@@ -53,15 +54,22 @@ const VARIANT: Setting<Words<Variant>> = Setting::words(
     "reference",
     &[
         ("reference", Variant::Reference, "pFedMe's own loop"),
-        ("fedtorch", Variant::FedTorch, "the APFL authors' loop"),
         (
-            "released",
-            Variant::Released,
-            "the APFL authors' code, rates included",
+            "authors-loop",
+            Variant::AuthorsLoop,
+            "the APFL authors' loop at `rate` and `inner_rate`, without decay",
+        ),
+        (
+            "authors",
+            Variant::Authors,
+            "the APFL authors' code: their loop at the training's rate, with decay",
         ),
     ],
 )
-.help("the version of the training loop");
+.help(
+    "the version of the training loop; old names are accepted: `fedtorch` for authors-loop, \
+     `released` for authors",
+);
 
 const LAMBDA: Setting<Number> = Setting::number("lambda", 15.0, at_least(0.0).to(1e6))
     .symbol("λ")
@@ -69,11 +77,11 @@ const LAMBDA: Setting<Number> = Setting::number("lambda", 15.0, at_least(0.0).to
 
 const RATE: Setting<Number> = Setting::number("rate", 0.01, above_zero(1e-30).to(1e6))
     .symbol("η")
-    .help("the step of w; released: the training's rate");
+    .help("the step of w; authors: the training's rate");
 
 const INNER_RATE: Setting<Number> = Setting::number("inner_rate", 0.01, above_zero(1e-30).to(1e6))
     .symbol("p")
-    .help("the step of θ (pFedMe's own code: 0.09); released: the training's rate");
+    .help("the step of θ (pFedMe's own code: 0.09); authors: the training's rate");
 
 const INNER_STEPS: Setting<Whole> = Setting::number("inner_steps", 5, at_least(1).to(1_000_000))
     .symbol("K")
@@ -89,8 +97,8 @@ pub(super) const KIND: AlgorithmKind = Kind {
     settings: &[&VARIANT, &LAMBDA, &RATE, &INNER_RATE, &INNER_STEPS, &SERVER],
     examples: &[
         "{ kind = 'pfedme' }",
-        "{ kind = 'pfedme', variant = 'fedtorch', server = 0.5 }",
-        "{ kind = 'pfedme', variant = 'released' }",
+        "{ kind = 'pfedme', variant = 'authors-loop', server = 0.5 }",
+        "{ kind = 'pfedme', variant = 'authors' }",
     ],
     value: |s| {
         AlgorithmSpec::PFedMe(s.filled(PFedMe {
@@ -106,8 +114,10 @@ pub(super) const KIND: AlgorithmKind = Kind {
 
 impl Settings for PFedMe {
     fn settings(&mut self, s: &mut Section<'_>) {
+        s.accept_alias(VARIANT.key, "fedtorch", "authors-loop");
+        s.accept_alias(VARIANT.key, "released", "authors");
         s.field(&VARIANT, &mut self.variant);
-        if self.variant != Variant::Released {
+        if self.variant != Variant::Authors {
             s.field(&RATE, &mut self.rate);
             s.field(&INNER_RATE, &mut self.inner_rate);
         }
@@ -150,16 +160,16 @@ impl OneModel for PFedMe {
     }
 
     /// ```text
-    /// reference:  wᵢ ← w; θ ← w
-    ///             τ times, one batch each:
-    ///               θ ← θ − p(∇f(θ; ξ) + λ(θ − wᵢ))   K times
-    ///               wᵢ ← wᵢ − ηλ(wᵢ − θ)
-    /// fedtorch:   wᵢ ← w; θ is the last round's
-    ///             τ times, one batch each:
-    ///               θ ← θ − p(∇f(θ; ξ) + λ(θ − wᵢ))
-    ///               wᵢ ← wᵢ − ηλ(wᵢ − θ)              every Kth step and at the last one
-    /// released:   the same with p = η = η_t, the training's rate at step t, and with the
-    ///             model's decay: wᵢ ← wᵢ − η_t(λ(wᵢ − θ) + μwᵢ)
+    /// reference:     wᵢ ← w; θ ← w
+    ///                τ times, one batch each:
+    ///                  θ ← θ − p(∇f(θ; ξ) + λ(θ − wᵢ))   K times
+    ///                  wᵢ ← wᵢ − ηλ(wᵢ − θ)
+    /// authors-loop:  wᵢ ← w; θ is the last round's
+    ///                τ times, one batch each:
+    ///                  θ ← θ − p(∇f(θ; ξ) + λ(θ − wᵢ))
+    ///                  wᵢ ← wᵢ − ηλ(wᵢ − θ)              every Kth step and at the last one
+    /// authors:       the same with p = η = η_t, the training's rate at step t, and with the
+    ///                model's decay: wᵢ ← wᵢ − η_t(λ(wᵢ − θ) + μwᵢ)
     /// ```
     ///
     /// The released code has one optimizer each for θ and w, with the same rate and decay. (There
@@ -181,7 +191,7 @@ impl OneModel for PFedMe {
         for s in 1..=steps {
             client.next_batch();
             let (p, eta, mu) = match self.variant {
-                Variant::Released => (client.rate(s - 1), client.rate(s - 1), client.model().l2()),
+                Variant::Authors => (client.rate(s - 1), client.rate(s - 1), client.model().l2()),
                 _ => (self.inner_rate, self.rate, 0.0),
             };
             match self.variant {
@@ -191,7 +201,7 @@ impl OneModel for PFedMe {
                     }
                     self.outer_step(eta, mu, &mut w, theta);
                 }
-                Variant::FedTorch | Variant::Released => {
+                Variant::AuthorsLoop | Variant::Authors => {
                     self.inner_step(p, theta, &w, &mut g, client);
                     if s.is_multiple_of(self.inner_steps) || s == steps {
                         self.outer_step(eta, mu, &mut w, theta);
@@ -217,16 +227,16 @@ impl OneModel for PFedMe {
     fn properties(&self) -> Properties {
         Properties {
             models: ["w", "wᵢ after the local steps", "θᵢ"],
-            own_rates: self.variant != Variant::Released,
+            own_rates: self.variant != Variant::Authors,
             rate_key: match self.variant {
-                Variant::Released => "training.learning_rate",
+                Variant::Authors => "training.learning_rate",
                 _ => "algorithm.rate",
             },
             optimizer_problem: (self.server != 1.0)
                 .then_some("algorithm.server is already a server optimizer; use server = 1"),
             gradients: match self.variant {
                 Variant::Reference => self.inner_steps,
-                Variant::FedTorch | Variant::Released => 1,
+                Variant::AuthorsLoop | Variant::Authors => 1,
             },
             ..Properties::default()
         }

@@ -1,7 +1,7 @@
 //! SCAFFOLD (Karimireddy et al., 2020): control variates against the clients' drift.
 
 use super::{AfterRound, Algorithm, AlgorithmKind, AlgorithmSpec, Models, Sender};
-use crate::local_client::LocalClient;
+use crate::local_client::{LocalClient, Sgd};
 use crate::pack;
 use crate::params::{Mean, Params, Sum, axpy};
 use crate::settings::{Kind, Section, Setting, Settings, Words};
@@ -15,11 +15,23 @@ pub enum Control {
     Fresh,
 }
 
+/// The localized model, which is scored, served and never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Localized {
+    /// The model after the corrected steps, which is sent.
+    Corrected,
+    /// The received model after as many plain steps of SGD on the same batches. It is trained only
+    /// for scores and finalization.
+    Sgd,
+}
+
 /// SCAFFOLD's settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaffold {
     /// The update of controls.
     pub control: Control,
+    /// The localized model.
+    pub localized: Localized,
 }
 
 /// A model and a control: the broadcast (x and c) and the update (y and cᵢ⁺ − cᵢ).
@@ -64,23 +76,46 @@ const CONTROL: Setting<Words<Control>> = Setting::words(
 .symbol("cᵢ⁺")
 .help("a client's new control");
 
+const LOCALIZED: Setting<Words<Localized>> = Setting::words(
+    "localized",
+    "corrected",
+    &[
+        (
+            "corrected",
+            Localized::Corrected,
+            "after the corrected steps",
+        ),
+        (
+            "sgd",
+            Localized::Sgd,
+            "the received model after as many plain steps of SGD on the same batches, as the APFL \
+             paper defines it",
+        ),
+    ],
+)
+.help("the localized model, which is also the personal one; the shared model is the same");
+
 pub(super) const KIND: AlgorithmKind = Kind {
     name: "scaffold",
     about: "control variates against the clients' drift (Karimireddy et al., 2020)",
-    settings: &[&CONTROL],
+    settings: &[&CONTROL, &LOCALIZED],
     examples: &[
         "{ kind = 'scaffold' }",
         "{ kind = 'scaffold', control = 'fresh' }",
+        "{ kind = 'scaffold', localized = 'sgd' }",
     ],
     value: |s| {
-        let control = Control::Drift;
-        AlgorithmSpec::Scaffold(s.filled(Scaffold { control }))
+        AlgorithmSpec::Scaffold(s.filled(Scaffold {
+            control: Control::Drift,
+            localized: Localized::Corrected,
+        }))
     },
 };
 
 impl Settings for Scaffold {
     fn settings(&mut self, s: &mut Section<'_>) {
         s.field(&CONTROL, &mut self.control);
+        s.field(&LOCALIZED, &mut self.localized);
     }
 }
 
@@ -196,7 +231,20 @@ impl Algorithm for Scaffold {
         Some(&mut server.sent.model)
     }
 
-    fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
-        Models::one(&after.update.model)
+    /// The localized model y, or with `localized = "sgd"`, for the round's batches ξ:
+    ///
+    /// ```text
+    /// z ← x;   z ← z − η∇fᵢ(z; ξ)   τ times
+    /// ```
+    fn models<'a>(&self, after: AfterRound<'a, Self>, client: &mut LocalClient<'_>) -> Models<'a> {
+        match self.localized {
+            Localized::Corrected => Models::one(&after.update.model),
+            Localized::Sgd => {
+                let mut z = after.sent.model.clone();
+                client.rewind();
+                Sgd::round(&mut z, client);
+                Models::own(z)
+            }
+        }
     }
 }

@@ -190,7 +190,7 @@ impl<A: Algorithm> Clients<A> {
         };
         let models = algorithm.models(after, &mut local_client);
         let personal = last.map_or(models.personal, Predictor::Own);
-        let localized = Predictor::At(models.localized);
+        let localized = Predictor::At(&models.localized);
         let shared = Predictor::At(self.cluster_model(shared, self.cluster_of(&local)));
         let finals = ByModel {
             shared: self.finals(&shared, &shard, scratch)?,
@@ -224,7 +224,7 @@ impl<A: Algorithm> Clients<A> {
         let models = keep.then(|| ClientModels {
             personal: personal.into_numbers(algorithm.properties().personal),
             localized: models.localized.to_vec(),
-            local: models.local.to_vec(),
+            local: models.local.unwrap_or(&models.localized).to_vec(),
             alone: models.alone.map(<[f32]>::to_vec),
         });
         Ok(Finalized {

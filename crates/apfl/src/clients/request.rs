@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::{Clients, Finalized, Keep, ModelFiles, Reply, locked};
 use crate::algorithm::Algorithm;
 use crate::choice::{Candidate, HeldOut};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::archive::{ArchiveDirectory, ArchivePart};
 use crate::local_client::Scratch;
 use crate::metrics::Tallies;
+use crate::pack::{Field, Pack};
 use crate::params::Params;
 
 /// An operation on some clients.
@@ -256,6 +257,40 @@ impl<A: Algorithm> Clients<A> {
             other => unreachable!("a request to {} is for each client", other.verb()),
         }
         Ok(Response::Done)
+    }
+
+    /// Checks the arrays of a request from another party.
+    ///
+    /// # Errors
+    /// If the broadcast or the shared model has other arrays or lengths than those of this run.
+    pub fn require_fitting(&self, request: &Request<A::Broadcast>) -> Result<()> {
+        let (sent, shared) = match request {
+            Request::Train { sent, .. } | Request::HoldOut { sent, .. } => (Some(sent), None),
+            Request::Score { shared, .. } => (None, Some(shared)),
+            Request::Finalize { sent, shared, .. } => (Some(sent), Some(shared)),
+            _ => return Ok(()),
+        };
+        let algorithm = &*self.algorithm;
+        let server = algorithm.start(&self.context.w0, self.context.dataset.clients());
+        let broadcast = algorithm.broadcast(&server).fields();
+        let models = algorithm.extensions().clusters.map_or_else(
+            || algorithm.shared(&server).len(),
+            |clusters| clusters.models(&server).len(),
+        );
+        let lengths = |fields: &[Field]| -> Vec<usize> { fields.iter().map(|f| f.len).collect() };
+        if let Some(found) = sent.map(Pack::fields).filter(|found| *found != broadcast) {
+            return Err(Error::Engine(format!(
+                "found a broadcast with arrays of {:?} numbers, this run's has {:?}",
+                lengths(&found),
+                lengths(&broadcast)
+            )));
+        }
+        match shared.map(Vec::len).filter(|found| *found != models) {
+            None => Ok(()),
+            Some(found) => Err(Error::Engine(format!(
+                "found a shared model of {found} numbers, this run's has {models}"
+            ))),
+        }
     }
 
     /// Prepares this process for a request to those of its clients.

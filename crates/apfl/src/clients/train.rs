@@ -1,5 +1,7 @@
 //! The local round of a client.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::Clients;
@@ -15,7 +17,9 @@ use crate::rng::Purpose;
 pub struct Reply<U> {
     /// The algorithm's update.
     pub update: U,
-    /// Tallies of the localized and the personal model, if requested.
+    /// Tallies of the localized and the personal model, if requested. Also `None` if the run
+    /// continues without clients whose loss is not finite and a model that was trained for its
+    /// scores alone diverged.
     pub tallies: Option<(Tallies, Tallies)>,
     /// If scores were requested and the client has candidates to choose from: the loss of each,
     /// summed over held-out rows, and its tallies. The cohort's sums decide which one is personal.
@@ -72,7 +76,10 @@ impl<A: Algorithm> Clients<A> {
         let steps = local_client.steps();
         self.require_finite(&local_client, &shard.name, format!("in round {round}"))?;
         let mut candidates = Vec::new();
-        let tallies = if score {
+        let tallies = 'scores: {
+            if !score {
+                break 'scores None;
+            }
             let place = format!("after the local steps of round {round}");
             let after = AfterRound {
                 local: &local,
@@ -86,8 +93,17 @@ impl<A: Algorithm> Clients<A> {
                 personal,
                 ..
             } = self.algorithm.models(after, &mut local_client);
-            let localized = Predictor::At(localized);
-            let localized = self.tallies(&localized, &shard, &place, scratch)?;
+            // Such a model says nothing about the update, which must not be lost with it.
+            let is_for_scores_alone = matches!(localized, Cow::Owned(_));
+            let localized = Predictor::At(&localized);
+            let localized = match self.tallies(&localized, &shard, &place, scratch) {
+                Err(Error::NonFinite { .. })
+                    if is_for_scores_alone && self.context.skip_nonfinite =>
+                {
+                    break 'scores None;
+                }
+                other => other?,
+            };
             let held_out = if list.is_empty() {
                 None
             } else {
@@ -107,8 +123,6 @@ impl<A: Algorithm> Clients<A> {
                 Tallies::default()
             };
             Some((localized, personal))
-        } else {
-            None
         };
         let mixing = self.mixing(client, &local);
         self.states.put(client, local)?;

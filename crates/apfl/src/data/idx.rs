@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::assign::{self, AssignedRows};
+use super::classes::{MAX_CLASSES, MAX_NUMBERED, excess};
 use super::images::{Images, assemble, read_column, read_labels};
-use super::leaf::{CLASSES, MAX_CLASSES};
+use super::leaf::CLASSES;
 use super::partition::{PARTITION, Partition};
 use super::{Common, InMemory, Scaling, Source, SourceFile, SourceKind, folder};
 use crate::error::{Error, Result};
@@ -28,6 +29,8 @@ pub struct Idx {
     pub validation: Option<ValidationFiles>,
     /// The number of classes; by default one more than the largest label.
     pub classes: Option<usize>,
+    /// The most classes.
+    pub max_classes: usize,
     /// Seed, held-out shares and minimum number of examples.
     pub common: Common,
 }
@@ -103,6 +106,7 @@ pub(super) const KIND: SourceKind = Kind {
         &VALID_LABELS,
         &VALID_CLIENTS,
         &CLASSES,
+        &MAX_CLASSES,
     ],
     examples: &[
         "{ kind = 'idx', images = 'i', labels = 'l', clients = 'c' }",
@@ -122,6 +126,7 @@ impl Idx {
             labels: folder::read_path(s, &LABELS),
             validation,
             classes: s.optional(&CLASSES).map(|classes| classes as usize),
+            max_classes: s.get(&MAX_CLASSES) as usize,
             owners: if s.is_text("clients") {
                 Owners::File(folder::read_path(s, &OWNERS))
             } else {
@@ -136,7 +141,7 @@ impl Idx {
     pub fn load(&self) -> Result<InMemory> {
         let (mut images, file) = Images::read(&self.images)?;
         let mut files = vec![file];
-        let most = self.classes.unwrap_or(MAX_CLASSES as usize);
+        let most = self.classes.unwrap_or(MAX_NUMBERED as usize);
         let trained = images.len();
         let (mut labels, file) = read_labels(&self.labels, trained, most)?;
         files.push(file);
@@ -144,6 +149,9 @@ impl Idx {
             files.extend(validation.append(&mut images, &mut labels, most)?);
         }
         let classes = self.class_count(&labels)?;
+        if let Some(excess) = excess(classes, self.max_classes) {
+            return Err(Error::in_file(&self.labels, excess));
+        }
         let is_validation: Vec<bool> = (0..images.len()).map(|row| row >= trained).collect();
         let is_validation = self.validation.as_ref().map(|_| &is_validation[..]);
         let mut assigned = match &self.owners {

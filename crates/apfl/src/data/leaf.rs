@@ -13,15 +13,13 @@ use std::sync::Arc;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::classes::{MAX_CLASSES, MAX_NUMBERED, excess};
 use super::{
     Common, Examples, Features, InMemory, Normalization, Scaling, Schema, Source, SourceFile,
     SourceKind, Targets, Task, assign, folder,
 };
 use crate::error::{Error, Result, at};
 use crate::settings::{Kind, Section, Setting, Whole, at_least};
-
-/// The most classes.
-pub(super) const MAX_CLASSES: u64 = 65_536;
 
 /// The number of classes without examples that is accepted, beside twice the number of labels that
 /// occur.
@@ -37,6 +35,8 @@ pub struct Leaf {
     pub dir: PathBuf,
     /// The number of classes; by default one more than the largest training label.
     pub classes: Option<usize>,
+    /// The most classes.
+    pub max_classes: usize,
     /// Minimum number of examples; seed and held-out shares are not used.
     pub common: Common,
 }
@@ -156,11 +156,11 @@ fn checked(name: String, samples: u64, data: UserData) -> std::result::Result<Us
         }
     }
     let label = |(k, y): (usize, &f64)| {
-        let whole = y.fract() == 0.0 && (0.0..MAX_CLASSES as f64).contains(y);
+        let whole = y.fract() == 0.0 && (0.0..MAX_NUMBERED as f64).contains(y);
         whole.then_some(*y as u32).ok_or_else(|| {
             format!(
                 "user '{name}', label {k} is {y}; allowed are whole numbers from 0 to {}",
-                MAX_CLASSES - 1
+                MAX_NUMBERED - 1
             )
         })
     };
@@ -179,7 +179,7 @@ fn checked(name: String, samples: u64, data: UserData) -> std::result::Result<Us
 }
 
 pub(super) const CLASSES: Setting<Whole> =
-    Setting::optional("classes", at_least(2).to(MAX_CLASSES))
+    Setting::optional("classes", at_least(2).to(MAX_NUMBERED))
         .help("how many classes there are")
         .usually("the largest label + 1")
         .example("10")
@@ -188,7 +188,7 @@ pub(super) const CLASSES: Setting<Whole> =
 pub(super) const KIND: SourceKind = Kind {
     name: "leaf",
     about: "a folder as LEAF writes it: its users are the clients",
-    settings: &[&folder::DIR, &CLASSES],
+    settings: &[&folder::DIR, &CLASSES, &MAX_CLASSES],
     examples: &["{ kind = 'leaf', dir = 'somewhere', classes = 62 }"],
     value: |s, common| Source::Leaf(Leaf::read(s, common)),
 };
@@ -200,6 +200,7 @@ impl Leaf {
         Self {
             dir: folder::read_dir(s, "leaf"),
             classes: classes.map(|c| c as usize),
+            max_classes: s.get(&MAX_CLASSES) as usize,
             common,
         }
     }
@@ -280,7 +281,10 @@ impl Leaf {
                 classes - 1
             )));
         }
-        Ok(classes.max(2))
+        match excess(classes, self.max_classes) {
+            Some(excess) => Err(Error::in_file(&self.dir, excess)),
+            None => Ok(classes.max(2)),
+        }
     }
 }
 

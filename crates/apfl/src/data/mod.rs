@@ -2,6 +2,9 @@
 //!
 //! A [`Dataset`] has one [`Shard`] per client: its training, validation and test [`Examples`]. A
 //! model sees a [`Batch`] of them. Images stay bytes until a kernel turns them into numbers.
+//!
+//! To add a kind of data, write a module with a `KIND` and a type with `load`, and add a line to
+//! `sources!` in `source.rs`. File readers are `rows` (CSV, Parquet), `idx` and `leaf`.
 
 use std::sync::Arc;
 
@@ -14,11 +17,13 @@ mod assign;
 pub(crate) mod augment;
 #[doc(hidden)] // for the program and the tests
 pub mod cifar10;
+mod classes;
 mod examples;
 #[doc(hidden)] // for the program and the tests
 pub mod femnist;
 #[doc(hidden)] // for the program and the tests
 pub mod folder;
+mod foreign_formats;
 #[doc(hidden)] // for the program and the tests
 pub mod held_out;
 #[doc(hidden)] // for the program and the tests
@@ -28,7 +33,6 @@ pub mod images;
 mod in_memory;
 #[doc(hidden)] // for the program and the tests
 pub mod leaf;
-mod magic;
 #[doc(hidden)] // for the program and the tests
 pub mod mnist;
 #[doc(hidden)] // for the program and the tests

@@ -135,7 +135,7 @@ pub fn open(path: &Path) -> Result<Box<dyn RowReader>> {
 /// Opens a file like [`open`]; `header` names the columns of a CSV file without a header.
 pub fn open_with(path: &Path, header: Option<&[String]>) -> Result<Box<dyn RowReader>> {
     super::folder::require_regular_file(path)?;
-    if let Some(what) = super::magic::describe_non_table(path) {
+    if let Some(what) = super::foreign_formats::describe_non_table(path) {
         return Err(Error::in_file(path, format!("is {what}")));
     }
     let mut file = File::open(path).map_err(at(path, "read"))?;

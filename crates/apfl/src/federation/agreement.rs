@@ -2,14 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::survey::{SiteSurvey, cells_by_site};
 use crate::data::roster::Member;
-use crate::data::table::{Agreed, Survey, Table};
+use crate::data::table::{Agreed, Encoding, MAX_ROWS, PreparedColumn, Survey, Table};
 use crate::data::{Normalization, Schema, Source, Task};
 use crate::digest::sha256_of;
 use crate::error::{Error, Result};
 use crate::model::kernels::lanes;
+use crate::privacy::NoiseSeed;
+use crate::quote::quoted;
 use crate::run::Program;
 use crate::spec::{Plan, PlannedSites, Spec};
+
+/// The most problems of columns that are reported at once.
+const MAX_PROBLEMS: usize = 20;
 
 /// The terms of a federation, which a site is asked to accept before it discloses anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +46,20 @@ impl Terms {
         sha256_of(format!("{}\n{}", self.program, self.spec).as_bytes())
     }
 
+    /// Returns comments for the operator on settings that protect less than they seem to.
+    pub(super) fn warnings(&self) -> String {
+        let privacy = self.plan().ok().and_then(|plan| plan.privacy);
+        match privacy.map(|privacy| privacy.noise_seed) {
+            Some(NoiseSeed::Seed) => {
+                "# WARNING: federation.privacy.noise_seed = \"seed\": the noise follows from the \
+                 seed below, which the\n# server knows and can use to remove it. This is a \
+                 simulation and protects nobody; \"system\" protects.\n"
+                    .into()
+            }
+            _ => String::new(),
+        }
+    }
+
     /// Returns the plan of these terms.
     pub fn plan(&self) -> Result<Plan> {
         Spec::parse(&self.spec)?.plan()
@@ -55,19 +75,6 @@ pub(super) fn over_sites(plan: &Plan) -> Result<(&Table, &PlannedSites)> {
                 .into(),
         )),
     }
-}
-
-/// A site's description of its table, sent once, without what the spec declares.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct SiteSurvey {
-    /// The columns that are features.
-    pub columns: Vec<String>,
-    /// Training, validation and test rows.
-    pub rows: [usize; 3],
-    /// Counts, moments and values of the training rows.
-    pub survey: Survey,
-    /// The number of elements in the CPU's vectors.
-    pub lanes: usize,
 }
 
 /// The agreement of all sites.
@@ -95,13 +102,33 @@ impl Agreement {
         serde_json::to_string(self).expect("plain JSON")
     }
 
-    /// Reads it from JSON.
+    /// Reads the agreement of a run directory or a state directory.
     pub(crate) fn from_json(text: &str) -> Result<Self> {
-        let invalid = |e: String| Error::Checkpoint(format!("agreement.json is invalid: {e}"));
-        let agreement: Self = serde_json::from_str(text).map_err(|e| invalid(e.to_string()))?;
+        let invalid = |why: String| {
+            let why = quoted(&why);
+            Error::Checkpoint(format!("agreement.json is invalid: {why}"))
+        };
+        Self::parse(text).map_err(invalid)
+    }
+
+    /// Reads it from JSON, or returns why it cannot be read.
+    pub(super) fn parse(text: &str) -> std::result::Result<Self, String> {
+        let agreement: Self = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let Normalization::Prepared(preparation) = &agreement.schema.normalization else {
+            return Err("it has no prepared table".into());
+        };
+        // The names of the features are listed too, so they are not longer than the text.
+        let length = |column: &PreparedColumn| match &column.encoding {
+            Encoding::Category { values } => values.len().saturating_mul(column.name.len()),
+            _ => 0,
+        };
+        let lengths = preparation.columns.iter().map(length);
+        if lengths.fold(0, usize::saturating_add) > text.len() {
+            return Err("its features are not those of its columns".into());
+        }
         match agreement.schema.problem() {
             None => Ok(agreement),
-            Some(problem) => Err(invalid(format!("it has {problem}"))),
+            Some(problem) => Err(format!("it has {problem}")),
         }
     }
 
@@ -123,6 +150,41 @@ impl Agreement {
         })
     }
 
+    /// Checks sites, numbers of rows and columns; [`Table::verify`] checks the preparation.
+    ///
+    /// # Errors
+    /// How the agreement contradicts the terms.
+    pub(super) fn check_shape(&self, sites: &PlannedSites) -> Result<()> {
+        let contradiction = |why: String| Err(Error::Request(why));
+        if self.sites() != sites.names {
+            return contradiction("the agreement's sites differ from federation.sites".into());
+        }
+        for member in &self.roster {
+            let [training, validation, test] = member.rows.map(|rows| rows as u64);
+            let total = (training.checked_add(validation)).and_then(|sum| sum.checked_add(test));
+            if training == 0 || total.is_none_or(|total| total > MAX_ROWS) {
+                return contradiction(format!(
+                    "the agreement has {:?} training, validation and test rows of site '{}'; allowed \
+                     are 1 or more for training and at most {MAX_ROWS} in all",
+                    member.rows,
+                    quoted(&member.name)
+                ));
+            }
+        }
+        let agreed = self.agreed()?;
+        let names = agreed.preparation.columns.iter().map(|column| &column.name);
+        if !names.eq(&self.columns) {
+            return contradiction("the agreement prepares other columns than it lists".into());
+        }
+        Ok(())
+    }
+
+    /// Returns the number of training rows of all sites; no sum of [`Agreement::check_shape`]'s
+    /// rows overflows.
+    pub(super) fn training_rows(&self) -> u64 {
+        self.roster.iter().map(|member| member.rows[0] as u64).sum()
+    }
+
     /// Makes the agreement from the surveys in site order. Also returns notes for the operator.
     pub(super) fn make(
         terms: Terms,
@@ -134,7 +196,17 @@ impl Agreement {
         let columns = site_surveys[0].columns.clone();
         let mut surveys = Vec::new();
         let mut roster = Vec::new();
-        for (name, site) in sites.names.iter().zip(site_surveys) {
+        let named = || sites.names.iter().zip(&site_surveys);
+        let invalid: Vec<String> = named()
+            .filter_map(|(name, site)| {
+                let why = site.check(plan).err()?;
+                Some(format!("the survey of site '{name}' is invalid: {why}"))
+            })
+            .collect();
+        if !invalid.is_empty() {
+            return Err(Error::data(invalid.join("\n  ")));
+        }
+        for (name, site) in named() {
             if site.lanes != lanes() {
                 notes.push(format!(
                     "site '{name}' computes with vectors of {} numbers, the server with {}: the \
@@ -143,7 +215,12 @@ impl Agreement {
                     lanes()
                 ));
             }
-            surveys.push(in_order(name, &columns, &site)?);
+            if let Some(problem) = table.label_problem(site.survey.labels.keys()) {
+                return Err(Error::data(format!(
+                    "the survey of site '{name}': {problem}"
+                )));
+            }
+            surveys.push(site.in_order(name, &columns)?);
             roster.push(Member {
                 name: name.clone(),
                 rows: site.rows,
@@ -151,11 +228,25 @@ impl Agreement {
         }
         let all = Survey::merged(&surveys).ok_or_else(|| Error::data("there are no sites"))?;
         let agreed = table.agree(&columns, &all).map_err(|refused| {
-            let problems = refused.into_iter().map(|(column, why)| match column {
-                Some(k) => format!("column '{}' {why}", columns[k]),
-                None => why,
-            });
-            Error::data(problems.collect::<Vec<_>>().join("\n  "))
+            let all = refused.len();
+            let mut problems: Vec<String> = (refused.into_iter().take(MAX_PROBLEMS))
+                .map(|(column, why)| match column {
+                    Some(k) => {
+                        let by_site = cells_by_site(sites.names.iter().zip(&surveys), k);
+                        format!("column '{}' {why} ({by_site})", quoted(&columns[k]))
+                    }
+                    None => {
+                        let labels = sites.names.iter().zip(&surveys);
+                        let labels = labels.map(|(name, s)| format!("{name}: {}", s.labels.len()));
+                        let by_site = labels.collect::<Vec<_>>().join(", ");
+                        format!("{why} (different labels by site: {by_site})")
+                    }
+                })
+                .collect();
+            if all > MAX_PROBLEMS {
+                problems.push(format!("… {all} problems in all"));
+            }
+            Error::data(problems.join("\n  "))
         })?;
         let features = agreed.preparation.features();
         let classes = match &agreed.task {
@@ -181,93 +272,78 @@ impl Agreement {
     }
 }
 
-/// Returns a site's survey with the columns in the order of the first site's.
-fn in_order(name: &str, columns: &[String], site: &SiteSurvey) -> Result<Survey> {
-    let position = |name: &String| site.columns.iter().position(|own| own == name);
-    let order: Option<Vec<usize>> = columns.iter().map(position).collect();
-    let whole = |order: &Vec<usize>| {
-        order.len() == site.columns.len() && order.len() == site.survey.columns.len()
-    };
-    let Some(order) = order.filter(whole) else {
-        return Err(Error::data(format!(
-            "the columns of site '{name}' differ from those of the first site: {} there, {} at \
-             the first; data.ignore leaves columns out",
-            site.columns.join(", "),
-            columns.join(", ")
-        )));
-    };
-    let mut survey = site.survey.clone();
-    survey.columns = (order.iter())
-        .map(|k| site.survey.columns[*k].clone())
-        .collect();
-    Ok(survey)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::table::{ColumnSurvey, NonNumeric};
-    use serde_json::Value;
 
-    /// Collects the paths of all keys of a document.
-    fn keys(value: &Value, path: &str, found: &mut Vec<String>) {
-        match value {
-            Value::Object(map) => {
-                for (key, value) in map {
-                    let path = format!("{path}.{key}");
-                    found.push(path.clone());
-                    keys(value, &path, found);
-                }
+    /// A million columns that move the cursor, at one site or at all: a short error without them.
+    #[test]
+    fn errors_quote_little_of_what_sites_send() {
+        let site = |names: &str| {
+            let columns: Vec<String> = (0..1_000_000).map(|k| format!("{names}{k}")).collect();
+            let mut survey = Survey::new(columns.len());
+            survey.rows = 3;
+            survey.labels = [("no".to_string(), 1), ("yes".to_string(), 2)].into();
+            survey.columns.iter_mut().for_each(|c| c.missing = 3);
+            SiteSurvey {
+                rows: [3, 1, 1],
+                survey,
+                columns,
+                lanes: 8,
             }
-            Value::Array(list) => list.iter().for_each(|value| keys(value, path, found)),
-            _ => {}
+        };
+        let spec = "data = { kind = 'table' }\nfederation = { sites = ['a', 'b'] }";
+        let plan = Spec::parse(spec).unwrap().plan().unwrap();
+        let hostile = || site("\u{1b}[2J\n");
+        for surveys in [[hostile(), hostile()], [hostile(), site("x")]] {
+            let terms = Terms::new(&plan, &Program::default());
+            let error = Agreement::make(terms, &plan, surveys.to_vec()).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("\\u{1b}[2J\\n0"), "{error}");
+            assert!(error.len() < 4000, "{} bytes", error.len());
+            assert!(!error.contains(|c: char| c.is_control() && c != '\n'));
         }
     }
 
-    /// A site sends what docs/FEDERATION.md lists, and nothing else.
+    /// The survey of a site that claims too many labels, or a long one, names the site.
     #[test]
-    fn a_survey_has_what_the_document_lists() {
-        let mut survey = Survey::new(1);
-        survey.columns[0] = ColumnSurvey {
-            non_numeric: Some(Box::new(NonNumeric::default())),
-            ..ColumnSurvey::default()
+    fn labels_of_a_site_have_limits() {
+        let spec = "data = { kind = 'table', path = 'x.csv', max_classes = 3 }
+                    federation = { sites = ['north', 'south', 'east'] }";
+        let plan = Spec::parse(spec).unwrap().plan().unwrap();
+        let terms = || Terms::new(&plan, &Program::default());
+        let site = |labels: &[&str]| {
+            let mut survey = Survey::new(1);
+            survey.rows = 2 * labels.len() as u64;
+            survey.labels = labels.iter().map(|label| (label.to_string(), 2)).collect();
+            for _ in 0..survey.rows {
+                survey.columns[0].numbers.add(1.0);
+            }
+            SiteSurvey {
+                columns: vec!["age".into()],
+                rows: [2 * labels.len(), 1, 0],
+                survey,
+                lanes: lanes(),
+            }
         };
-        let site = SiteSurvey {
-            columns: vec!["age".into()],
-            rows: [3, 1, 1],
-            survey,
-            lanes: 8,
+        let made = |south: &[&str]| {
+            let surveys = vec![site(&["a", "b"]), site(south), site(&["a", "c"])];
+            Agreement::make(terms(), &plan, surveys).map_err(|e| e.to_string())
         };
-        let mut found = Vec::new();
-        keys(&serde_json::to_value(&site).unwrap(), "", &mut found);
-        found.sort();
-        let mut listed = vec![
-            ".columns",
-            ".rows",
-            ".lanes",
-            ".survey",
-            ".survey.rows",
-            ".survey.labels",
-            ".survey.values",
-            ".survey.values.n",
-            ".survey.values.mean",
-            ".survey.values.m2",
-            ".survey.columns",
-            ".survey.columns.missing",
-            ".survey.columns.numbers",
-            ".survey.columns.numbers.n",
-            ".survey.columns.numbers.mean",
-            ".survey.columns.numbers.m2",
-            ".survey.columns.words",
-            ".survey.columns.words.trues",
-            ".survey.columns.words.falses",
-            ".survey.columns.words.texts",
-            ".survey.columns.words.dates",
-            ".survey.columns.words.huge",
-            ".survey.columns.words.others",
-            ".survey.columns.words.values",
-        ];
-        listed.sort_unstable();
-        assert_eq!(found, listed);
+        assert_eq!(made(&["a", "b"]).unwrap().0.classes, [6, 4, 2]);
+        let many = made(&["a", "b", "c", "d"]).unwrap_err();
+        assert!(
+            many.contains("site 'south'") && many.contains("found 4 classes"),
+            "{many}"
+        );
+        let long = made(&[&"x".repeat(1_000_000)]).unwrap_err();
+        assert!(
+            long.contains("site 'south'") && long.contains("1000000 bytes"),
+            "{long}"
+        );
+        assert!(long.len() < 500, "{} bytes", long.len());
+        // Each site alone has at most three.
+        let together = made(&["d"]).unwrap_err();
+        assert!(together.contains("found 4 classes"), "{together}");
     }
 }

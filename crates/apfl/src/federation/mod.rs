@@ -5,12 +5,17 @@
 //! engine whose requests a [`Transport`] carries; a [`Node`] handles them at each site.
 
 mod agreement;
+mod log;
 mod node;
+mod preview;
+mod releases;
 mod server;
 mod state;
+mod survey;
 
 pub use crate::engine::remote::{Disclose, Message, Transport};
 pub use agreement::{Agreement, Terms};
 pub use node::{Accept, Node, Site};
+pub use preview::{ColumnPreview, SurveyPreview, preview};
 pub use server::{Server, terms_of};
 pub use state::SiteStatus;

@@ -4,28 +4,34 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::agreement::{Agreement, SiteSurvey, Terms, over_sites};
+use super::agreement::{Agreement, Terms, over_sites};
+use super::releases::TORN;
 use super::state::{Retention, SiteStatus, StateDirectory};
+use super::survey::SiteTable;
 use crate::choice::Pass;
 use crate::clients::Request;
 use crate::clients::wire::{decode, encode, joined, split};
+use crate::data::Task;
 use crate::data::roster::roster;
-use crate::data::table::{Surveyed, Table};
+use crate::data::table::{AgreedCounts, RareStatistic};
 use crate::digest::{digest_of_chunks, hex};
 use crate::engine::remote::{
-    ClientRequest, Handled, Outcome, SiteContext, SiteRequest, SiteResponse,
+    ClientRequest, Handled, Outcome, SiteContext, SiteRequest, SiteResponse, StateVersion,
 };
-use crate::error::{Error, Result, SiteCode};
+use crate::error::{DataError, Error, Result, SiteCode};
 use crate::files::archive::ArchiveDirectory;
 use crate::files::lock::DirectoryLock;
-use crate::model::kernels::lanes;
 use crate::privacy::NoiseSeed;
+use crate::quote::{listed, quoted};
 use crate::run::{Program, write_site};
-use crate::spec::{Plan, PlannedSites, Resources};
+use crate::spec::{Plan, Resources};
 use crate::training::{Setup, at_site};
 
 /// How long a node waits for another node that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The most bytes of the spec in terms.
+const MAX_TERMS: usize = 1 << 20;
 
 /// How often a site may repeat a round with fresh noise, after resumes of the server.
 const MAX_REPEATS: usize = 3;
@@ -35,7 +41,7 @@ const MAX_REPEATS: usize = 3;
 pub enum Accept {
     /// By the operator, who has read `proposal.toml` ([`Node::accept`]).
     Operator,
-    /// The first terms are accepted without consent.
+    /// The first terms that arrive are accepted without consent; all others need it.
     First,
     /// Only terms whose hash is in this file are accepted.
     File(PathBuf),
@@ -70,6 +76,7 @@ impl Node {
         let state = StateDirectory(site.state.clone());
         state.create()?;
         let lock = lock_state(&site.state)?;
+        state.remove_temporaries();
         state.recover_run();
         Ok(Self {
             site,
@@ -140,6 +147,9 @@ impl Node {
             Error::Site { code, .. } => *code,
             Error::NonFinite { .. } => SiteCode::NonFinite,
             Error::File { path, .. } if *path == self.site.data => SiteCode::Data,
+            Error::Data(DataError {
+                path: Some(path), ..
+            }) if path.starts_with(&self.site.state) => SiteCode::State,
             Error::Data(_) | Error::NoData { .. } => SiteCode::Data,
             Error::File { .. } | Error::Checkpoint(_) | Error::Format { .. } => SiteCode::State,
             Error::InUse { .. } => SiteCode::Busy,
@@ -153,12 +163,13 @@ impl Node {
         let (body, request): (_, SiteRequest) = split(message)?;
         let (body, outcome, retention) = match request {
             SiteRequest::Survey(terms) => {
-                let survey = encode(&self.survey(decode(&terms)?)?);
+                let survey = self.survey(decode(&terms)?)?;
                 (Vec::new(), Outcome::Surveyed(survey), Retention::Nothing)
             }
             SiteRequest::Agree(agreement) => {
                 let text = String::from_utf8_lossy(&agreement);
-                self.agree(&Agreement::from_json(&text)?)?;
+                let invalid = |why| Error::Request(format!("the agreement is invalid: {why}"));
+                self.agree(&Agreement::parse(&text).map_err(invalid)?)?;
                 (Vec::new(), Outcome::Agreed, Retention::Nothing)
             }
             SiteRequest::Handle(request) => {
@@ -175,9 +186,15 @@ impl Node {
         if terms.program != own {
             let why = format!(
                 "the server runs version {}, this site {own}; install the same version",
-                terms.program
+                quoted(&terms.program)
             );
             return self.state.refuse(SiteCode::OtherProgram, &why);
+        }
+        if terms.spec.len() > MAX_TERMS {
+            let found = terms.spec.len();
+            return Err(Error::Request(format!(
+                "the terms have {found} bytes, at most {MAX_TERMS} are allowed"
+            )));
         }
         let plan = terms.plan()?;
         // The operator must read all settings: no defaults, no unknown keys.
@@ -191,51 +208,34 @@ impl Node {
             None => Err(Error::Request(format!(
                 "site '{}' is not in federation.sites: {}",
                 self.site.client,
-                sites.names.join(", ")
+                listed(&sites.names)
             ))),
         }
     }
 
-    /// Returns the site's table and its survey.
-    fn surveyed(&self, plan: &Plan, index: usize) -> Result<(Table, Surveyed)> {
-        let (table, _) = over_sites(plan)?;
-        let table = table.at_site(self.site.data.clone(), &self.site.client, index);
-        let surveyed = table.survey(&table.files())?.check()?;
-        Ok((table, surveyed))
+    fn read_table(&self, plan: &Plan, index: usize) -> Result<SiteTable> {
+        SiteTable::read(plan, &self.site.client, index, &self.site.data)
     }
 
-    /// Returns the site's survey.
-    fn survey(&self, terms: Terms) -> Result<SiteSurvey> {
+    /// Returns the site's survey, encoded. A state directory sends one.
+    fn survey(&self, terms: Terms) -> Result<Vec<u8>> {
         let (plan, index) = self.plan(&terms)?;
         self.state.require_accepted(&terms, &self.site.accept)?;
-        let (table, surveyed) = self.surveyed(&plan, index)?;
-        surveyed.require_unmixed()?;
-        let PlannedSites { send_rare, .. } = over_sites(&plan)?.1;
-        let rare = if *send_rare {
-            Vec::new()
-        } else {
-            table.rare_columns(&table.files(), &surveyed)?
-        };
-        if !rare.is_empty() {
-            let why = format!(
-                "column {}: values with fewer than {} training rows would leave this site; \
-                 declare data.categories, ignore the column, or set federation.rare = \"send\"",
-                rare.join(", "),
-                crate::data::table::RARE
-            );
-            return self.state.refuse(SiteCode::Rare, &why);
+        if let Some(sent) = self.state.sent_survey()? {
+            self.state.log("sent the stored survey again");
+            return Ok(sent.survey);
         }
-        let columns = surveyed.columns().to_vec();
-        let mut survey = surveyed.surveys()[0].clone();
-        let declared = &table.declared;
-        declared.strip(&columns, &mut survey, plan.class_weights);
+        let table = self.read_table(&plan, index)?;
+        table.require_usable()?;
+        let refused = table.refused(&plan)?;
+        if !refused.is_empty() {
+            let why: Vec<String> = refused.iter().map(RareStatistic::describe).collect();
+            return self.state.refuse(SiteCode::Rare, &why.join("\n"));
+        }
+        let survey = encode(&table.survey(&plan));
+        self.state.keep_survey(&terms, &survey)?;
         self.state.log("sent the survey");
-        Ok(SiteSurvey {
-            columns,
-            rows: surveyed.rows(0),
-            survey,
-            lanes: lanes(),
-        })
+        Ok(survey)
     }
 
     /// Checks an agreement against the site's table and stores it.
@@ -252,43 +252,75 @@ impl Node {
                  table has changed); use a new state directory for a new agreement",
             );
         }
-        let (_, sites) = over_sites(&plan)?;
-        if agreement.sites() != sites.names {
-            return Err(Error::Request(
-                "the agreement's sites differ from federation.sites".into(),
-            ));
+        let (table, sites) = over_sites(&plan)?;
+        if let Task::Classification { classes } = &agreement.schema.task
+            && let Some(problem) = table.label_problem(classes.iter())
+        {
+            return Err(Error::Request(format!(
+                "the agreement's classes: {problem}"
+            )));
         }
-        if agreement.classes.len() != agreement.schema.task.classes() {
-            return Err(Error::Request(
-                "the agreement's class counts do not match its classes".into(),
-            ));
-        }
+        agreement.check_shape(sites)?;
         self.setup(&plan, index, agreement)?;
         self.state.keep_agreement(agreement)
     }
 
-    /// Returns the setup of this site's client.
+    /// Returns the setup of this site's client, after verifying the agreement against the terms
+    /// and the site's table.
     fn setup(&self, plan: &Plan, index: usize, agreement: &Agreement) -> Result<Setup> {
-        let (table, surveyed) = self.surveyed(plan, index)?;
+        let site_table = self.read_table(plan, index)?;
+        let rows = site_table.surveyed.rows(0);
+        let changed = |what: String| {
+            Error::data(format!(
+                "{what}; restore the table, or begin a new federation with new state directories"
+            ))
+        };
+        if let Some(sent) = self.state.sent_survey()?
+            && !site_table
+                .survey(plan)
+                .is_of_same_table(&decode(&sent.survey)?)
+        {
+            return Err(changed(
+                "the table has changed since its survey was sent".into(),
+            ));
+        }
+        let SiteTable { table, surveyed } = site_table;
         let surveyed = surveyed.reorder(&agreement.columns)?;
         let own = agreement.roster.get(index);
-        let same = own.is_some_and(|m| m.name == self.site.client && m.rows == surveyed.rows(0));
-        if !same {
-            return Err(Error::data(format!(
-                "the table has {:?} training, validation and test rows, which differs from the \
-                 agreement; restore the table, or begin a new federation",
-                surveyed.rows(0)
+        if !own.is_some_and(|m| m.name == self.site.client && m.rows == rows) {
+            return Err(changed(format!(
+                "the table has {rows:?} training, validation and test rows, which differs from \
+                 the agreement"
             )));
         }
         let agreed = agreement.agreed()?;
-        if let Some(misfit) = surveyed.incompatibility(&agreed.preparation) {
-            return Err(Error::data(misfit));
-        }
+        let counts = AgreedCounts {
+            rows: agreement.training_rows(),
+            classes: &agreement.classes,
+            counted: table.declared.classes.is_none() || plan.class_weights,
+        };
+        table
+            .verify(&agreed, &surveyed.surveys()[0], counts)
+            .map_err(|why| {
+                Error::Request(format!(
+                    "the agreement contradicts the terms or this site's survey: {why}"
+                ))
+            })?;
         let data = table.encode(&table.files(), surveyed, agreed)?;
         let shard = data.shards[0].clone();
         let (schema, classes) = (data.schema, agreement.classes.clone());
         let dataset = roster(&agreement.roster, schema, classes, Some((index, shard)));
-        plan.setup_with(dataset, Resources::default())
+        let agreement = agreement.hash();
+        let noise = self.state.noise(&agreement);
+        let resources = Resources {
+            noise,
+            ..Resources::default()
+        };
+        let setup = plan.setup_with(dataset, resources)?;
+        if let (Some(budget), None) = (&setup.privacy, noise) {
+            self.state.keep_noise(&agreement, budget)?;
+        }
+        Ok(setup)
     }
 
     /// Checks requests against the plan and returns what to store of the response.
@@ -330,10 +362,6 @@ impl Node {
             );
             return self.state.refuse(SiteCode::Order, &why);
         }
-        let trained = match request.requests.last() {
-            Some(Request::Train { round, .. }) => Some(*round),
-            _ => None,
-        };
         if !(in_plan && of_plan && request.state.round <= rounds) {
             let why = format!(
                 "found a request for a pass or round beyond the {rounds} rounds of the agreement"
@@ -347,11 +375,12 @@ impl Node {
         ) else {
             return Ok(Retention::Nothing);
         };
-        let Some(round) = trained else {
+        let Some(round) = request.trains() else {
             return Ok(Retention::Response);
         };
         let before = self.state.releases()?;
-        let same = before.iter().filter(|at| **at == (pass, round)).count();
+        let same = |at: &&(u64, u64)| **at == (pass, round) || **at == TORN;
+        let same = before.iter().filter(same).count();
         if same > MAX_REPEATS {
             let why = format!(
                 "round {round} was released {same} times with fresh noise, at most {} are allowed; \
@@ -382,7 +411,7 @@ impl Node {
         if agreement.hash() != request.agreement {
             let why = format!(
                 "found a request of agreement {}, this site accepted {}",
-                request.agreement,
+                quoted(&request.agreement),
                 agreement.hash()
             );
             return self.state.refuse(SiteCode::OtherAgreement, &why);
@@ -401,17 +430,25 @@ impl Node {
             archive: &archive,
             disclose: over_sites(&plan)?.1.disclose,
         };
-        let (state, floor) = (request.state, request.floor);
+        let state = request.state;
+        let mut needed = vec![state];
+        needed.extend(request.checkpoints);
+        let trained = request.trains();
         let last_pass = !matches!(request.pass, Some(Pass::HeldOut(_)));
         let site_setup = setup.clone();
-        let (update, handled, models) = at_site(setup, &plan.algorithm, site, request, body)?;
+        let result = at_site(setup, &plan.algorithm, site, request, body);
+        if let Ok((_, handled, _)) = &result {
+            let new = trained.zip(handled.state);
+            needed.extend(new.map(|(round, digest)| StateVersion { round, digest }));
+        }
+        self.state.prune(&needed);
+        let (update, handled, models) = result?;
         if handled.lost {
             let round = state.round;
             self.state.log(&format!(
                 "the client state of round {round} is missing; started from w⁰"
             ));
         }
-        self.state.prune(floor, state.round);
         if let Some(models) = models.filter(|_| last_pass) {
             self.state.replace_run(|path| {
                 write_site(

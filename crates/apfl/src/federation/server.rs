@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::agreement::{Agreement, SiteSurvey, Terms, over_sites};
+use super::agreement::{Agreement, Terms, over_sites};
+use super::survey::SiteSurvey;
 use crate::clients::wire::{decode, encode, joined};
 use crate::data::roster::roster;
 use crate::engine::EngineKind;
 use crate::engine::remote::{Message, Outcome, SiteRequest, Sites, Transport};
-use crate::error::{Error, Result, at};
+use crate::error::{Error, Result, SiteCode, at};
 use crate::files::write_atomically;
 use crate::run::{Ended, Program, Run, Watch};
 use crate::spec::{Plan, PlannedSites, Resources};
@@ -118,7 +119,12 @@ impl Server {
                 )?;
                 let surveys =
                     (sites.names.iter().zip(outcomes)).map(|(name, outcome)| match outcome {
-                        Some(Outcome::Surveyed(survey)) => decode::<SiteSurvey>(&survey),
+                        Some(Outcome::Surveyed(survey)) => {
+                            decode::<SiteSurvey>(&survey).map_err(|e| {
+                                let why = format!("the survey of site '{name}' is invalid: {e}");
+                                Error::data(why)
+                            })
+                        }
                         _ => Err(Error::Engine(format!(
                             "the response of site '{name}' does not match the request"
                         ))),
@@ -181,9 +187,14 @@ impl Server {
         let mut responses = (self.sites(sites, String::new())).exchange(messages.collect())?;
         let (mut outcomes, mut absent, mut codes) = (Vec::new(), Vec::new(), Vec::new());
         for (client, name) in sites.names.iter().enumerate() {
-            let result = responses
-                .remove(&client)
-                .map(|(response, _)| response.result);
+            let result = responses.remove(&client).map(|(response, _)| {
+                let result = response.result;
+                result.and_then(|outcome| match (request, &outcome) {
+                    (SiteRequest::Survey(_), Outcome::Surveyed(_))
+                    | (SiteRequest::Agree(_), Outcome::Agreed) => Ok(outcome),
+                    _ => Err(SiteCode::Garbled),
+                })
+            });
             if let Some(Err(code)) = &result {
                 codes.push((name.clone(), *code));
             }

@@ -4,28 +4,42 @@
 //! |---|---|
 //! | `proposal.toml` | the terms that were proposed last |
 //! | `accepted` | the hash of the accepted terms |
+//! | `survey` | the survey that was sent, and the hash of its terms; there is never another one |
 //! | `agreement.json` | the agreement; every request must name its hash |
+//! | `noise` | the agreement's hash and the noise that was searched for its ε |
 //! | `memories/memory-R-D.safetensors` | the client state after round R |
 //! | `released/` | the last responses with irreproducible noise, for repeated requests |
 //! | `releases` | every round sent with such noise: pass, round and the request's hash |
 //! | `run/` | the run directory of the finalized client, for `apfl predict` |
-//! | `log` | events and the full text of errors, which never leaves the site |
+//! | `log`, `log.1` | events and the full text of errors, which never leaves the site |
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use super::agreement::{Agreement, Terms};
 use super::node::Accept;
+use crate::clients::wire::{decode, encode};
 use crate::digest::{digest_of_chunks, hex};
+use crate::engine::remote::StateVersion;
 use crate::error::{Error, Result, SiteCode, at};
-use crate::files::atomic::write_privately;
-use crate::files::private::{create_directory, create_file};
-use crate::files::{UtcTime, write_atomically};
+use crate::files::atomic::{is_temporary, write_privately};
+use crate::files::private::create_directory;
+use crate::files::write_atomically;
+use crate::privacy::{Budget, LEAST_NOISE};
+use crate::quote::{escape_controls, quoted};
 
 /// The number of responses with irreproducible noise that are kept.
 const RELEASED: usize = 4;
+
+/// The number of the newest client states, which are kept whatever the server needs.
+const NEWEST: usize = 2;
+
+/// The number of lines of the log in a [`SiteStatus`].
+const LOG_LINES: usize = 10;
 
 /// The content of a site's state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +49,9 @@ pub struct SiteStatus {
     pub proposed: Option<String>,
     /// The terms that were accepted.
     pub accepted: Option<String>,
-    /// The hash of the agreement, and the sites that take part.
+    /// The terms under which the survey was sent.
+    pub surveyed: Option<String>,
+    /// The hash of the agreement, which covers the whole preparation, and the sites that take part.
     pub agreement: Option<(String, Vec<String>)>,
     /// The rounds whose client states are stored, ascending.
     pub state_rounds: Vec<u64>,
@@ -43,6 +59,15 @@ pub struct SiteStatus {
     pub finalized: bool,
     /// The last lines of the log.
     pub log: Vec<String>,
+}
+
+/// The survey that a state directory has sent.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SentSurvey {
+    /// The hash of its terms.
+    pub terms: String,
+    /// The survey, encoded.
+    pub survey: Vec<u8>,
 }
 
 /// What to store of a response before it is sent.
@@ -72,18 +97,6 @@ impl StateDirectory {
         self.0.join("memories")
     }
 
-    /// Appends to the log; failures are ignored.
-    pub fn log(&self, message: &str) {
-        let path = self.0.join("log");
-        if !path.exists() {
-            let _ = create_file(&path);
-        }
-        if let Ok(mut file) = OpenOptions::new().append(true).open(&path) {
-            let message = message.replace('\n', "\n    ");
-            let _ = writeln!(file, "{} {message}", UtcTime::now());
-        }
-    }
-
     /// Logs the reason for the operator and returns an error with the code alone.
     pub fn refuse<T>(&self, code: SiteCode, why: &str) -> Result<T> {
         self.log(why);
@@ -105,29 +118,85 @@ impl StateDirectory {
         write_atomically(&self.0.join("agreement.json"), agreement.to_json())
     }
 
-    /// Returns an error unless the terms are accepted.
-    pub fn require_accepted(&self, terms: &Terms, accept: &Accept) -> Result<()> {
-        let hash = terms.hash();
-        let accepted = read(&self.0.join("accepted"))?;
-        if accepted.as_deref().map(str::trim) == Some(&hash) {
+    /// Returns the noise that was searched for the ε of an agreement, if it was.
+    pub fn noise(&self, agreement: &str) -> Option<f64> {
+        let text = read(&self.0.join("noise")).ok()??;
+        let (of, noise) = text.trim().split_once(' ')?;
+        let noise: f64 = noise.parse().ok()?;
+        (of == agreement && noise >= LEAST_NOISE && noise.is_finite()).then_some(noise)
+    }
+
+    /// Stores the noise of a budget if it was searched.
+    pub fn keep_noise(&self, agreement: &str, budget: &Budget) -> Result<()> {
+        if budget.settings.noise.is_some() {
             return Ok(());
         }
-        if let Some(agreement) = self.agreement()?
-            && agreement.terms != *terms
-        {
-            return self.refuse(
-                SiteCode::OtherAgreement,
-                "this state directory belongs to a federation with other terms; use a new state \
-                 directory for a new federation",
+        // The shortest decimal that reads as the same bits.
+        write_privately(
+            &self.0.join("noise"),
+            format!("{agreement} {:?}\n", budget.noise),
+        )
+    }
+
+    /// Returns the survey that was sent, if any.
+    pub fn sent_survey(&self) -> Result<Option<SentSurvey>> {
+        let path = self.0.join("survey");
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(at(&path, "read")(e)),
+        };
+        let damaged = |_| Error::Checkpoint(format!("{}: is damaged", path.display()));
+        decode(&bytes).map(Some).map_err(damaged)
+    }
+
+    /// Stores the survey before it is sent.
+    pub fn keep_survey(&self, terms: &Terms, survey: &[u8]) -> Result<()> {
+        let sent = SentSurvey {
+            terms: terms.hash(),
+            survey: survey.to_vec(),
+        };
+        write_privately(&self.0.join("survey"), encode(&sent))
+    }
+
+    /// Returns an error unless the terms are accepted and no others were surveyed or agreed on.
+    pub fn require_accepted(&self, terms: &Terms, accept: &Accept) -> Result<()> {
+        let hash = terms.hash();
+        let sent = self.sent_survey()?.map(|sent| sent.terms);
+        let agreed = self.agreement()?.map(|agreement| agreement.terms.hash());
+        if let Some(bound) = [sent, agreed].into_iter().flatten().find(|h| *h != hash) {
+            let why = format!(
+                "found terms {hash}, but this state directory belongs to terms {bound}, under \
+                 which its survey was sent; surveys under several terms would disclose rows; use \
+                 a new state directory for a new federation"
             );
+            return self.refuse(SiteCode::OtherAgreement, &why);
+        }
+        let accepted = read(&self.0.join("accepted"))?;
+        let accepted = accepted.as_deref().map(str::trim);
+        if accepted == Some(&hash) {
+            return Ok(());
         }
         let proposal = format!(
-            "# terms {hash}\n# program {}\n{}",
-            terms.program, terms.spec
+            "# terms {hash}\n# program {}\n{}{}",
+            terms.program,
+            terms.warnings(),
+            terms.spec
         );
-        write_atomically(&self.0.join("proposal.toml"), proposal)?;
+        // An operator reads the file on a terminal; the terms are compared by their hash.
+        let proposal = escape_controls(&proposal);
+        write_atomically(&self.0.join("proposal.toml"), &*proposal)?;
         match accept {
-            Accept::First => {}
+            Accept::First if accepted.is_none() => {}
+            Accept::First => {
+                let why = format!(
+                    "terms {hash} are not the first ones, which were {first}; if these are right, \
+                     read {state}/proposal.toml, then apfl site accept {state} {hash}",
+                    first = accepted.unwrap_or_default(),
+                    state = self.0.display()
+                );
+                return self.refuse(SiteCode::OtherAgreement, &why);
+            }
             Accept::Operator => {
                 let why = format!(
                     "terms {hash} need the operator's consent: read {0}/proposal.toml, then apfl site accept {0} {hash}",
@@ -179,45 +248,30 @@ impl StateDirectory {
         write_privately(&directory.join(file_name(request)), response)
     }
 
-    /// Appends a release to the file `releases`. Entries are never removed.
-    fn record_release(&self, pass: u64, round: u64, request: &str) -> Result<()> {
-        let path = self.0.join("releases");
-        let append = || {
-            if !path.exists() {
-                create_file(&path)?;
-            }
-            let mut file = OpenOptions::new().append(true).open(&path)?;
-            writeln!(file, "{pass} {round} {request}")?;
-            file.sync_all()
-        };
-        append().map_err(at(&path, "write"))
-    }
-
-    /// Returns pass and round of every release so far.
-    pub fn releases(&self) -> Result<Vec<(u64, u64)>> {
-        let text = read(&self.0.join("releases"))?.unwrap_or_default();
-        let entry = |line: &str| {
-            let mut words = line.split(' ');
-            let mut number = || words.next()?.parse().ok();
-            Some((number()?, number()?))
-        };
-        let entries: Option<Vec<_>> = text.lines().map(entry).collect();
-        entries.ok_or_else(|| {
-            Error::Checkpoint(
-                "releases: found a line that is not an entry; the privacy spent is unknown".into(),
-            )
-        })
-    }
-
-    /// Removes client states of rounds before `floor`, except that of round `current` and those of
-    /// the newest two rounds: a server cannot make a site lose its state.
-    pub fn prune(&self, floor: u64, current: u64) {
-        let all = state_files(&self.client_states());
-        let rounds: BTreeSet<u64> = all.iter().map(|(round, _)| *round).collect();
-        let newest = rounds.iter().rev().nth(1).copied().unwrap_or(0);
-        for (round, path) in all {
-            if round < floor.min(newest) && round != current {
+    /// Removes client states, except those that are needed and the newest two: a server cannot
+    /// make a site lose its state, and cannot fill its disk with states.
+    pub fn prune(&self, needed: &[StateVersion]) {
+        let needed: Vec<String> = needed.iter().map(StateVersion::name).collect();
+        let mut all = state_files(&self.client_states());
+        let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+        all.sort_by_cached_key(|(round, path)| (*round, modified(path), path.clone()));
+        let older = all.len().saturating_sub(NEWEST);
+        for (_, path) in &all[..older] {
+            let name = path.file_stem().unwrap_or_default();
+            if !needed.iter().any(|needed| name == needed.as_str()) {
                 let _ = fs::remove_file(path); // a file that stays only takes space
+            }
+        }
+    }
+
+    /// Removes temporary files of killed nodes. The caller must hold the directory's lock.
+    pub fn remove_temporaries(&self) {
+        let _ = fs::remove_dir_all(self.0.join("run.new"));
+        for directory in [&self.0, &self.client_states(), &self.0.join("released")] {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                if is_temporary(&entry.file_name().to_string_lossy()) {
+                    let _ = fs::remove_file(entry.path()); // a file that stays only takes space
+                }
             }
         }
     }
@@ -225,7 +279,6 @@ impl StateDirectory {
     /// Writes a new run directory and replaces the old one by it.
     pub fn replace_run(&self, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let [run, new, old] = ["run", "run.new", "run.old"].map(|name| self.0.join(name));
-        let _ = fs::remove_dir_all(&new); // of a killed node
         create_directory(&new)?;
         write(&new)?;
         let _ = fs::remove_dir_all(&old);
@@ -248,7 +301,15 @@ impl StateDirectory {
 
     /// Accepts the terms of a hash for the operator; they must be the last proposed ones.
     pub fn accept(&self, hash: &str) -> Result<()> {
-        match self.status()?.proposed {
+        let status = self.status()?;
+        if let Some(bound) = status.surveyed.filter(|bound| bound != hash) {
+            return Err(Error::Request(format!(
+                "{}: found {hash}, but the survey of this state directory was sent under terms \
+                 {bound}; use a new state directory for other terms",
+                self.0.display()
+            )));
+        }
+        match status.proposed {
             Some(proposed) if proposed == hash => {
                 write_atomically(&self.0.join("accepted"), format!("{hash}\n"))
             }
@@ -275,7 +336,7 @@ impl StateDirectory {
         let proposed = read(&state.join("proposal.toml"))?;
         let proposed = proposed.and_then(|text| {
             let line = text.lines().next()?.strip_prefix("# terms ")?;
-            Some(line.trim().to_owned())
+            Some(quoted(line.trim()))
         });
         let agreement = read(&state.join("agreement.json"))?;
         let agreement = agreement
@@ -284,20 +345,17 @@ impl StateDirectory {
         let rounds: BTreeSet<u64> = (state_files(&self.client_states()).into_iter())
             .map(|(round, _)| round)
             .collect();
-        let log = read(&state.join("log"))?.unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
         Ok(SiteStatus {
             proposed,
-            accepted: read(&state.join("accepted"))?.map(|hash| hash.trim().to_owned()),
+            surveyed: self.sent_survey()?.map(|sent| sent.terms),
+            accepted: read(&state.join("accepted"))?.map(|hash| quoted(hash.trim())),
             agreement: agreement.map(|agreement| {
-                let sites = agreement.sites().into_iter().map(str::to_owned);
+                let sites = agreement.sites().into_iter().map(quoted);
                 (agreement.hash(), sites.collect())
             }),
             state_rounds: rounds.into_iter().collect(),
             finalized: state.join("run/summary.json").exists(),
-            log: (lines.iter().skip(lines.len().saturating_sub(10)))
-                .map(|line| (*line).to_owned())
-                .collect(),
+            log: self.last_lines(LOG_LINES),
         })
     }
 }
@@ -308,7 +366,7 @@ fn file_name(request: &[u8]) -> String {
 }
 
 /// Reads a file; `None` if it does not exist.
-fn read(path: &Path) -> Result<Option<String>> {
+pub(super) fn read(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),

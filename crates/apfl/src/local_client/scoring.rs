@@ -150,21 +150,18 @@ impl Scratch {
                 };
             }
         };
-        let mut scored = Vec::with_capacity(truths.len());
-        for z in outputs.chunks_exact(width) {
-            let mut ranks = Vec::new();
-            loss.ranking_scores(z, classes, &mut ranks);
-            scored.push((loss.display_scores(z, classes), ranks));
-        }
-        let rows = outputs.chunks_exact(width).zip(truths).zip(&scored);
-        Assessment::of_classes(
-            classes,
-            rows.map(|((z, truth), (scores, ranks))| ClassPrediction {
-                truth: *truth as usize,
-                predicted: predicted_class(z) as usize,
-                probabilities: loss.has_probabilities().then_some(&scores[..]),
-                ranks,
-            }),
-        )
+        let row = |row: usize| &outputs[row * width..][..width];
+        let predictions = truths.iter().enumerate().map(|(k, truth)| ClassPrediction {
+            truth: *truth as usize,
+            predicted: predicted_class(row(k)) as usize,
+            probabilities: loss
+                .has_probabilities()
+                .then(|| loss.display_scores(row(k), classes)),
+        });
+        let mut assessment = Assessment::of_classes(classes, predictions);
+        assessment.rank(classes, truths, |k, ranks| {
+            loss.ranking_scores(row(k), classes, ranks);
+        });
+        assessment
     }
 }

@@ -4,28 +4,23 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::auc::{self, LogitBins};
 use crate::moments::Moments;
 
-/// Number of bins of the logit.
-pub const BINS: usize = 1000;
-/// Logits beyond ± this value are in the outermost bins.
-pub const MAX_LOGIT: f64 = 20.0;
 /// The largest number of classes with a pooled AUC and a confusion matrix.
 pub const MAX_RANKED_CLASSES: usize = 100;
 /// Number of bins of a probability.
 const PROBABILITY_BINS: usize = 10;
 
 /// Prediction for one example of a classification task.
-#[derive(Clone, Copy, Debug)]
-pub struct ClassPrediction<'a> {
+#[derive(Clone, Debug)]
+pub struct ClassPrediction {
     /// The true class.
     pub truth: usize,
     /// The predicted class.
     pub predicted: usize,
     /// The probability of every class, if the loss defines probabilities.
-    pub probabilities: Option<&'a [f64]>,
-    /// For every class (with two classes: the second only) a ranking score and its logit.
-    pub ranks: &'a [(f64, f64)],
+    pub probabilities: Option<Vec<f64>>,
 }
 
 /// Mergeable sums over examples, from which final scores are computed.
@@ -37,7 +32,7 @@ pub struct Assessment {
     /// Σ of the Brier scores, if there are probabilities.
     pub brier: Option<f64>,
     /// For every ranked class, per bin of the logit: the number of examples (of it, of others).
-    pub ranks: Vec<BTreeMap<u16, (u64, u64)>>,
+    pub ranks: Vec<LogitBins>,
     /// Per bin of the probability: examples, Σ probability, correct predictions.
     pub calibration: Vec<(u64, f64, u64)>,
     /// Error sums of regression.
@@ -80,22 +75,14 @@ pub struct ErrorSums {
 }
 
 impl Assessment {
-    /// Assesses the predictions of one client for `classes` classes, with the exact AUC.
-    pub fn of_classes<'a>(
-        classes: usize,
-        predictions: impl Iterator<Item = ClassPrediction<'a>>,
-    ) -> Self {
+    /// Assesses the predictions of one client for `classes` classes.
+    pub fn of_classes(classes: usize, predictions: impl Iterator<Item = ClassPrediction>) -> Self {
         let mut all = Self::default();
-        let ranked = if classes == 2 { 1 } else { classes };
-        let mut scores: Vec<Vec<(f64, bool)>> = vec![Vec::new(); ranked];
-        if classes <= MAX_RANKED_CLASSES {
-            all.ranks = vec![BTreeMap::new(); ranked];
-        }
         for one in predictions {
             let place = (one.truth as u32, one.predicted as u32);
             *all.confusion.entry(place).or_default() += 1;
             if let Some(p) = one.probabilities {
-                *all.brier.get_or_insert(0.0) += brier(p, one.truth);
+                *all.brier.get_or_insert(0.0) += brier(&p, one.truth);
                 let (p, so) = match classes {
                     2 => (p[1], one.truth == 1),
                     _ => (p[one.predicted], one.truth == one.predicted),
@@ -105,17 +92,23 @@ impl Assessment {
                 let bin = &mut all.calibration[((p * PROBABILITY_BINS as f64) as usize).min(last)];
                 *bin = (bin.0 + 1, bin.1 + p, bin.2 + u64::from(so));
             }
-            for (k, (score, logit)) in one.ranks.iter().enumerate() {
-                let is = one.truth == if classes == 2 { 1 } else { k };
-                scores[k].push((*score, is));
-                if let Some(bins) = all.ranks.get_mut(k) {
-                    let counts = bins.entry(bin_of(*logit)).or_default();
-                    if is { counts.0 += 1 } else { counts.1 += 1 }
-                }
-            }
         }
-        all.auc = mean(scores.iter_mut().filter_map(|scores| exact_auc(scores)));
         all
+    }
+
+    /// Adds the exact area under the curve of one client, and its counts per bin of the logit.
+    /// `ranks` replaces its argument by an example's ranking score and logit for every class (with
+    /// two classes: for the second only).
+    pub fn rank(
+        &mut self,
+        classes: usize,
+        truths: &[u32],
+        ranks: impl FnMut(usize, &mut Vec<(f64, f64)>),
+    ) {
+        if classes <= MAX_RANKED_CLASSES {
+            self.ranks = vec![LogitBins::new(); auc::ranked(classes)];
+        }
+        self.auc = auc::exact(classes, truths, ranks, &mut self.ranks);
     }
 
     /// Adds the sums of another client.
@@ -127,7 +120,7 @@ impl Assessment {
             *self.brier.get_or_insert(0.0) += brier;
         }
         self.ranks
-            .resize(self.ranks.len().max(other.ranks.len()), BTreeMap::new());
+            .resize(self.ranks.len().max(other.ranks.len()), LogitBins::new());
         for (mine, other) in self.ranks.iter_mut().zip(&other.ranks) {
             for (bin, counts) in other {
                 let sum = mine.entry(*bin).or_default();
@@ -157,17 +150,32 @@ impl Assessment {
         (self.confusion.iter()).all(|((a, b), n)| is_class(*a) && is_class(*b) && in_range(*n))
             && self.ranks.len() <= classes
             && (self.ranks.iter().flatten())
-                .all(|(bin, (a, b))| (*bin as usize) < BINS && in_range(*a) && in_range(*b))
+                .all(|(bin, (a, b))| (*bin as usize) < auc::BINS && in_range(*a) && in_range(*b))
             && self.calibration.len() <= PROBABILITY_BINS
-            && (self.calibration.iter()).all(|(n, _, so)| in_range(*n) && so <= n)
+            && (self.calibration.iter())
+                .all(|(n, p, so)| in_range(*n) && so <= n && (0.0..=*n as f64).contains(p))
             && (self.values.iter()).all(|values| values.truth.n <= u64::from(u32::MAX))
+    }
+
+    /// Returns whether all sums are finite.
+    pub fn is_finite(&self) -> bool {
+        let values = self.values.iter().flat_map(|v| {
+            let baseline = [v.mean_absolute, v.mean_squared];
+            [v.truth.mean, v.truth.m2, v.absolute, v.squared]
+                .into_iter()
+                .chain(baseline)
+        });
+        values.chain(self.brier).chain(self.auc).all(f64::is_finite)
     }
 
     /// Returns the number of examples.
     pub fn examples(&self) -> u64 {
         match &self.values {
             Some(values) => values.truth.n,
-            None => self.confusion.values().sum(),
+            None => self
+                .confusion
+                .values()
+                .fold(0, |sum, n| sum.saturating_add(*n)),
         }
     }
 
@@ -184,7 +192,7 @@ impl Assessment {
         }
         let auc = match self.auc {
             Some(exact) => Some(exact),
-            None => mean(self.ranks.iter().filter_map(binned_auc)),
+            None => mean(self.ranks.iter().filter_map(auc::binned)),
         };
         Detail::Classes {
             balanced_accuracy: self.balanced_accuracy(classes),
@@ -244,38 +252,8 @@ fn brier(p: &[f64], truth: usize) -> f64 {
     }
 }
 
-fn bin_of(logit: f64) -> u16 {
-    let place = (logit + MAX_LOGIT) / (2.0 * MAX_LOGIT) * BINS as f64;
-    place.clamp(0.0, BINS as f64 - 1.0) as u16
-}
-
-/// Returns the share of pairs (example of the class, other example) in which the first has the
-/// higher score; ties count half. `None` without pairs.
-fn exact_auc(scores: &mut [(f64, bool)]) -> Option<f64> {
-    scores.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    area(scores.chunk_by(|a, b| a.0 == b.0).map(|equal| {
-        let of = equal.iter().filter(|(_, is)| *is).count() as u64;
-        (of, equal.len() as u64 - of)
-    }))
-}
-
-fn binned_auc(bins: &BTreeMap<u16, (u64, u64)>) -> Option<f64> {
-    area(bins.values().copied())
-}
-
-/// Computes the same from counts (of the class, of others) by ascending score.
-fn area(groups: impl Iterator<Item = (u64, u64)>) -> Option<f64> {
-    let (mut of, mut others, mut pairs) = (0.0, 0.0, 0.0);
-    for (a, b) in groups {
-        let (a, b) = (a as f64, b as f64);
-        pairs += a * (others + 0.5 * b);
-        of += a;
-        others += b;
-    }
-    (of > 0.0 && others > 0.0).then(|| pairs / (of * others))
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+/// Returns the mean; `None` without values.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0.0);
     for value in values {
         sum += value;

@@ -122,12 +122,15 @@ pub struct OverClients {
     pub max: FinalScores,
 }
 
-/// Accumulates one model's sums over all clients and the scores of each.
+/// Accumulates one model's sums over all clients, and every score of each client.
 #[derive(Clone, Debug, Default)]
 #[doc(hidden)]
 pub struct FinalsAccumulator {
     sum: Finals,
-    each: Vec<FinalScores>,
+    clients: usize,
+    train: ScoreColumns,
+    valid: ScoreColumns,
+    test: ScoreColumns,
 }
 
 impl FinalsAccumulator {
@@ -137,12 +140,17 @@ impl FinalsAccumulator {
         self.sum.tested.add(&client.tested);
         self.sum.valid.add(&client.valid);
         self.sum.test.add(&client.test);
-        let mut scores = scoring.scores(client);
-        scores.valid.confusion = None;
-        if let Some(test) = &mut scores.test {
-            test.confusion = None;
+        self.clients += 1;
+        let regression = scoring.classes == 0;
+        let Finals { tallies, .. } = client;
+        self.train.add(&tallies.train.score(regression), None);
+        let detail = |assessment: &Assessment| assessment.detail(scoring.classes, scoring.unit);
+        let (score, valid) = (tallies.valid.score(regression), detail(&client.valid));
+        self.valid.add(&score, Some(valid));
+        if scoring.tested {
+            let (score, test) = (client.tested.score(regression), detail(&client.test));
+            self.test.add(&score, Some(test));
         }
-        self.each.push(scores);
     }
 
     /// Returns the sums over validation examples.
@@ -153,7 +161,7 @@ impl FinalsAccumulator {
     /// Returns the summary; `None` without clients. A client without test (or validation)
     /// examples is left out of their mean, deviation, decile, minimum and maximum.
     pub(crate) fn summarize(&self, scoring: &Scoring) -> Option<OverClients> {
-        if self.each.is_empty() {
+        if self.clients == 0 {
             return None;
         }
         let mut pooled = scoring.scores(&self.sum);
@@ -161,29 +169,82 @@ impl FinalsAccumulator {
         if let Some(test) = &mut pooled.test {
             test.calibration = calibration(&self.sum.test);
         }
-        let over = |f: &dyn Fn(Vec<f64>, bool) -> f64| FinalScores {
-            train: over_scores(self.each.iter().map(|s| &s.train), f),
-            valid: over_finals(self.each.iter().map(|s| &s.valid), f),
-            test: (scoring.tested)
-                .then(|| over_finals(self.each.iter().filter_map(|s| s.test.as_ref()), f)),
+        let over = |f: &dyn Fn(&[f64], bool) -> f64| FinalScores {
+            train: self.train.over(f).score,
+            valid: self.valid.over(f),
+            test: scoring.tested.then(|| self.test.over(f)),
         };
         Some(OverClients {
             pooled,
-            mean: over(&|x, _| mean(&x)),
+            mean: over(&|x, _| mean(x)),
             std: over(&|x, _| {
-                let m = mean(&x);
+                let m = mean(x);
                 mean(&x.iter().map(|x| (x - m).powi(2)).collect::<Vec<_>>()).sqrt()
             }),
-            worst_decile: over(&|mut x, high_is_good| {
+            worst_decile: over(&|x, high_is_good| {
+                let mut x = x.to_vec();
                 x.sort_by(f64::total_cmp);
                 if !high_is_good {
                     x.reverse();
                 }
                 mean(&x[..x.len().div_ceil(10)])
             }),
-            min: over(&|x, _| x.into_iter().fold(f64::INFINITY, f64::min)),
-            max: over(&|x, _| x.into_iter().fold(f64::NEG_INFINITY, f64::max)),
+            min: over(&|x, _| x.iter().copied().fold(f64::INFINITY, f64::min)),
+            max: over(&|x, _| x.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
         })
+    }
+}
+
+/// The clients' scores on one part of their examples: for each score its finite values, in client
+/// order. A million clients need 8 MB per score.
+#[derive(Clone, Debug, Default)]
+struct ScoreColumns {
+    loss: Vec<f64>,
+    accuracy: Vec<f64>,
+    rmse: Vec<f64>,
+    /// A detail with the names of the scores in `details`.
+    named: Option<Detail>,
+    details: Vec<Vec<f64>>,
+}
+
+impl ScoreColumns {
+    /// Adds a client.
+    fn add(&mut self, score: &Score, detail: Option<Detail>) {
+        let finite = |x: Option<f64>| x.filter(|x| x.is_finite());
+        self.loss.extend(finite(Some(score.loss)));
+        self.accuracy.extend(finite(score.accuracy));
+        self.rmse.extend(finite(score.rmse));
+        let Some(detail) = detail else { return };
+        let named = detail.named();
+        self.named = Some(detail);
+        self.details.resize(named.len(), Vec::new());
+        for (column, (_, value, _)) in self.details.iter_mut().zip(named) {
+            column.extend(finite(value));
+        }
+    }
+
+    /// Applies `f(values, whether high is good)` to every score that some client has.
+    fn over(&self, f: &dyn Fn(&[f64], bool) -> f64) -> FinalScore {
+        let known = |values: &[f64], high_is_good: bool| {
+            (!values.is_empty()).then(|| f(values, high_is_good))
+        };
+        let detail = self.named.map(|detail| {
+            let columns = detail.named().into_iter().zip(&self.details);
+            let each: Vec<Option<f64>> = columns
+                .map(|((_, _, high_is_good), column)| known(column, high_is_good))
+                .collect();
+            detail.with_scores(&each)
+        });
+        FinalScore {
+            score: Score {
+                loss: known(&self.loss, false).unwrap_or(f64::NAN),
+                accuracy: known(&self.accuracy, true),
+                rmse: known(&self.rmse, false),
+            },
+            detail,
+            confusion: None,
+            calibration: Vec::new(),
+        }
     }
 }
 
@@ -191,49 +252,4 @@ fn calibration(sums: &Assessment) -> Vec<(u64, f64, f64)> {
     let bins = sums.calibration.iter().filter(|(n, ..)| *n > 0);
     let share = |&(n, p, so): &(u64, f64, u64)| (n, p / n as f64, so as f64 / n as f64);
     bins.map(share).collect()
-}
-
-/// Applies `f(values, whether high is good)` to the finite values; `None` if there are none.
-fn summarize(
-    values: impl Iterator<Item = Option<f64>>,
-    high_is_good: bool,
-    f: &dyn Fn(Vec<f64>, bool) -> f64,
-) -> Option<f64> {
-    let finite: Vec<f64> = values.flatten().filter(|x| x.is_finite()).collect();
-    (!finite.is_empty()).then(|| f(finite, high_is_good))
-}
-
-fn over_scores<'a>(
-    scores: impl Iterator<Item = &'a Score> + Clone,
-    f: &dyn Fn(Vec<f64>, bool) -> f64,
-) -> Score {
-    Score {
-        loss: summarize(scores.clone().map(|s| Some(s.loss)), false, f).unwrap_or(f64::NAN),
-        accuracy: summarize(scores.clone().map(|s| s.accuracy), true, f),
-        rmse: summarize(scores.map(|s| s.rmse), false, f),
-    }
-}
-
-fn over_finals<'a>(
-    scores: impl Iterator<Item = &'a FinalScore> + Clone,
-    f: &dyn Fn(Vec<f64>, bool) -> f64,
-) -> FinalScore {
-    let first = scores.clone().find_map(|s| s.detail);
-    let detail = first.map(|first| {
-        let each: Vec<Option<f64>> = (first.named().iter().enumerate())
-            .map(|(k, (_, _, high_is_good))| {
-                let values = scores
-                    .clone()
-                    .map(|s| s.detail.and_then(|d| d.named()[k].1));
-                summarize(values, *high_is_good, f)
-            })
-            .collect();
-        first.with_scores(&each)
-    });
-    FinalScore {
-        score: over_scores(scores.map(|s| &s.score), f),
-        detail,
-        confusion: None,
-        calibration: Vec::new(),
-    }
 }

@@ -149,24 +149,46 @@ impl Loss {
     /// ```
     pub(crate) fn ranking_scores(self, z: &[f32], classes: usize, out: &mut Vec<(f64, f64)>) {
         out.clear();
-        let ranked = if classes == 2 { 1..2 } else { 0..classes };
-        for k in ranked {
-            out.push(match self {
-                Loss::Softmax => {
-                    let others = || z.iter().enumerate().filter(|(j, _)| *j != k);
-                    let top = others().map(|(_, z)| *z).fold(f32::NEG_INFINITY, f32::max);
-                    let sum: f64 = others().map(|(_, z)| f64::from(z - top).exp()).sum();
-                    let logit = f64::from(z[k]) - (f64::from(top) + sum.ln());
-                    (logit, logit)
-                }
-                Loss::Logistic | Loss::SquaredHinge => (f64::from(z[0]), f64::from(z[0])),
-                Loss::SquaredError => {
-                    let p = f64::from(z[k]).clamp(1e-9, 1.0 - 1e-9);
-                    (f64::from(z[k]), (p / (1.0 - p)).ln())
-                }
-            });
+        match self {
+            Loss::Softmax => softmax_logits(z, out),
+            Loss::Logistic | Loss::SquaredHinge => {
+                return out.push((f64::from(z[0]), f64::from(z[0])));
+            }
+            Loss::SquaredError => out.extend(z.iter().map(|z| {
+                let p = f64::from(*z).clamp(1e-9, 1.0 - 1e-9);
+                (f64::from(*z), (p / (1.0 - p)).ln())
+            })),
+        }
+        if classes == 2 {
+            out.remove(0);
         }
     }
+}
+
+/// Appends zₖ − log Σ_{j≠k} exp zⱼ of every class, twice. The sum is that of the classes before k
+/// plus that of the classes after k, relative to the largest output; it is computed on its own for
+/// the largest output itself, which may be far from all others.
+fn softmax_logits(z: &[f32], out: &mut Vec<(f64, f64)>) {
+    let largest = predicted_class(z) as usize;
+    let top = z[largest];
+    out.extend(z.iter().map(|z| (f64::from(z - top).exp(), 0.0)));
+    let mut after = 0.0;
+    for (power, sum) in out.iter_mut().rev() {
+        *sum = after;
+        after += *power;
+    }
+    let mut before = 0.0;
+    for ((power, after), z) in out.iter_mut().zip(z) {
+        let others = before + *after;
+        before += *power;
+        let logit = f64::from(*z) - (f64::from(top) + others.ln());
+        (*power, *after) = (logit, logit);
+    }
+    let others = || z.iter().enumerate().filter(|(k, _)| *k != largest);
+    let second = others().map(|(_, z)| *z).fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = others().map(|(_, z)| f64::from(z - second).exp()).sum();
+    let logit = f64::from(top) - (f64::from(second) + sum.ln());
+    out[largest] = (logit, logit);
 }
 
 fn rows(targets: &Labels<'_>) -> usize {
@@ -262,4 +284,30 @@ fn logistic(z: f32, y: f32) -> (f64, f32) {
     // `max` turns NaN into 0.
     let loss = if margin.is_nan() { f64::NAN } else { loss };
     (loss, -y * miss as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Logits against the definition, with the sum over the other classes written out.
+    #[test]
+    fn logits_of_softmax_are_those_of_one_class_against_the_others() {
+        let near = [0.5, -1.0, 2.0, 0.25, 1.75];
+        let mut found = Vec::new();
+        Loss::Softmax.ranking_scores(&near, 5, &mut found);
+        for (k, (score, logit)) in found.iter().enumerate() {
+            let others = (0..5).filter(|j| *j != k);
+            let sum: f64 = others.map(|j| f64::from(near[j]).exp()).sum();
+            let expected = f64::from(near[k]) - sum.ln();
+            assert!((logit - expected).abs() < 1e-12 && score == logit, "{k}");
+        }
+        // Far ahead: log(e⁰ + e⁰) = log 2 stays, though e⁻²⁰⁰⁰ is 0.
+        Loss::Softmax.ranking_scores(&[0.0, 2000.0, 0.0], 3, &mut found);
+        assert_eq!(found[1].0, 2000.0 - 2f64.ln());
+        assert_eq!(found[0].0, -2000.0);
+        // With two classes the second alone: z₁ − z₀.
+        Loss::Softmax.ranking_scores(&[1.5, -0.25], 2, &mut found);
+        assert_eq!(found, [(-1.75, -1.75)]);
+    }
 }

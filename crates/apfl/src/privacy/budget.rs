@@ -68,7 +68,8 @@ pub struct Budget {
 
 impl Budget {
     /// Creates the budget for at most `rounds` rounds in each of `passes` passes. `exposures`
-    /// returns the exposures after a number of rounds.
+    /// returns the exposures after a number of rounds. `searched` is the noise of the same budget,
+    /// if it was searched before: the search for an ε takes seconds.
     ///
     /// # Errors
     /// If no noise is enough for ε, or ε does not allow one round.
@@ -77,6 +78,7 @@ impl Budget {
         rounds: u64,
         passes: u64,
         exposures: impl Fn(u64) -> Vec<Exposure>,
+        searched: Option<f64>,
     ) -> Result<Self, String> {
         let end = pareto_front(&exposures(rounds));
         let mut max_steps = BTreeMap::new();
@@ -93,7 +95,7 @@ impl Budget {
             max_steps: max_steps.clone(),
             accountants: Mutex::default(),
         };
-        let noise = match (settings.noise, settings.epsilon) {
+        let noise = match (settings.noise.or(searched), settings.epsilon) {
             (Some(noise), _) => noise,
             (None, Some(epsilon)) => least_noise(
                 epsilon,

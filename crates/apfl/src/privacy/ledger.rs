@@ -20,7 +20,8 @@ use crate::rng::system_stream;
 pub struct Release {
     /// The pass of a choice; 0 is the last or only one.
     pub pass: u64,
-    /// The round.
+    /// The round; 0 if it is unknown, because the entry was torn. Then the entry counts, and for
+    /// every client, but is no round to continue from.
     pub round: u64,
     /// The sampled clients, if the operating system sampled them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,8 +49,10 @@ struct Inner {
 
 impl Inner {
     fn push(&mut self, release: Release) {
-        self.last
-            .insert((release.pass, release.round), self.entries.len());
+        if release.round > 0 {
+            self.last
+                .insert((release.pass, release.round), self.entries.len());
+        }
         self.entries.push(release);
     }
 }
@@ -107,11 +110,12 @@ impl Ledger {
     }
 
     /// Returns the rounds of all releases besides those that the run continues from, which are
-    /// the last entries of the pass up to `round`.
+    /// the last entries of the pass up to `round`. 0 is an unknown round.
     pub(crate) fn extra_rounds(&self, pass: u64, round: u64) -> Vec<u64> {
         let inner = self.inner();
         let is_current = |k: usize, entry: &Release| {
-            entry.pass == pass && entry.round <= round && inner.last[&(pass, entry.round)] == k
+            let last = inner.last.get(&(pass, entry.round));
+            entry.pass == pass && entry.round <= round && last == Some(&k)
         };
         let entries = inner.entries.iter().enumerate();
         let extra = entries.filter(|(k, entry)| !is_current(*k, entry));

@@ -11,7 +11,7 @@ use crate::digest::{hex, sha256_of_file};
 use crate::error::{Error, Result, at};
 use crate::files::archive::ArchivePart;
 use crate::files::atomic::write_privately;
-use crate::spec::{differences, extended_rounds};
+use crate::spec::{differences, extended_rounds, updated};
 use crate::training::Recorded;
 
 /// The format of checkpoints and of the run directory around them.
@@ -40,9 +40,10 @@ impl Identity {
     /// # Errors
     /// If they differ; the error names the differences.
     pub(crate) fn require(&self, now: &Identity, force: bool) -> Result<()> {
-        let mut differs = match extended_rounds(&self.spec, &now.spec)? {
+        let (before, given) = (updated(&self.spec), updated(&now.spec));
+        let mut differs = match extended_rounds(&before, &given)? {
             Some(_) => Vec::new(),
-            None => differences(&self.spec, &now.spec),
+            None => differences(&before, &given),
         };
         for (what, then, now) in [
             ("the data", &self.data, &now.data),
@@ -209,6 +210,7 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::{Spec, identifying_keys};
 
     #[test]
     fn only_names_of_checkpoints_have_a_round() {
@@ -225,6 +227,52 @@ mod tests {
         ];
         for (name, round) in names {
             assert_eq!(round_of(name), round, "{name}");
+        }
+    }
+
+    /// The checkpoints of a release in which names were others and settings fewer.
+    #[test]
+    fn old_names_and_missing_new_settings_are_the_same_run() {
+        for (written, old, new) in [
+            (
+                "{ kind = 'apfl' , preset = 'authors' }",
+                "preset",
+                "fedtorch",
+            ),
+            (
+                "{ kind = 'perfedavg', variant = 'authors' }",
+                "variant",
+                "released",
+            ),
+            (
+                "{ kind = 'pfedme', variant = 'authors' }",
+                "variant",
+                "released",
+            ),
+            (
+                "{ kind = 'pfedme', variant = 'authors-loop' }",
+                "variant",
+                "fedtorch",
+            ),
+            ("{ kind = 'scaffold' }", "localized", ""),
+        ] {
+            let spec = Spec::parse(&format!("algorithm = {written}")).unwrap();
+            let now = Identity {
+                spec: identifying_keys(&spec.plan().unwrap().resolved),
+                ..Identity::default()
+            };
+            let mut then = now.clone();
+            let algorithm = then.spec["algorithm"].as_table_mut().unwrap();
+            match new {
+                "" => algorithm.remove(old),
+                name => algorithm.insert(old.into(), name.into()),
+            };
+            assert_ne!(then, now);
+            then.require(&now, false).unwrap();
+            // Another value is another run.
+            let algorithm = then.spec["algorithm"].as_table_mut().unwrap();
+            algorithm.insert("kind".into(), "fedavg".into());
+            assert!(then.require(&now, false).is_err());
         }
     }
 

@@ -6,18 +6,19 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result, at};
-use crate::files::atomic::sync_directory;
+use crate::files::atomic::{sync_directory, write_privately};
 use crate::files::private::create_file;
 use crate::privacy::{Ledger, Release};
 
 /// The name of the file.
 const FILE: &str = "releases.jsonl";
 
-/// Reads the entries of earlier processes into the ledger and appends its future entries. A last
-/// line without a line end is removed: its round was never begun.
+/// Reads the entries of earlier processes into the ledger and appends its future entries, each in
+/// one write. A last line without a line end is completed in the file: as it is if it is whole,
+/// otherwise as a release of an unknown round, which counts.
 pub(crate) fn open(directory: &Path, ledger: &Ledger) -> Result<()> {
     let path = directory.join(FILE);
-    let text = match fs::read_to_string(&path) {
+    let mut text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(e) if e.kind() == ErrorKind::NotFound => {
             create_file(&path).map_err(at(&path, "create"))?;
@@ -26,9 +27,12 @@ pub(crate) fn open(directory: &Path, ledger: &Ledger) -> Result<()> {
         }
         Err(e) => return Err(at(&path, "read")(e)),
     };
-    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    if !text.is_empty() && !text.ends_with('\n') {
+        complete(&mut text);
+        write_privately(&path, &text)?;
+    }
     let mut entries = Vec::new();
-    for (k, line) in text[..whole].lines().enumerate() {
+    for (k, line) in text.lines().enumerate() {
         let entry: Release = serde_json::from_str(line).map_err(|e| {
             Error::Checkpoint(format!(
                 "{}: line {} is damaged ({e}), so the privacy spent is unknown; begin a new run in \
@@ -43,12 +47,10 @@ pub(crate) fn open(directory: &Path, ledger: &Ledger) -> Result<()> {
         .append(true)
         .open(&path)
         .map_err(at(&path, "open"))?;
-    file.set_len(whole as u64).map_err(at(&path, "write"))?;
     ledger.resume(
         entries,
         Box::new(move |release| {
-            let line = serde_json::to_string(release).expect("plain JSON");
-            file.write_all(format!("{line}\n").as_bytes())
+            file.write_all(line_of(release).as_bytes())
                 .and_then(|()| file.sync_data())
                 .map_err(at(&path, "write"))
         }),
@@ -56,33 +58,64 @@ pub(crate) fn open(directory: &Path, ledger: &Ledger) -> Result<()> {
     Ok(())
 }
 
+fn line_of(release: &Release) -> String {
+    let line = serde_json::to_string(release).expect("plain JSON");
+    line + "\n"
+}
+
+/// Completes the last line of a text that ends within it.
+fn complete(text: &mut String) {
+    let start = text.rfind('\n').map_or(0, |end| end + 1);
+    if serde_json::from_str::<Release>(&text[start..]).is_ok() {
+        text.push('\n');
+        return;
+    }
+    text.truncate(start);
+    *text += &line_of(&Release {
+        pass: 0,
+        round: 0,
+        cohort: None,
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Three rounds, and however much of a fourth entry: four releases, and the round is repeated
+    /// for a fifth.
     #[test]
-    fn entries_are_read_again_and_a_torn_one_goes() {
+    fn entries_are_read_again_and_a_torn_one_counts() {
         let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
         let first = Ledger::default();
         open(folder.path(), &first).unwrap();
         for round in 1..=3 {
             first.record(0, round, Some((0.5, 9))).unwrap();
         }
-        let path = folder.path().join(FILE);
-        let mut text = fs::read_to_string(&path).unwrap();
-        text.push_str("{\"pass\": 0, \"rou");
-        fs::write(&path, &text).unwrap();
-        let second = Ledger::default();
-        open(folder.path(), &second).unwrap();
-        assert_eq!(second.count(), 3);
-        assert_eq!(second.cohort(0, 2), first.cohort(0, 2));
-        second.record(0, 3, None).unwrap();
-        let third = Ledger::default();
-        open(folder.path(), &third).unwrap();
-        assert_eq!((third.count(), third.lost(0, 3)), (4, 1));
-
-        fs::write(&path, "{}\n").unwrap();
-        let error = open(folder.path(), &Ledger::default()).unwrap_err();
-        assert!(error.to_string().contains("line 1 is damaged"), "{error}");
+        let three = fs::read_to_string(&path).unwrap();
+        first.record(0, 4, Some((0.5, 9))).unwrap();
+        let four = fs::read_to_string(&path).unwrap();
+        for end in three.len() + 1..four.len() {
+            fs::write(&path, &four[..end]).unwrap();
+            let second = Ledger::default();
+            open(folder.path(), &second).unwrap();
+            assert_eq!(second.count(), 4, "{end}");
+            assert_eq!(second.cohort(0, 2), first.cohort(0, 2));
+            // Without its line end alone the entry is known.
+            let known = end + 1 == four.len();
+            assert_eq!(second.require(0, 4).is_ok(), known);
+            let extra: &[u64] = if known { &[] } else { &[0] };
+            assert_eq!(second.extra_rounds(0, 4), extra);
+            second.record(0, 4, None).unwrap();
+            let third = Ledger::default();
+            open(folder.path(), &third).unwrap();
+            assert_eq!((third.count(), third.lost(0, 4)), (5, 1));
+        }
+        for damaged in ["{}\n", "{}\n{\"pass\":0"] {
+            fs::write(&path, damaged).unwrap();
+            let error = open(folder.path(), &Ledger::default()).unwrap_err();
+            assert!(error.to_string().contains("line 1 is damaged"), "{error}");
+        }
     }
 }

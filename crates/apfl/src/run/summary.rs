@@ -6,9 +6,10 @@ use super::choice::{Choice, Choices};
 use crate::choice::Choosing;
 use crate::clients::Finalized;
 use crate::error::Result;
-use crate::metrics::{Assessment, ByModel, FinalsAccumulator, Gain, Scoring, Spread};
+use crate::metrics::{Assessment, ByModel, FinalsAccumulator, Gain, Scoring};
 use crate::run::run_dir::{
-    ChosenRecord, ClientRecord, Counts, GainSplit, MeanErrors, Prior, Summary, TotalGain,
+    ChosenRecord, ClientRecord, Counts, GainSplit, MeanErrors, MixingSpread, Prior, Summary,
+    TotalGain,
 };
 use crate::training::Training;
 
@@ -118,7 +119,7 @@ impl SummarySums {
                     |pick: fn(&(f64, f64)) -> f64| self.majority.iter().map(pick).sum::<f64>();
                 sum(|(correct, _)| *correct) / sum(|(_, valid)| *valid)
             }),
-            mixing: Spread::of(&self.mixing),
+            mixing: MixingSpread::of(&self.mixing),
             alone: over(&self.alone),
             baseline: over(&self.baseline),
             gain: (!self.gains.is_empty()).then(|| TotalGain {

@@ -17,9 +17,15 @@ pub(super) const PRESET: Setting<Words<bool>> = Setting::words(
         ),
     ],
 )
-.help("whose choices a run follows: the paper's text or the authors' released code")
+.help(
+    "whose choices a run follows: the paper's text or the authors' released code; its old name \
+     `fedtorch` is accepted",
+)
 .source("FedTorch")
 .seldom();
+
+/// The old name of the preset, which is accepted.
+const OLD_NAME: &str = "fedtorch";
 
 /// Returns the spec with deprecated keys replaced and, if it names the preset, with the released
 /// code's choices in place of its own; keys that an override set are kept. Also returns a note
@@ -31,9 +37,12 @@ pub(super) fn expand(
 ) -> (Table, Option<String>) {
     let mut table = written.clone();
     replace_deprecated(&mut table);
-    let Some(found) = table.remove(PRESET.key) else {
+    let Some(mut found) = table.remove(PRESET.key) else {
         return (table, None);
     };
+    if found.as_str() == Some(OLD_NAME) {
+        found = "authors".into();
+    }
     match PRESET.values.parse(&found) {
         Some(true) => (),
         Some(false) => return (table, None),
@@ -83,7 +92,7 @@ fn insert(table: &mut Table, key: &str, value: Value) {
     }
 }
 
-/// Returns the keys and values of the released code:
+/// Returns the keys and values of the released code, which docs/AUTHORS.md lists:
 ///
 /// | where | the released code |
 /// |---|---|
@@ -91,9 +100,9 @@ fn insert(table: &mut Table, key: &str, value: Value) {
 /// | the MLP | BatchNorm with batch statistics only, dropout 0.25, a head without a bias; scores in shuffled batches of the training's size |
 /// | CIFAR-10 | flips and crops of all images, in training and scoring |
 /// | the learning rate | constant |
-/// | APFL | `preset = "fedtorch"` |
-/// | perFedAvg | `variant = "released"` |
-/// | pFedMe | `variant = "released"`: both rates are the training's |
+/// | APFL | `preset = "authors"` |
+/// | perFedAvg | `variant = "authors"` |
+/// | pFedMe | `variant = "authors"`: both rates are the training's |
 fn choices(table: &Table) -> Vec<(&'static str, Value)> {
     let model = text(table, "model", "kind").unwrap_or("linear");
     let algorithm = text(table, "algorithm", "kind").unwrap_or("apfl");
@@ -123,9 +132,9 @@ fn choices(table: &Table) -> Vec<(&'static str, Value)> {
             ("algorithm.l2_on_v", true.into()),
             ("algorithm.v_dropout", "first-round".into()),
         ]),
-        "apfl" => all.push(("algorithm.preset", "fedtorch".into())),
-        "perfedavg" => all.push(("algorithm.variant", "released".into())),
-        "pfedme" => all.push(("algorithm.variant", "released".into())),
+        "apfl" => all.push(("algorithm.preset", "authors".into())),
+        "perfedavg" => all.push(("algorithm.variant", "authors".into())),
+        "pfedme" => all.push(("algorithm.variant", "authors".into())),
         _ => (),
     }
     all

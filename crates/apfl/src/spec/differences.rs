@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use toml::{Table, Value};
 
+use super::Spec;
 use crate::error::{Error, Result};
 
 /// Returns the keys that identify a run and bind a checkpoint to it: all but `engine` and
@@ -63,6 +64,14 @@ pub fn extended_rounds(existing: &Table, given: &Table) -> Result<Option<u64>> {
         "training.rounds: found {new}, but the existing run has {old}: {why}; start a new run in \
          another directory"
     )))
+}
+
+/// Returns a resolved spec as this version writes it: old names are replaced by today's, and
+/// settings that are new since then have their defaults. A table that is no spec of this version,
+/// such as that of a run with its own data, is returned as it is.
+pub(crate) fn updated(resolved: &Table) -> Table {
+    let plan = Spec::of(resolved.clone()).plan();
+    plan.map_or_else(|_| resolved.clone(), |plan| plan.resolved)
 }
 
 fn compare(path: &str, existing: &Table, given: &Table, differences: &mut Vec<String>) {

@@ -104,6 +104,8 @@ pub struct Resources<'a> {
     pub threads: Option<usize>,
     /// The run directory. Without one, client states live in RAM.
     pub directory: Option<&'a Path>,
+    /// The noise that an earlier setup of the same run has searched for the ε of its privacy.
+    pub noise: Option<f64>,
 }
 
 impl Settings for Plan {
@@ -297,7 +299,7 @@ impl Plan {
             None => Ok(setup),
             Some(settings) => {
                 let passes = self.algorithm.choosing().map_or(1, Choosing::passes);
-                setup.privately(settings, passes)
+                setup.privately(settings, passes, resources.noise)
             }
         }
     }

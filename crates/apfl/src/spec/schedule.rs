@@ -12,6 +12,7 @@ use crate::settings::{
 enum ScheduleKind {
     Constant,
     Geometric,
+    Inverse,
     Theory,
 }
 
@@ -25,6 +26,7 @@ const KIND: Setting<Words<ScheduleKind>> = Setting::words(
             "the rate does not change",
         ),
         ("geometric", ScheduleKind::Geometric, "η·factor^k"),
+        ("inverse", ScheduleKind::Inverse, "η/(1 + factor·t)"),
         ("theory", ScheduleKind::Theory, "a theorem's step sizes"),
     ],
 )
@@ -34,7 +36,7 @@ const FACTOR: Setting<Number> =
     Setting::number("factor", 0.99, above_zero(f64::MIN_POSITIVE).to(1.0))
         .with("kind = \"geometric\"")
         .help("the ratio of a rate to the previous one")
-        .usually("`0.99`; with algorithm.preset = \"fedtorch\" 1/1.01");
+        .usually("`0.99`; with algorithm.preset = \"authors\" 1/1.01");
 
 const PER: Setting<Words<Per>> = Setting::words(
     "per",
@@ -47,7 +49,20 @@ const PER: Setting<Words<Per>> = Setting::words(
 )
 .with("kind = \"geometric\"")
 .help("unit of k")
-.usually("`\"round\"`; with algorithm.preset = \"fedtorch\" `\"epoch\"`");
+.usually("`\"round\"`; with algorithm.preset = \"authors\" `\"epoch\"`");
+
+const ADDED: Setting<Number> = Setting::number(
+    "factor",
+    0.01,
+    above_zero(f64::MIN_POSITIVE).to(1e15),
+)
+.symbol("c")
+.with("kind = \"inverse\"")
+.help(
+    "what every local step adds to the divisor of the rate; t counts the local steps before \
+             this one, so the first step of a run has the rate η",
+)
+.source("section 5, after Bottou (2012)");
 
 // Schedules that the builder accepts but no spec can name.
 const POSITIVE: Range<f64> = above_zero(f64::MIN_POSITIVE);
@@ -57,7 +72,7 @@ const SHIFT: Setting<Number> = Setting::optional("a", at_least(0.0));
 const RATE: Setting<Number> = Setting::optional("rate", POSITIVE);
 
 /// The settings that do not belong to a theorem.
-pub(super) const SETTINGS: &[&dyn Declaration] = &[&KIND, &FACTOR, &PER];
+pub(super) const SETTINGS: &[&dyn Declaration] = &[&KIND, &FACTOR, &PER, &ADDED];
 
 /// Represents a schedule, or a theorem whose schedule may depend on the data.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +117,7 @@ impl PlannedSchedule {
             *self = match s.get(&KIND) {
                 ScheduleKind::Constant => Self::Known(Schedule::Constant),
                 ScheduleKind::Geometric => default,
+                ScheduleKind::Inverse => Self::Known(Schedule::Inverse { factor: 0.0 }),
                 ScheduleKind::Theory => Self::Theory(theory::BLANK),
             };
         }
@@ -113,8 +129,12 @@ impl PlannedSchedule {
                 s.field_or(&FACTOR, *factor, factor);
                 s.field_or(&PER, *per, per);
             }
-            Self::Known(Schedule::Inverse { numerator, mu, a }) => {
+            Self::Known(Schedule::Inverse { factor }) => {
                 kind(s, "inverse");
+                s.field(&ADDED, factor);
+            }
+            Self::Known(Schedule::Theorem { numerator, mu, a }) => {
+                kind(s, "theorem");
                 s.field(&NUMERATOR, numerator);
                 s.field(&MU, mu);
                 s.field(&SHIFT, a);

@@ -3,7 +3,7 @@
 use super::{engine, evaluation, federation, plan, schedule, sites, theory, training};
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::AlgorithmSpec;
-use crate::algorithm::apfl::mixing;
+use crate::algorithm::apfl::mixing_setting;
 use crate::attack::ATTACKS;
 use crate::data::Source;
 use crate::data::partition::Partition;
@@ -88,7 +88,7 @@ pub fn tables() -> Vec<SpecTable> {
         of(
             "algorithm.mixing",
             "APFL's α: one of `fixed`, `adaptive` and `chosen`; the other keys apply to `chosen`",
-            &[mixing::SETTINGS],
+            &[mixing_setting::SETTINGS],
         ),
         of(
             "federation",

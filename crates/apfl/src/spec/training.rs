@@ -74,8 +74,8 @@ const CLASS_WEIGHTS: Setting<Words<bool>> = Setting::words(
 const SCHEDULE: Setting<Inner> = Setting::table("schedule", "a kind, or a table of one")
     .symbol("η_t")
     .help(
-        "how the learning rate changes: \"constant\", { kind = \"theory\", theorem = 2 }, or \
-         geometric per round · epoch · step",
+        "how the learning rate changes: \"constant\", { kind = \"inverse\", factor = 0.01 }, \
+         { kind = \"theory\", theorem = 2 }, or geometric per round · epoch · step",
     )
     .usually("geometric, with the algorithm's factor")
     .example("{ kind = \"geometric\", factor = 0.99, per = \"round\" }");

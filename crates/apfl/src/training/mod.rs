@@ -20,6 +20,7 @@ use crate::params::{Params, bytes_of};
 use crate::privacy::{Ledger, Level, Spent};
 
 mod aggregator;
+mod message_sizes;
 mod privacy;
 mod record;
 mod recorded;
@@ -28,6 +29,8 @@ mod server;
 mod setup;
 
 pub use crate::clients::{ClientModels, Finalized, Keep, RunContext, StateHome};
+pub use message_sizes::MessageSizes;
+pub(crate) use message_sizes::message_sizes;
 pub use record::RoundRecord;
 #[doc(hidden)]
 pub use recorded::{PendingRecord, Recorded};

@@ -20,10 +20,16 @@ impl Setup {
 
     /// Adds privacy to the run: the noise for its ε, and at most the rounds that ε allows. With
     /// several passes each releases a shared model, and ε is that of all passes together.
+    /// `searched` is the noise for that ε, if it is known.
     ///
     /// # Errors
     /// If the model has no private steps, or ε does not allow one round.
-    pub(crate) fn privately(mut self, settings: PrivacySettings, passes: u64) -> Result<Self> {
+    pub(crate) fn privately(
+        mut self,
+        settings: PrivacySettings,
+        passes: u64,
+        searched: Option<f64>,
+    ) -> Result<Self> {
         let example = settings.level == Level::Example;
         if example && self.context.model.example_norms().is_none() {
             return Err(Error::Request(
@@ -40,7 +46,7 @@ impl Setup {
             }],
             Level::Example => self.exposures_of_examples(&self.participations(round)),
         };
-        let budget = Budget::new(settings, self.rounds, passes, exposures);
+        let budget = Budget::new(settings, self.rounds, passes, exposures, searched);
         let budget = budget.map_err(|e| Error::Request(format!("federation.privacy: {e}")))?;
         self.notes.extend(budget.notes(self.rounds));
         self.rounds = budget.rounds;
@@ -97,9 +103,12 @@ impl Setup {
             }],
             Some(Level::Example) => {
                 let mut taken = taken.to_vec();
-                for client in extra.iter().flatten().flat_map(|round| self.cohort(*round)) {
-                    taken[client] += 1;
-                }
+                let cohort = |round: &u64| match round {
+                    0 => (0..taken.len()).collect(), // unknown: it may have been any client's
+                    round => self.cohort(*round),
+                };
+                let extra: Vec<usize> = extra.iter().flatten().flat_map(cohort).collect();
+                extra.into_iter().for_each(|client| taken[client] += 1);
                 self.exposures_of_examples(&taken)
             }
         }

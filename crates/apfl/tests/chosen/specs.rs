@@ -19,7 +19,7 @@ fn what_does_not_go_with_a_choice_is_refused() {
         ("alpha_l2 = 0.1", "algorithm.alpha_l2"),
         ("alpha_rate = 0.1", "algorithm.alpha_rate"),
         ("alpha_on = 'aside'", "algorithm.alpha_on"),
-        ("preset = 'fedtorch'", "algorithm.preset"),
+        ("preset = 'authors'", "algorithm.preset"),
     ] {
         let said = problems(&format!("{chosen}, {more}"));
         assert!(said.contains(key), "{said}");

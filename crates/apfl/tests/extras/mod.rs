@@ -2,7 +2,7 @@
 //! slow float64 network with plain loops, which shares nothing with the library but the numbers of
 //! a mask's stream.
 
-mod released;
+mod authors;
 mod runs;
 
 use apfl::data::{Batch, Examples, Features, Targets};

@@ -44,7 +44,7 @@ fn outcome(spec: &Spec, threads: usize) -> (String, Vec<f32>, String) {
 
 #[test]
 fn threads_change_no_bit() {
-    for algorithm in ["apfl", "perfedavg', variant = 'released"] {
+    for algorithm in ["apfl", "perfedavg', variant = 'authors"] {
         let spec = spec(&format!("algorithm = {{ kind = '{algorithm}' }}"));
         let one = outcome(&spec, 1);
         assert_eq!(one, outcome(&spec, 3), "{algorithm}");
@@ -63,7 +63,7 @@ fn the_shared_path_is_fedavgs() {
     let fedavg = of("{ kind = 'fedavg' }");
     for mixing in ["{ fixed = 0.5 }", "{ adaptive = 0.3 }"] {
         assert_eq!(fedavg, of(&format!("{{ mixing = {mixing} }}")));
-        let authors = format!("{{ mixing = {mixing}, preset = 'fedtorch' }}");
+        let authors = format!("{{ mixing = {mixing}, preset = 'authors' }}");
         assert_eq!(fedavg, of(&authors));
     }
 }

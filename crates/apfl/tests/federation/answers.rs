@@ -109,8 +109,9 @@ fn too_few_answers_are_an_error_with_names() {
     let error = over_sites(&plan, &post, &run, false).unwrap_err();
     let said = error.to_string();
     assert!(
-        said.contains("in round 2 only 2 sites responded in time, but at least 3 must")
-            && said.contains("north, west"),
+        said.contains(
+            "in round 2 only 2 sites gave a usable response in time, but at least 3 must"
+        ) && said.contains("north, west"),
         "{said}"
     );
     // They come back, and it goes on to the bits of an undisturbed run.

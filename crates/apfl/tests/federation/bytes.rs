@@ -30,6 +30,20 @@ fn training_letters_hold_no_data_and_nothing_personal() {
     let algorithm = "{ kind = 'apfl', mixing = { adaptive = 0.37 } }";
     let plan = spec(room.0.path(), algorithm, more).plan().unwrap();
     let post = room.post("states");
+    // A site keeps few states: a copy of every one, as soon as it is written.
+    let (states, copies) = (room.path("states"), room.path("copies"));
+    let keep = move |site: &str| {
+        let copies = copies.join(site);
+        std::fs::create_dir_all(&copies).unwrap();
+        for entry in std::fs::read_dir(states.join(site).join("memories")).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), copies.join(entry.file_name())).unwrap();
+        }
+    };
+    post.lock().unwrap().forge = Some(Box::new(move |(_, client), bytes| {
+        keep(SITES[client]);
+        bytes
+    }));
     let run = over_sites(&plan, &post, &room.path("run"), false).unwrap();
     // Nothing personal came to the server at all.
     assert!(run.clients().unwrap().is_empty());
@@ -67,7 +81,7 @@ fn training_letters_hold_no_data_and_nothing_personal() {
         }
         // What the client remembers after every round: v and α.
         let (mut seen, mut learned) = (0, 0);
-        for entry in std::fs::read_dir(room.path(&format!("states/{site}/memories"))).unwrap() {
+        for entry in std::fs::read_dir(room.path(&format!("copies/{site}"))).unwrap() {
             let mut file = TensorFile::open(&entry.unwrap().path()).unwrap();
             for tensor in file.entries().unwrap() {
                 let bytes = file.read(&tensor).unwrap();

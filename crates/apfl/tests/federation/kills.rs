@@ -29,11 +29,11 @@ fn so_does_one_without_memories() {
     killed_anywhere("{ kind = 'fedavg' }", 8);
 }
 
-/// Old memories are forgotten once two checkpoints do not need them.
+/// A site keeps the states of two checkpoints, however rare these are, and the newest two.
 #[test]
-fn old_memories_are_forgotten() {
+fn old_states_are_removed() {
     let room = Room::new();
-    let more = "training.rounds=12\nfederation.participation=1\ncheckpoint.every=1";
+    let more = "training.rounds=12\nfederation.participation=1\ncheckpoint.every=10";
     let plan = spec(room.0.path(), "{ kind = 'apfl' }", more)
         .plan()
         .unwrap();
@@ -41,6 +41,36 @@ fn old_memories_are_forgotten() {
     over_sites(&plan, &post, &room.path("run"), false).unwrap();
     let status = apfl::federation::Node::status(&room.path("states/north")).unwrap();
     assert!(status.finalized);
-    assert!(status.state_rounds.len() <= 4, "{:?}", status.state_rounds);
-    assert_eq!(status.state_rounds.last(), Some(&12));
+    // Round 10 is recorded, and saved, when its scores have come with round 11.
+    assert_eq!(status.state_rounds, [11, 12]);
+}
+
+/// Killed in round 11, resumed from the last checkpoint, killed again a round later. Then that
+/// checkpoint is damaged: the run goes on from the one before, whose states the sites still have.
+#[test]
+fn the_states_of_the_checkpoint_before_outlive_a_resume() {
+    let room = Room::new();
+    let more = "training.rounds=13\nfederation.participation=1\ncheckpoint.every=2";
+    let plan = spec(room.0.path(), "{ kind = 'apfl' }", more)
+        .plan()
+        .unwrap();
+    let post = room.post("states");
+    let run = room.path("run");
+    // Survey, agreement, ten rounds; then an agreement and one round.
+    for (dies_at, resumes) in [(2 + 11, false), (2 + 11 + 3, true)] {
+        post.lock().unwrap().dies_at = Some(dies_at);
+        over_sites(&plan, &post, &run, resumes).unwrap_err();
+    }
+    // Round 8 was recorded with round 9, and round 6 with round 7.
+    let manifest = |round: u64| run.join(format!("checkpoint/checkpoint-{round}.manifest"));
+    assert!(manifest(7).exists() && manifest(9).exists() && !manifest(10).exists());
+    let status = apfl::federation::Node::status(&room.path("states/north")).unwrap();
+    assert_eq!(status.state_rounds, [7, 9, 10]);
+    std::fs::write(manifest(9), "damaged").unwrap();
+    post.lock().unwrap().dies_at = None;
+    let there = over_sites(&plan, &post, &run, true).unwrap();
+    let notes = post.lock().unwrap().notes.join("\n");
+    assert!(!notes.contains("lost"), "{notes}");
+    let here = one_process(&plan, &room.path("here"));
+    assert_eq!(shown(&there), shown(&here));
 }

@@ -3,8 +3,14 @@
 
 mod answers;
 mod bytes;
+mod hostile;
 mod kills;
+mod liars;
+mod lies;
+mod scores;
+mod surveys;
 mod terms;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::{Post, Room, SITES, over_sites, spec};
+use apfl::engine::remote::SiteRequest;
 use apfl::federation::{Accept, Node, Server, Site, terms_of};
 use apfl::run::Program;
 use apfl::spec::Spec;
@@ -196,5 +197,109 @@ fn what_cannot_be_over_sites_is_refused() {
     ] {
         let error = Spec::parse(text).unwrap().plan().unwrap_err().to_string();
         assert!(error.contains(key), "{text}: {error}");
+    }
+}
+
+/// A site whose own table has too many labels sends nothing, and a server cannot give it more
+/// classes than the terms allow.
+#[test]
+fn labels_have_limits_at_a_site() {
+    let room = Room::new();
+    let file = room.path("west.csv");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let lines = text.lines().enumerate().map(|(k, line)| match k {
+        0 => line.to_owned(),
+        _ => format!("{}{k}", line.replace(",ill", ",well")),
+    });
+    std::fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let more = "data.max_classes=20\nfederation.rare=send";
+    let refused = said(&room, more, &room.post("states"), "one");
+    assert!(refused.contains("west: data"), "{refused}");
+    let log = std::fs::read_to_string(room.path("states/west/log")).unwrap();
+    assert!(log.contains("at most 20 are allowed"), "{log}");
+
+    std::fs::write(&file, text).unwrap();
+    assert_eq!(said(&room, more, &room.post("good"), "two"), "done");
+    let agreement = std::fs::read_to_string(room.path("two/agreement.json")).unwrap();
+    let mut agreement: serde_json::Value = serde_json::from_str(&agreement).unwrap();
+    let names: Vec<String> = (0..21).map(|k| format!("k{k}")).collect();
+    agreement["schema"]["classes"] = names.into();
+    agreement["classes"] = vec![1; 21].into();
+    let request = SiteRequest::Agree(agreement.to_string().into_bytes());
+    let tail = postcard::to_stdvec(&request).unwrap();
+    let length = (tail.len() as u32).to_le_bytes();
+    let post = room.post("fresh");
+    let site = post.lock().unwrap().sites[0].clone();
+    let node = Node::open(site, Program::default()).unwrap();
+    let error = node.answer(&[&tail[..], &length].concat()).1.unwrap();
+    let error = error.to_string();
+    assert!(
+        error.contains("the agreement's classes") && error.contains("found 21 classes"),
+        "{error}"
+    );
+}
+
+/// A simulation's noise can be removed by the server: the operator reads so before accepting.
+#[test]
+fn a_proposal_warns_of_noise_that_the_server_knows() {
+    let proposal = |name: &str, seed: &str| {
+        let room = Room::new();
+        let post = room.post(name);
+        post.lock().unwrap().sites[0].accept = Accept::Operator;
+        let more = format!(
+            "federation.privacy={{ level = 'example', noise = 1.0, clip = 1.0{seed} }}
+             training.class_weights=none"
+        );
+        assert!(said(&room, &more, &post, "run").contains("not-accepted"));
+        std::fs::read_to_string(room.path(name).join("north/proposal.toml")).unwrap()
+    };
+    let simulated = proposal("simulated", ", noise_seed = 'seed'");
+    assert!(
+        simulated.contains("# WARNING: federation.privacy.noise_seed = \"seed\""),
+        "{simulated}"
+    );
+    let private = proposal("private", "");
+    assert!(private.contains("[federation.privacy]") && !private.contains("WARNING"));
+}
+
+/// The noise for an ε is searched at the agreement, kept, and used from then on.
+#[test]
+fn the_noise_of_an_epsilon_is_searched_once() {
+    let room = Room::new();
+    let more =
+        "federation.privacy={ level = 'example', epsilon = 20.0, clip = 1.0, noise_seed = 'seed' }
+         federation.participation=1
+         training.rounds=2
+         training.class_weights=none";
+    let plan = spec(room.0.path(), "{ kind = 'fedavg' }", more)
+        .plan()
+        .unwrap();
+    let run = |name: &str, other: Option<&str>| {
+        let post = room.post(name);
+        let file = room.path(&format!("{name}/north/noise"));
+        let (kept, other) = (file.clone(), other.map(str::to_owned));
+        post.lock().unwrap().forge = Some(Box::new(move |place, bytes| {
+            if let (Some(other), (2, 0)) = (&other, place) {
+                let text = std::fs::read_to_string(&kept).unwrap();
+                let (hash, _) = text.split_once(' ').unwrap();
+                std::fs::write(&kept, format!("{hash} {other}\n")).unwrap();
+            }
+            bytes
+        }));
+        let run = over_sites(&plan, &post, &room.path(&format!("{name}-run")), false).unwrap();
+        (run.summary, std::fs::read_to_string(file).unwrap())
+    };
+    let (found, kept) = run("found", None);
+    let noise: f64 = kept.trim().split_once(' ').unwrap().1.parse().unwrap();
+    assert_eq!(noise, found.privacy.unwrap().noise);
+    // What is kept is what is used: another number changes the run, no number is searched again.
+    let (other, _) = run("other", Some(&format!("{}", 2.0 * noise)));
+    assert_ne!(other.fingerprint, found.fingerprint);
+    for damaged in ["nan", "-1", "0.001", "torn"] {
+        let (again, text) = run(damaged, Some(damaged));
+        assert_eq!(
+            (again.fingerprint, text),
+            (found.fingerprint.clone(), kept.clone())
+        );
     }
 }

@@ -239,3 +239,21 @@ fn idx_may_be_validated_with_files_of_their_own() {
         "label 2 is among the validation examples",
     );
 }
+
+#[test]
+fn idx_has_at_most_as_many_classes_as_allowed() {
+    let dir = tempfile::tempdir().unwrap();
+    small_idx(dir.path());
+    let labels: Vec<u8> = (0..20).map(|k| k % 4).collect();
+    fs::write(
+        dir.path().join("labels.gz"),
+        gzipped(&idx(8, &[20], &labels)),
+    )
+    .unwrap();
+    let spec = format!("{IDX}clients = 2\npartition = 'iid'\nvalidation = 0.1\nmax_classes = ");
+    let refused = "labels.gz: found 4 classes, at most 3 are allowed";
+    error(dir.path(), &format!("{spec}3"), refused);
+    load(dir.path(), &format!("{spec}4")).unwrap();
+    let declared = format!("{spec}4\nclasses = 5");
+    error(dir.path(), &declared, "found 5 classes, at most 4");
+}

@@ -99,5 +99,7 @@ fn leaf_keeps_its_users_its_split_and_its_bytes() {
     assert_ne!(stray, train);
     fs::write(at.join("train/a.json"), &stray).unwrap();
     error(at, spec, "the largest label is 65535");
-    load(at, &format!("{spec}\nclasses = 65536")).unwrap();
+    let many = format!("{spec}\nclasses = 65536");
+    error(at, &many, "found 65536 classes, at most 1000 are allowed");
+    load(at, &format!("{many}\nmax_classes = 65536")).unwrap();
 }

@@ -3,7 +3,8 @@
 
 use serde::Serialize;
 
-use super::quadratic::{Quadratics, Simulation};
+use super::quadratic::Quadratics;
+use super::simulation::Simulation;
 
 /// Represents the lemma at one T.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

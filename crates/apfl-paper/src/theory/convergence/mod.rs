@@ -6,14 +6,23 @@
 use apfl::error::Result;
 use serde::Serialize;
 
+pub mod bounded;
+mod bounds_table;
+pub mod deviation;
 pub mod lemma;
 pub mod network;
 pub mod quadratic;
+pub mod selection;
+pub mod simulation;
 mod table;
 
+use bounded::Bounded;
+use deviation::{Comparison, Statement, compare};
 use lemma::{Lemma, lemma_bound, printed_lemma_bound};
 use network::Nonconvex;
-use quadratic::{Quadratics, Simulation};
+use quadratic::Quadratics;
+use selection::Selection;
+use simulation::Simulation;
 
 pub use table::text;
 
@@ -54,6 +63,12 @@ pub struct Convergence {
     pub residual: Residual,
     /// The corrected lemma against the measurement.
     pub lemma: Vec<Lemma>,
+    /// The lemmas on the gradient gap and on deviations, at every step.
+    pub deviations: Vec<Comparison>,
+    /// Theorem 4.
+    pub bounded: Bounded,
+    /// Theorem 3 at α = 1 where few clients take part.
+    pub selection: Selection,
     /// Theorems 5 and 6.
     pub nonconvex: Nonconvex,
 }
@@ -154,6 +169,12 @@ pub fn check(
     progress("the lemma", 0, 0);
     let lemma = times.iter().map(|t| check_lemma(&problem, *t, 10, effort));
     let lemma = lemma.collect();
+    progress("the lemmas on gradients and deviations", 0, 0);
+    let deviations = deviations(&problem, times[2], effort);
+    progress("Theorem 4", 0, 0);
+    let bounded = bounded::check(&problem, &times, effort);
+    progress("Theorem 3 with few clients", 0, 0);
+    let selection = selection::check(&times, effort);
     let nonconvex = network::check(effort, progress)?;
     Ok(Convergence {
         effort: *effort,
@@ -170,6 +191,9 @@ pub fn check(
         strongly_convex,
         residual,
         lemma,
+        deviations,
+        bounded,
+        selection,
         nonconvex,
     })
 }
@@ -275,6 +299,27 @@ pub fn check_lemma(problem: &Quadratics, steps: u64, tau: u64, effort: &Effort) 
         bound: lemma_bound(problem, &simulation),
         printed: printed_lemma_bound(problem, &simulation),
     }
+}
+
+/// Compares both lemmas without sampling and with half of the clients, of whom one is at the mean.
+fn deviations(problem: &Quadratics, steps: u64, effort: &Effort) -> Vec<Comparison> {
+    let n = problem.clients();
+    let sampled = problem.clone().with_average_client();
+    let drift = [Statement::Deviation, Statement::MeanDeviation];
+    let gap = [Statement::Gap, Statement::GapWithoutZeta];
+    let run = |problem: &Quadratics, tau, cohort, statements: &[Statement]| {
+        let simulation = Simulation::of_theorem_2(problem, steps, tau, cohort);
+        compare(problem, &simulation, 0.9, statements, effort)
+    };
+    [
+        run(problem, 10, n, &gap[..1]),
+        run(problem, 10, n, &drift),
+        run(problem, 100, n, &drift),
+        run(&sampled, 1, n / 2, &gap),
+        run(&sampled, 10, n / 2, &gap),
+        run(&sampled, 10, n / 2, &drift),
+    ]
+    .concat()
 }
 
 fn pairs(value: impl Fn(usize) -> f64) -> Vec<(f64, f64)> {

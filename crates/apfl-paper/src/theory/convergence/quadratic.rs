@@ -5,6 +5,7 @@ use rand::RngExt;
 use rand::seq::index::sample;
 use rand_distr::StandardNormal;
 
+use super::simulation::Simulation;
 use crate::theory::objective::{axpy, distance_squared, norm_squared};
 
 /// fᵢ(x) = ½ Σⱼ hⱼ(xⱼ − cᵢⱼ)², with noise of variance σ² added to every gradient.
@@ -20,39 +21,19 @@ pub struct Quadratics {
     pub sigma2: f64,
 }
 
-/// Represents the settings of a simulation of Algorithm 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Simulation {
-    /// T
-    pub steps: u64,
-    /// τ
-    pub tau: u64,
-    /// K
-    pub cohort: usize,
-    /// a: η_t = 16/(μ(t+a)), p_t = (t+a)².
-    pub a: f64,
-}
-
-impl Simulation {
-    /// Creates Theorem 2's settings: a = max(128κ, τ).
-    pub fn of_theorem_2(problem: &Quadratics, steps: u64, tau: u64, cohort: usize) -> Self {
-        let kappa = problem.l() / problem.mu();
-        Self {
-            steps,
-            tau,
-            cohort,
-            a: (128.0 * kappa).max(tau as f64),
-        }
-    }
-
-    /// Returns S_T = Σ p_t.
-    pub fn weights(&self) -> f64 {
-        (1..=self.steps).map(|t| self.weight(t)).sum()
-    }
-
-    fn weight(&self, t: u64) -> f64 {
-        (t as f64 + self.a).powi(2)
-    }
+/// Represents the models after step t, before they are averaged or broadcast.
+#[derive(Debug)]
+pub struct Visit<'a> {
+    /// t; in the paper's proofs these models are those of t + 1, reached at the rate η_t.
+    pub t: u64,
+    /// U_t
+    pub cohort: &'a [usize],
+    /// wᵢ; only those of the cohort are current.
+    pub copies: &'a [Vec<f64>],
+    /// w, the mean of the cohort's copies.
+    pub w: &'a [f64],
+    /// vᵢ of every α and client.
+    pub v: &'a [Vec<Vec<f64>>],
 }
 
 /// Represents the result of a simulation.
@@ -77,6 +58,16 @@ impl Quadratics {
             hessian: (0..size).map(h).collect(),
             sigma2: 1.0,
         }
+    }
+
+    /// Moves the first client's center to the mean of the others, so that ζᵢ = Δᵢ = 0 there.
+    pub fn with_average_client(mut self) -> Self {
+        let others = Self {
+            centers: self.centers[1..].to_vec(),
+            ..self.clone()
+        };
+        self.centers[0] = others.optimum();
+        self
     }
 
     /// n
@@ -129,6 +120,12 @@ impl Quadratics {
         norm_squared(&self.optimum())
     }
 
+    /// Returns ∇fᵢ(x) for `center` = cᵢ, and ∇F(x) for `center` = w*.
+    pub fn gradient(&self, center: &[f64], x: &[f64]) -> Vec<f64> {
+        let parts = self.hessian.iter().zip(x).zip(center);
+        parts.map(|((h, x), c)| h * (x - c)).collect()
+    }
+
     /// Returns fᵢ(x) − fᵢ* for `center` = cᵢ, and F(x) − F* for `center` = w*.
     fn gap(&self, center: &[f64], x: &[f64]) -> f64 {
         let parts = self.hessian.iter().zip(x).zip(center);
@@ -145,6 +142,17 @@ impl Quadratics {
     ///
     /// with w̄⁽ᵗ⁾ = (1/K) Σ_{j∈U} wⱼ⁽ᵗ⁾; clients outside U keep vᵢ.
     pub fn run(&self, simulation: &Simulation, alphas: &[f64], seed: u64) -> Outcome {
+        self.run_observed(simulation, alphas, seed, &mut |_| {})
+    }
+
+    /// Runs Algorithm 1 and passes the models after every step to `observe`.
+    pub fn run_observed(
+        &self,
+        simulation: &Simulation,
+        alphas: &[f64],
+        seed: u64,
+        observe: &mut dyn FnMut(&Visit<'_>),
+    ) -> Outcome {
         let (n, size, k) = (self.clients(), self.size(), simulation.cohort);
         let deviation = (self.sigma2 / size as f64).sqrt();
         let mu = self.mu();
@@ -164,7 +172,7 @@ impl Quadratics {
                 }
                 cohort.iter().for_each(|i| copies[*i].copy_from_slice(&w));
             }
-            let eta = 16.0 / (mu * (t as f64 + simulation.a));
+            let eta = simulation.rate(mu, t);
             for &i in &cohort {
                 let center = &self.centers[i];
                 if deviation > 0.0 {
@@ -187,6 +195,13 @@ impl Quadratics {
             cohort
                 .iter()
                 .for_each(|i| axpy(&mut w, 1.0 / k as f64, &copies[*i]));
+            observe(&Visit {
+                t,
+                cohort: &cohort,
+                copies: &copies,
+                w: &w,
+                v: &v,
+            });
             let weight = simulation.weight(t);
             axpy(&mut w_sum, weight, &w);
             for (v, sum) in v.iter().flatten().zip(v_sum.iter_mut().flatten()) {
@@ -239,6 +254,10 @@ mod tests {
         assert_eq!((q.delta(0), q.start_distance()), (5.0, 4.0));
         let simulation = Simulation::of_theorem_2(&q, 2, 300, 2);
         assert_eq!(simulation.a, 300.0);
+        assert_eq!(Simulation::of_theorem_2(&q, 2, 1, 2).a, 256.0); // 128·2
+        assert_eq!(Simulation::of_theorem_4(&q, 2, 1, 2).a, 128.0); // 64·2
+        assert_eq!(simulation.rate(2.0, 20), 0.025); // 16/(2·320)
+        assert_eq!(q.gradient(&q.centers[1], &[1.0, 1.0]), [2.0, -6.0]);
         assert_eq!(simulation.weights(), 301.0 * 301.0 + 302.0 * 302.0);
     }
 
@@ -258,6 +277,7 @@ mod tests {
             steps: 2,
             tau: 2,
             cohort: 2,
+            c: 16.0,
             a: 14.0,
         };
         let outcome = q.run(&simulation, &[0.5, 0.0], 1);

@@ -2,7 +2,7 @@
 
 use apfl_report::table::columns;
 
-use super::Convergence;
+use super::{Convergence, bounds_table};
 use crate::theory::table::number;
 
 /// Formats every theorem's table.
@@ -66,8 +66,21 @@ pub fn text(c: &Convergence) -> String {
     );
     text.push_str(&residual(c));
     text.push_str(&lemma(c));
+    text.push_str(&bounds_table::deviations(&c.deviations));
+    text.push_str(&bounds_table::bounded(&c.bounded));
+    text.push_str(&bounds_table::selection(&c.selection));
     text.push_str(&nonconvex(c));
     text
+}
+
+/// Formats whether a bound holds.
+pub(super) fn verdict(holds: bool) -> String {
+    if holds { "PASS" } else { "FAIL" }.into()
+}
+
+/// Formats whether a statement holds that the paper prints and that is known to be false.
+pub(super) fn verdict_as_printed(holds: bool) -> String {
+    if holds { "PASS" } else { "FAIL (as printed)" }.into()
 }
 
 fn residual(c: &Convergence) -> String {
@@ -99,8 +112,8 @@ fn lemma(c: &Convergence) -> String {
             "τ",
             "measured",
             "corrected bound",
+            "verdict",
             "as printed",
-            "bound holds",
         ]
         .map(String::from)
         .to_vec(),
@@ -111,8 +124,8 @@ fn lemma(c: &Convergence) -> String {
             l.tau.to_string(),
             number(l.measured),
             number(l.bound),
+            verdict(l.measured <= l.bound),
             number(l.printed),
-            if l.measured <= l.bound { "yes" } else { "NO" }.into(),
         ]);
     }
     format!(

@@ -7,12 +7,13 @@ The site's operator gives the name of the site, its table and its state director
 from __future__ import annotations
 
 import logging
+import traceback
 from typing import Any
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from .._apfl import answer, refusal
+from .._apfl import answer, quoted, refusal
 from ._messages import packed, unpacked
 
 log = logging.getLogger("apfl.flower")
@@ -48,7 +49,9 @@ def respond(message: Any, context: Any) -> Any:
             log.error("%s", error)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # such as Rust's panics, whose text Flower would send
-        log.exception("the request could not be handled")
+    except BaseException as error:  # such as Rust's panics, whose text Flower would send
+        places = "".join(traceback.format_tb(error.__traceback__))
+        why = quoted(f"{type(error).__name__}: {error}")
+        log.error("the request could not be handled: %s\n%s", why, places)
         bytes_ = refusal(received)
     return Message(packed(bytes_), reply_to=message)

@@ -129,8 +129,9 @@ def watching(rounds: list[float]) -> Callable[[str, int, str | None], None]:
 
 @app.main()
 def main(grid: Any, context: Any) -> None:
-    """Trains and writes the report. The last line of a successful run's log is
-    `federation <fingerprint>`: Flower's exit status does not show a failure."""
+    """Trains and writes the report. The log of a run that finished has the line
+    `federation <fingerprint>`, before the report is made: Flower's exit status does not show a
+    failure."""
     config = context.run_config
     spec, out = str(config["spec"]), str(config["out"])
     if not Path(out).is_absolute():
@@ -141,7 +142,8 @@ def main(grid: Any, context: Any) -> None:
     resume = bool(config.get("resume", False))
     finished, rounds, fingerprint = serve(spec, out, resume, transport.exchange, log.info, watching([]))
     if finished:
+        # The run is finished, whatever becomes of its report.
+        log.info("federation %s", fingerprint)
         page = str(Path(out) / "report.html")
         report([out], page)
         log.info("%d rounds in %d exchanges; %s", rounds, transport.exchanges, page)
-        log.info("federation %s", fingerprint)

@@ -228,9 +228,9 @@ impl OneModel for Chosen {
         };
         let only = (self.only() == Some(1.0)).then_some(local.own.as_ref());
         Models {
-            localized: w,
+            localized: w.into(),
             personal,
-            local: local.own.as_ref().unwrap_or(w),
+            local: local.own.as_deref(),
             alone: local.of(1.0).or(only.flatten()).map(|v| &v[..]),
         }
     }

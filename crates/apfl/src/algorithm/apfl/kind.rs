@@ -1,6 +1,6 @@
 //! The registry entry of `kind = "apfl"` and its settings.
 
-use super::mixing::{Alpha, MIXING};
+use super::mixing_setting::{Alpha, MIXING};
 use super::options::{self, Preset};
 use super::{AgnosticApfl, AgnosticChosen, Apfl, Averaged, Chosen, Mixing, Options};
 use crate::algorithm::agnostic::AGNOSTIC;
@@ -52,7 +52,7 @@ pub(in crate::algorithm) const KIND: AlgorithmKind = Kind {
     examples: &[
         "{ kind = 'apfl', mixing = { fixed = 0.25 } }",
         "{ kind = 'apfl', mixing = { adaptive = 0.5 } }",
-        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, preset = 'fedtorch' }",
+        "{ kind = 'apfl', mixing = { adaptive = 0.5 }, preset = 'authors' }",
         "{ kind = 'apfl', mixing = { adaptive = 0.5 }, mix = 'logits', alpha_every = 'step' }",
         "{ kind = 'apfl', mixing = { adaptive = 0.5 }, order = 'sequential', alpha_rate = 0.05, \
          alpha_l2 = 0.02, alpha_gradient = 'blended' }",

@@ -7,7 +7,7 @@
 pub mod averaged;
 pub mod chosen;
 mod kind;
-pub(crate) mod mixing;
+pub(crate) mod mixing_setting;
 mod momentum;
 pub mod options;
 mod variant;
@@ -124,7 +124,7 @@ impl Apfl {
     /// τ times:
     ///   wᵢ ← wᵢ − η ∇fᵢ(wᵢ; ξ)
     ///   vᵢ ← vᵢ − η αᵢ ∇fᵢ(v̄ᵢ; ξ)                   the chain rule through v̄ᵢ
-    ///   αᵢ ← clip₀₁(αᵢ − η ⟨vᵢ − wᵢ, ∇fᵢ(v̄ᵢ; ξ)⟩)   adaptive: at a round's first step
+    ///   αᵢ ← clip₀₁(αᵢ − η ⟨vᵢ − wᵢ, ∇fᵢ(v̄ᵢ; ξ)⟩)   section 4.2; adaptive: at a round's first step
     ///   v̄ᵢ ← αᵢvᵢ + (1−αᵢ)wᵢ
     /// ```
     fn paper_round(
@@ -228,7 +228,7 @@ impl Options {
             momentum: *self == Options::PAPER,
             default_decay: match self.preset {
                 Preset::None => Properties::default().default_decay,
-                Preset::FedTorch => (1.0 / 1.01, "epoch"),
+                Preset::Authors => (1.0 / 1.01, "epoch"),
             },
             ..Properties::default()
         }

@@ -77,7 +77,7 @@ pub enum Preset {
     /// No preset: each option is set individually.
     None,
     /// The authors' released code: every option is fixed.
-    FedTorch,
+    Authors,
 }
 
 /// Options of APFL.
@@ -127,8 +127,8 @@ impl Options {
     };
 
     /// The authors' released code (FedTorch).
-    pub const FEDTORCH: Self = Self {
-        preset: Preset::FedTorch,
+    pub const AUTHORS: Self = Self {
+        preset: Preset::Authors,
         mix: Mix::Logits,
         order: Order::Sequential,
         alpha_every: Every::Round,
@@ -167,10 +167,11 @@ impl Options {
 
 impl Settings for Options {
     fn settings(&mut self, s: &mut Section<'_>) {
+        s.accept_alias(PRESET.key, "fedtorch", "authors");
         s.field(&PRESET, &mut self.preset);
         let pinned = match self.preset {
             Preset::None => Self::PAPER,
-            Preset::FedTorch => Self::FEDTORCH,
+            Preset::Authors => Self::AUTHORS,
         };
         s.field_or(&MIX, pinned.mix, &mut self.mix);
         s.field_or(&ORDER, pinned.order, &mut self.order);
@@ -188,7 +189,7 @@ impl Settings for Options {
             for key in self.differences(&pinned) {
                 s.problem(
                     key,
-                    "differs from preset = \"fedtorch\"; remove the key, or remove the preset and \
+                    "differs from preset = \"authors\"; remove the key, or remove the preset and \
                      write its options one by one",
                 );
             }
@@ -202,13 +203,13 @@ pub(super) const PRESET: Setting<Words<Preset>> = Setting::words(
     &[
         ("none", Preset::None, "each option is set individually"),
         (
-            "fedtorch",
-            Preset::FedTorch,
+            "authors",
+            Preset::Authors,
             "every option as in the authors' released code",
         ),
     ],
 )
-.help("the values of the options")
+.help("the values of the options (docs/AUTHORS.md); its old name `fedtorch` is accepted")
 .source("the authors' code, FedTorch")
 .seldom();
 

@@ -22,8 +22,8 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// Removes what is declared from a survey, so that it is not disclosed. Label counts stay where
-    /// `counts` is true.
+    /// Removes what is declared from a survey, so that it is not disclosed. Counts of declared
+    /// labels stay where `counts` is true.
     pub fn strip(&self, columns: &[String], survey: &mut Survey, counts: bool) {
         for (name, seen) in columns.iter().zip(&mut survey.columns) {
             if self.categories.contains_key(name) {
@@ -33,8 +33,8 @@ impl Declared {
                 seen.numbers = Moments::default();
             }
         }
-        if self.classes.is_some() && !counts {
-            survey.labels.clear();
+        if let Some(classes) = &self.classes {
+            (survey.labels).retain(|label, _| counts && classes.contains(label));
         }
     }
 

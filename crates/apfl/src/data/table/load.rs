@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::diagnostics::Diagnostics;
-use super::preparation::{Encoding, Preparation};
+use super::preparation::Preparation;
 use super::records::{ColumnLayout, Records, RowTargets, Split, client_of_file, source_error};
 use super::source::TableSource;
 use super::split::{SplitRows, index_of};
-use super::survey::{MOST_CATEGORIES, Survey};
+use super::survey::Survey;
 use super::value::{Missing, Value, value_of};
-use super::{ClientSource, Scale, Standardize, Table};
+use super::{Agreed, ClientSource, Scale, Standardize, Table};
 use crate::data::rows::{Cell, RowReader};
 use crate::data::scales::scale_warning;
 use crate::data::{
@@ -20,6 +20,7 @@ use crate::data::{
 };
 use crate::error::{Error, Result};
 use crate::moments::Moments;
+use crate::quote::listed;
 
 /// Represents a table after two readings: each row's client and part, and every client's survey of
 /// its training rows.
@@ -32,15 +33,6 @@ pub struct Surveyed {
     assignment: Option<Assignment>,
     files: Vec<SourceFile>,
     diagnostics: Diagnostics,
-}
-
-/// Represents what a federation agrees on before its clients encode their rows.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Agreed {
-    /// How columns become features.
-    pub preparation: Preparation,
-    /// The prediction task.
-    pub task: Task,
 }
 
 impl Surveyed {
@@ -82,30 +74,6 @@ impl Surveyed {
         diagnostics.check()
     }
 
-    /// Returns why an agreed preparation cannot be applied to this table, if so. Numbers encoded as
-    /// categories would disclose each of them.
-    pub(crate) fn incompatibility(&self, preparation: &Preparation) -> Option<String> {
-        preparation.columns.iter().find_map(|column| {
-            let name = &column.name;
-            let k = self.layout.names.iter().position(|own| own == name)?;
-            let categorical = self.layout.categorical[k];
-            let numbers = self.surveys.iter().any(|s| s.columns[k].numbers.n > 0);
-            let why = match &column.encoding {
-                Encoding::Category { values } if values.len() > MOST_CATEGORIES => {
-                    format!("a category of {} values", values.len())
-                }
-                Encoding::Category { .. } if numbers && !categorical => "a category".into(),
-                Encoding::Number { .. } | Encoding::Boolean { .. } if categorical => {
-                    "a number".into()
-                }
-                _ => return None,
-            };
-            Some(format!(
-                "the agreement encodes column '{name}' as {why}, which this table does not allow"
-            ))
-        })
-    }
-
     /// Returns the numbers of training, validation and test rows of the `client`th participating
     /// client.
     pub fn rows(&self, client: usize) -> [usize; 3] {
@@ -119,12 +87,14 @@ impl Surveyed {
     pub fn reorder(mut self, columns: &[String]) -> Result<Self> {
         let names = &self.layout.names;
         let place = |name: &String| names.iter().position(|own| own == name);
-        let order: Option<Vec<usize>> = columns.iter().map(place).collect();
-        let Some(order) = order.filter(|order| order.len() == names.len()) else {
+        let same = Some(columns).filter(|columns| columns.len() == names.len());
+        let order: Option<Vec<usize>> =
+            same.and_then(|columns| columns.iter().map(place).collect());
+        let Some(order) = order else {
             return Err(Error::data(format!(
                 "the columns are {}; the federation agreed on {}",
-                names.join(", "),
-                columns.join(", ")
+                listed(names),
+                listed(columns)
             )));
         };
         let layout = &mut self.layout;

@@ -6,11 +6,15 @@
 
 use std::path::PathBuf;
 
+mod agreed;
 mod columns;
 mod declared;
 mod diagnostics;
 mod features;
+mod labels;
 mod load;
+mod own_part;
+mod plausible;
 mod preparation;
 mod rare;
 mod records;
@@ -20,12 +24,14 @@ mod split;
 mod survey;
 mod value;
 
+pub use agreed::{Agreed, AgreedCounts};
 pub use columns::{Column, Columns};
 pub use declared::Declared;
 pub use features::{InferenceReader, InferenceRows, read_features};
-pub use load::{Agreed, Surveyed};
+pub use load::Surveyed;
+pub use plausible::MAX_ROWS;
 pub use preparation::{Encoding, Preparation, PreparedColumn, Scale, Standardize, UnseenCells};
-pub use rare::RARE;
+pub use rare::{RARE, RareKind, RareStatistic};
 pub(super) use settings::KIND;
 pub use source::{Files, Stream, TableSource, header_for};
 pub use survey::{ColumnSurvey, MOST_CATEGORIES, NonNumeric, Survey};
@@ -63,6 +69,8 @@ pub struct Table {
     pub standardize: Standardize,
     /// Properties that the spec declares.
     pub declared: Box<Declared>,
+    /// The most classes.
+    pub max_classes: usize,
     /// How rows are assigned to clients if the table names none.
     pub partition: Option<Partition>,
     /// Seed, held-out shares and minimum number of examples.

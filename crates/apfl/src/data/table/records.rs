@@ -7,12 +7,13 @@ use std::path::Path;
 use super::diagnostics::Diagnostics;
 use super::value::{Missing, Value, category_name, value_of};
 use super::{ClientSource, Table};
+use crate::data::classes::MAX_LABEL_BYTES;
 use crate::data::rows::{Cell, RowReader};
 use crate::error::{Error, Result};
 use crate::settings::nearest;
 
 /// The most bytes of a client's name or a label.
-const LONGEST_NAME: usize = 1000;
+pub(super) const LONGEST_NAME: usize = MAX_LABEL_BYTES;
 
 /// The client of a row that belongs to no client.
 pub(super) const NO_CLIENT: u32 = u32::MAX;

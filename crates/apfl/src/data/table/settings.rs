@@ -6,6 +6,7 @@ use toml::{Table as Toml, Value};
 
 use super::value::{MISSING, name_of};
 use super::{ClientSource, Declared, Standardize, Table, declared};
+use crate::data::classes::MAX_CLASSES;
 use crate::data::partition::{CLIENTS, PARTITION, Partition};
 use crate::data::{Common, Source, SourceKind};
 use crate::settings::{Custom, Inner, Kind, Section, Setting, Text, Texts, Whole, Words};
@@ -30,6 +31,7 @@ pub(in crate::data) const KIND: SourceKind = Kind {
         &declared::CLASSES,
         &declared::MOMENTS,
         &LABEL_MAP,
+        &MAX_CLASSES,
     ],
     examples: &[
         "{ kind = 'table', path = 't.csv', task = 'regression' }",
@@ -99,6 +101,7 @@ impl Table {
             standardize: s.get(&STANDARDIZE),
             header,
             label_map,
+            max_classes: s.get(&MAX_CLASSES) as usize,
             common,
         }
     }

@@ -9,6 +9,7 @@ use super::{ClientSource, Table};
 use crate::data::Task;
 use crate::data::partition::{Assignment, Partition, digest_of_labels, hold_out_parts};
 use crate::error::Result;
+use crate::quote::quoted;
 
 /// The client and part of every row.
 pub(super) struct SplitRows {
@@ -121,17 +122,21 @@ impl Table {
         if self.regression {
             return Ok(Task::Regression);
         }
+        if let Some(problem) = self.label_problem(all.labels.keys()) {
+            return Err(problem);
+        }
         let classes = distinct_labels(all.labels.keys().map(String::as_str));
         let numeric = classes.iter().all(|c| c.parse::<f64>().is_ok());
         if let [class] = classes[..] {
             return Err(format!(
-                "every training row has the label '{class}' (column '{}'): classification needs \
+                "every training row has the label '{}' (column '{}'): classification needs \
                  at least two labels",
+                quoted(class),
                 self.label
             ));
         }
         let mostly_different = classes.len() > 20 && 2 * classes.len() as u64 > all.rows;
-        if numeric && (classes.len() > 1000 || mostly_different) {
+        if numeric && mostly_different {
             return Err(format!(
                 "column '{}' has {} different numbers as classes; \
                  data.task = \"regression\" predicts the number itself",

@@ -61,9 +61,22 @@ impl<A: Algorithm> Remote<A> {
         if !finite {
             return Err("its update has numbers that are not finite");
         }
-        let pairs = reply.tallies.iter().flat_map(|(l, p)| [l, p]);
-        let scores = pairs.chain(reply.candidates.iter().map(|(_, tallies)| tallies));
-        for tallies in scores {
+        if largest(&reply.update) > LARGEST {
+            return Err("its update has numbers whose squares are not finite");
+        }
+        if !reply.candidates.iter().all(|(loss, _)| loss.is_finite()) {
+            return Err(NOT_FINITE);
+        }
+        if let Some((localized, personal)) = &reply.tallies {
+            self.check_scores(client, localized)?;
+            // With candidates the personal model is one of them, and has no scores of its own.
+            if reply.candidates.is_empty() {
+                self.check_scores(client, personal)?;
+            } else if *personal != Tallies::default() {
+                return Err(OTHER_ROWS);
+            }
+        }
+        for (_, tallies) in &reply.candidates {
             self.check_scores(client, tallies)?;
         }
         if reply.candidates.len() > self.candidates() || !is_summable(reply.steps) {
@@ -93,11 +106,34 @@ impl<A: Algorithm> Remote<A> {
         if !own.classes.is_empty() && own.classes.len() != classes {
             return Err("its class counts do not match the classes");
         }
-        let ((train, valid), (m, n)) = (own.examples, self.context.dataset.sizes(client));
-        let counts = own.classes.iter().copied();
-        let mut counts = counts.chain([own.test_examples as u64]);
-        if train.max(valid) > m + n || !counts.all(is_summable) {
+        let dataset = &self.context.dataset;
+        let rows = (dataset.sizes(client), dataset.test_size(client));
+        let counted = own
+            .classes
+            .iter()
+            .try_fold(0, |sum: u64, n| sum.checked_add(*n));
+        let is_training = |sum: u64| own.classes.is_empty() || sum == rows.0.0 as u64;
+        if (own.examples, own.test_examples) != rows || !counted.is_some_and(is_training) {
             return Err("its row counts differ from those of its survey");
+        }
+        let mut numbers = (own.mixing.map(f64::from).into_iter())
+            .chain(own.majority)
+            .chain(
+                own.gain
+                    .iter()
+                    .flat_map(|gain| gain.mean.into_iter().chain(gain.sd).chain(gain.skew)),
+            );
+        if !numbers.all(f64::is_finite) {
+            return Err(NOT_FINITE);
+        }
+        if own.gain.is_some_and(|gain| !is_summable(gain.n)) {
+            return Err(OTHER_ROWS);
+        }
+        if own
+            .majority
+            .is_some_and(|share| !(0.0..=1.0).contains(&share))
+        {
+            return Err("its final scores are inconsistent");
         }
         let mut finals: Vec<&Finals> = own.alone.iter().chain(&own.baseline).collect();
         finals.extend([
@@ -107,30 +143,55 @@ impl<A: Algorithm> Remote<A> {
         ]);
         for model in finals {
             self.check_scores(client, &model.tallies)?;
-            if !is_consistent(&model.tested)
-                || !model.valid.fits(classes)
-                || !model.test.fits(classes)
-            {
-                return Err("its final scores are inconsistent");
+            check_tally(&model.tested, rows.1)?;
+            for (sums, rows) in [(&model.valid, rows.0.1), (&model.test, rows.1)] {
+                // Absent where the federation does not disclose them.
+                let counts_all = [0, rows as u64].contains(&sums.examples());
+                if !sums.fits(classes) || !counts_all {
+                    return Err("its final scores are inconsistent");
+                }
+                if !sums.is_finite() {
+                    return Err(NOT_FINITE);
+                }
             }
         }
         Ok(())
     }
 
-    /// Checks sums of scores: no more rows than the client has, and no more hits than rows.
+    /// Checks sums of scores on a client's training and validation rows.
     fn check_scores(&self, client: usize, tallies: &Tallies) -> Validated<()> {
         let (train, valid) = self.context.dataset.sizes(client);
-        let rows = (train + valid) as u64;
-        let fits = |tally: &Tally| is_consistent(tally) && tally.examples <= rows;
-        if fits(&tallies.train) && fits(&tallies.valid) {
-            return Ok(());
-        }
-        Err("its scores count more rows than it has")
+        check_tally(&tallies.train, train)?;
+        check_tally(&tallies.valid, valid)
     }
 }
 
-fn is_consistent(tally: &Tally) -> bool {
-    is_summable(tally.examples) && tally.correct <= tally.examples
+const NOT_FINITE: &str = "its scores have numbers that are not finite";
+const OTHER_ROWS: &str = "its scores count other rows than it has";
+
+/// The largest number of an update; the square of a larger one is not finite in single precision.
+const LARGEST: f32 = 1.8e19;
+
+/// Returns the largest absolute value in the parameters of an update.
+pub(super) fn largest(update: &impl Pack) -> f32 {
+    let mut largest = 0f32;
+    update.visit(&mut |_, array| {
+        if let View::F32(a) = array {
+            largest = a.iter().fold(largest, |most, x| most.max(x.abs()));
+        }
+    });
+    largest
+}
+
+/// Checks that sums are finite and over exactly so many rows, with no more hits than rows.
+fn check_tally(tally: &Tally, rows: usize) -> Validated<()> {
+    if tally.examples != rows as u64 || tally.correct > tally.examples {
+        return Err(OTHER_ROWS);
+    }
+    if !tally.loss.is_finite() || !tally.squared_error.is_finite() {
+        return Err(NOT_FINITE);
+    }
+    Ok(())
 }
 
 /// Returns whether sums of such counts cannot overflow.

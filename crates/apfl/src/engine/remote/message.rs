@@ -6,7 +6,7 @@ use crate::choice::{Candidate, Pass};
 use crate::clients::wire::{PackedRequest, PackedResponse, split};
 use crate::digest::hex;
 use crate::error::{Result, SiteCode};
-use crate::pack::{Arrays, Field, Pack, PackError, View};
+use crate::pack::{Arrays, Pack, PackError, View};
 
 /// The version of a client state: the round that made it, and its digest. Round 0 is the initial
 /// state.
@@ -46,13 +46,37 @@ impl Pack for StateVersion {
     }
 }
 
-/// Returns the fields of a packed version.
-pub(super) fn version_fields() -> Vec<Field> {
-    StateVersion {
-        round: 0,
-        digest: [0; 32],
+/// What a checkpoint records of a client: the version of its state, and that of the checkpoint
+/// before, which a resumed run may still return to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SavedVersions {
+    pub current: StateVersion,
+    pub before: StateVersion,
+}
+
+/// The prefix of the arrays of the version before.
+const BEFORE: &str = "before_";
+
+impl Pack for SavedVersions {
+    fn visit(&self, see: &mut dyn FnMut(&str, View<'_>)) {
+        self.current.visit(see);
+        self.before
+            .visit(&mut |name, view| see(&format!("{BEFORE}{name}"), view));
     }
-    .fields()
+
+    fn unpack(arrays: &mut Arrays) -> std::result::Result<Self, PackError> {
+        let current = StateVersion::unpack(arrays)?;
+        let names = arrays.0.keys().filter_map(|name| name.strip_prefix(BEFORE));
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        let mut before = Arrays::default();
+        for name in names {
+            if let Some(array) = arrays.0.remove(&format!("{BEFORE}{name}")) {
+                before.0.insert(name, array);
+            }
+        }
+        let before = StateVersion::unpack(&mut before)?;
+        Ok(Self { current, before })
+    }
 }
 
 /// A request to a site.
@@ -79,10 +103,21 @@ pub struct ClientRequest {
     pub choice: Option<Candidate>,
     /// The client state to start from.
     pub state: StateVersion,
-    /// Client states of earlier rounds are no longer needed.
-    pub floor: u64,
+    /// The states that the last two checkpoints need, oldest first. Except for these, the state
+    /// to start from, and the one that this request makes, none is named again.
+    pub checkpoints: [StateVersion; 2],
     /// The requests, in order.
     pub requests: Vec<PackedRequest>,
+}
+
+impl ClientRequest {
+    /// Returns the round that the client trains, if it trains one.
+    pub fn trains(&self) -> Option<u64> {
+        match self.requests.last() {
+            Some(PackedRequest::Train { round, .. }) => Some(*round),
+            _ => None,
+        }
+    }
 }
 
 /// A site's response.

@@ -1,5 +1,10 @@
 //! The engine of a federation: a [`Transport`] carries requests to sites and responses back.
 //!
+//! A site that does not respond in time, or whose response is invalid, counts as absent. The
+//! exchange goes on without it if at least `min_sites` sites responded (or all, if fewer were
+//! asked), and fails with [`Error::Absent`] otherwise. The next message to an absent site names the
+//! state that it had before. A site that reports a loss that is not finite ends the run.
+//!
 //! A site handles one message at a time and may restart in between. So every message names the
 //! client state to start from, by round and digest: a request that arrives twice gets the same
 //! response, and a response that is too late has no effect. Responses arrive in any order and are
@@ -18,13 +23,16 @@ use crate::clients::{Finalized, Keep, Request, Response, RunContext};
 use crate::digest::digest_of;
 use crate::error::{Error, Result, SiteCode};
 use crate::files::archive::{ArchiveDirectory, ArchivePart};
-use crate::pack::{Field, Pack};
+use crate::pack::Pack;
 use crate::params::Params;
 
 mod check;
 mod message;
 mod serve;
 mod sites;
+
+use check::largest;
+use message::SavedVersions;
 
 pub use message::{ClientRequest, Handled, Outcome, SiteRequest, SiteResponse, StateVersion};
 pub use serve::{Disclose, SiteContext, SiteModels, handle};
@@ -38,12 +46,16 @@ pub struct Remote<A: Algorithm> {
     choices: BTreeMap<usize, Candidate>,
     /// The version of every client's current state.
     states: Vec<StateVersion>,
-    /// The rounds of the states that the last two checkpoints need, oldest first.
-    saved: [Vec<u64>; 2],
+    /// The versions that the last two checkpoints need, oldest first.
+    saved: [Vec<StateVersion>; 2],
+    /// The name of the last checkpoint's part.
+    last_part: String,
     /// Whether clients keep a state.
     is_stateful: bool,
     /// Scores to be requested with the next request.
     deferred: Option<Deferred>,
+    /// The largest numbers in the updates of the last round.
+    largest: Largest,
 }
 
 /// A client's response, and the new version of its state if it trained.
@@ -57,6 +69,29 @@ struct Deferred {
     round: u64,
     shared: Params,
     clients: Vec<usize>,
+}
+
+/// The largest absolute value in the update of each client, of the last round.
+#[derive(Debug, Default)]
+struct Largest {
+    round: u64,
+    of_clients: Vec<(usize, f32)>,
+}
+
+/// How many times as large as all others an update is that is out of proportion.
+const OUT_OF_PROPORTION: f32 = 1e3;
+
+impl Largest {
+    /// Returns the client whose update is out of proportion, its largest number and that of all
+    /// others.
+    fn out_of_proportion(&self) -> Option<(usize, f32, f32)> {
+        let mut sorted = self.of_clients.clone();
+        sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let [(client, most), (_, others), ..] = sorted[..] else {
+            return None;
+        };
+        (most > OUT_OF_PROPORTION * others).then_some((client, most, others))
+    }
 }
 
 impl<A: Algorithm> fmt::Debug for Remote<A> {
@@ -81,9 +116,11 @@ impl<A: Algorithm> Remote<A> {
             sites,
             choices: BTreeMap::new(),
             states: vec![version; clients],
-            saved: [vec![0; clients], vec![0; clients]],
+            saved: [vec![version; clients], vec![version; clients]],
+            last_part: String::new(),
             is_stateful: !first.fields().is_empty(),
             deferred: None,
+            largest: Largest::default(),
             context,
             algorithm,
         }
@@ -151,13 +188,7 @@ impl<A: Algorithm> Remote<A> {
                         Some(self.read_all(client, &sent, handled, &body))
                     }
                     Ok(_) => Some(Err("its response does not match the request")),
-                    Err(SiteCode::NonFinite) => {
-                        return Err(Error::NonFinite {
-                            client: self.name(client),
-                            place: format!("{when}, as its site reports"),
-                            loss: f64::NAN,
-                        });
-                    }
+                    Err(SiteCode::NonFinite) => return Err(self.non_finite(client, when)),
                     Err(code) => {
                         let name = self.name(client);
                         (self.sites).note(&format!("site '{name}' responded {when}: {code}"));
@@ -191,6 +222,19 @@ impl<A: Algorithm> Remote<A> {
                 codes,
             });
         }
+        if let Some(Request::Train { round, .. }) = request {
+            let updates =
+                responded
+                    .iter()
+                    .filter_map(|(client, received)| match &received.response {
+                        Response::Trained(Some(reply)) => Some((*client, largest(&reply.update))),
+                        _ => None,
+                    });
+            self.largest = Largest {
+                round: *round,
+                of_clients: updates.collect(),
+            };
+        }
         for (client, Received { response, state }) in responded {
             if let Some(state) = state.filter(|_| self.is_stateful) {
                 self.states[client] = state;
@@ -198,6 +242,27 @@ impl<A: Algorithm> Remote<A> {
             on_response(client, response)?;
         }
         Ok(absent)
+    }
+
+    /// Returns the error of a client whose site reports a loss that is not finite: it names the
+    /// site whose update was out of proportion in the round before, if there is one.
+    fn non_finite(&self, client: usize, when: String) -> Error {
+        let name = self.name(client);
+        match self.largest.out_of_proportion() {
+            None => Error::NonFinite {
+                client: name,
+                place: format!("{when}, as its site reports"),
+                loss: f64::NAN,
+            },
+            Some((liar, most, others)) => Error::Engine(format!(
+                "{when} site '{name}' reports a loss that is not finite, after site '{}' sent an \
+                 update with numbers up to {most:e} in round {}, where those of all others are at \
+                 most {others:e}; leave that site out, or choose a federation.aggregation that \
+                 stands against sites that lie",
+                self.name(liar),
+                self.largest.round
+            )),
+        }
     }
 
     /// Encodes requests to a client.
@@ -217,7 +282,7 @@ impl<A: Algorithm> Remote<A> {
             pass: self.context.pass,
             choice: self.choices.get(&client).copied(),
             state: self.states[client],
-            floor: self.saved[0][client],
+            checkpoints: [self.saved[0][client], self.saved[1][client]],
             requests: packed,
         };
         joined(body.into_bytes(), &SiteRequest::Handle(Box::new(request)))
@@ -274,20 +339,39 @@ impl<A: Algorithm> Remote<A> {
         name: &str,
         list: &[usize],
     ) -> Result<ArchivePart> {
-        let part = archive.write(name, &message::version_fields(), list, &mut |client| {
-            Ok(self.states[client].to_bytes())
-        })?;
-        let rounds = self.states.iter().map(|state| state.round).collect();
-        self.saved = [std::mem::take(&mut self.saved[1]), rounds];
-        Ok(part)
+        // A checkpoint that is tried again is one checkpoint.
+        if self.last_part != name {
+            self.last_part = name.into();
+            self.saved.swap(0, 1);
+        }
+        self.saved[1].clone_from(&self.states);
+        let [before, current] = &self.saved;
+        let versions = |client: usize| SavedVersions {
+            current: current[client],
+            before: before[client],
+        };
+        let fields = versions(list.first().copied().unwrap_or_default()).fields();
+        archive.write(name, &fields, list, &mut |client| {
+            Ok(versions(client).to_bytes())
+        })
     }
 
     fn restore(&mut self, archive: &ArchiveDirectory, part: &str, list: &[usize]) -> Result<()> {
-        let states = &mut self.states;
-        let fields: Vec<Field> = message::version_fields();
+        let Self { states, saved, .. } = self;
+        let Some(version) = states.first() else {
+            return Ok(());
+        };
+        let fields = SavedVersions {
+            current: *version,
+            before: *version,
+        }
+        .fields();
         archive.read(part, &fields, list, &mut |client, mut arrays| {
             let damaged = |e: crate::pack::PackError| Error::Checkpoint(e.to_string());
-            states[client] = StateVersion::unpack(&mut arrays).map_err(damaged)?;
+            let versions = SavedVersions::unpack(&mut arrays).map_err(damaged)?;
+            states[client] = versions.current;
+            saved[0][client] = versions.before;
+            saved[1][client] = versions.current;
             Ok(())
         })
     }

@@ -71,6 +71,7 @@ pub fn handle<A: Algorithm>(
                 )));
             }
         }
+        clients.require_fitting(&request)?;
         let mut response = clients.handle((0, client), &request, &mut scratch)?;
         match (&request, &mut response) {
             (Request::Train { round, .. }, Response::Trained(reply)) => {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::message::{SiteResponse, read_response};
 use super::serve::Disclose;
 use crate::digest::digest_of_chunks;
-use crate::error::Result;
+use crate::error::{Result, SiteCode};
 
 /// A message to a client's site, or from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,8 @@ impl Sites {
         (transport.unwrap_or_else(PoisonError::into_inner)).note(text);
     }
 
-    /// Carries requests. Returns each client's first response to its request.
+    /// Carries requests. Returns each client's first response to its request, which has the code
+    /// [`SiteCode::Garbled`] if the client sent nothing that can be read.
     pub(crate) fn exchange(
         &self,
         requests: Vec<Message>,
@@ -84,15 +85,22 @@ impl Sites {
         let transport = self.transport.lock();
         let received = (transport.unwrap_or_else(PoisonError::into_inner)).exchange(requests)?;
         let mut responses = BTreeMap::new();
+        let mut unreadable = Vec::new();
         for Message { client, bytes } in received {
             let Ok((body, response)) = read_response(&bytes) else {
-                self.note(&format!("a response of client {client} cannot be read"));
+                unreadable.extend(digests.get(&client).map(|to| (client, *to)));
                 continue;
             };
             // A late response to an earlier request does not count.
             if digests.get(&client) == Some(&response.to) {
                 responses.entry(client).or_insert((response, body.to_vec()));
             }
+        }
+        for (client, to) in unreadable {
+            let result = Err(SiteCode::Garbled);
+            responses
+                .entry(client)
+                .or_insert((SiteResponse { to, result }, Vec::new()));
         }
         Ok(responses)
     }

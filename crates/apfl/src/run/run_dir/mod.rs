@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::data::SourceFile;
-use crate::metrics::{ByModel, FinalScores, Gain, OverClients, Spread};
+use crate::metrics::{ByModel, FinalScores, Gain, OverClients, Spread, number_or_null};
 use crate::privacy::Spent;
 
 /// The file of the clients' losses on held-out rows.
@@ -19,7 +19,9 @@ const HELD_OUT: &str = "held-out.jsonl";
 
 pub use chosen::{Alpha, ChosenRecord, GainSplit, HeldOutRecord, Prior, TotalGain};
 pub(crate) use read::read_model;
-pub use read::{FinishedRun, InterruptedRun, read_clients, read_held_out, read_rounds};
+pub use read::{
+    FinishedRun, InterruptedRun, for_each_client, read_clients, read_held_out, read_rounds,
+};
 pub use write::{ClientRecordWriter, FinalizationFiles, RunDir};
 
 /// `environment.json`: the environment that a run was made in.
@@ -128,9 +130,38 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeanErrors {
     /// Root mean squared error.
+    #[serde(deserialize_with = "number_or_null")]
     pub rmse: f64,
     /// Mean absolute error.
+    #[serde(deserialize_with = "number_or_null")]
     pub mae: f64,
+}
+
+/// αᵢ over the finalized clients.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MixingSpread {
+    /// The distribution.
+    #[serde(flatten)]
+    pub spread: Spread,
+    /// The number of clients whose αᵢ ended at exactly 0; `None` in directories of versions that
+    /// did not count them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub at_zero: Option<usize>,
+    /// The same for exactly 1.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub at_one: Option<usize>,
+}
+
+impl MixingSpread {
+    /// Returns the distribution of the αᵢ; `None` without values.
+    pub fn of(alphas: &[f64]) -> Option<Self> {
+        let count = |end: f64| Some(alphas.iter().filter(|alpha| **alpha == end).count());
+        Some(Self {
+            spread: Spread::of(alphas)?,
+            at_zero: count(0.0),
+            at_one: count(1.0),
+        })
+    }
 }
 
 /// `summary.json`: the final numbers.
@@ -160,7 +191,7 @@ pub struct Summary {
     pub client_mean: Option<MeanErrors>,
     /// αᵢ over those clients.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mixing: Option<Spread>,
+    pub mixing: Option<MixingSpread>,
     /// How many of them chose each candidate.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub chosen: BTreeMap<String, usize>,

@@ -1,6 +1,7 @@
 //! Reading of run directories.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -237,18 +238,40 @@ pub fn read_clients(run: &Path) -> Result<Vec<ClientRecord>> {
     read_lines(&run.join("clients.jsonl"))
 }
 
+/// Passes every record of `clients.jsonl` to `see`, one at a time.
+pub fn for_each_client(run: &Path, see: impl FnMut(ClientRecord)) -> Result<()> {
+    for_each_line(&run.join("clients.jsonl"), see)
+}
+
 /// Reads `held-out.jsonl` of a pass.
 pub fn read_held_out(run: &Path) -> Result<Vec<HeldOutRecord>> {
     read_lines(&run.join(HELD_OUT))
 }
 
 fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
-    let text = fs::read_to_string(path).map_err(at(path, "read"))?;
-    let line = |(k, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|e| {
-            let (path, k) = (path.display(), k + 1);
-            Error::data(format!("{path}: line {k} is not a valid record: {e}"))
-        })
-    };
-    text.lines().enumerate().map(line).collect()
+    let mut records = Vec::new();
+    for_each_line(path, |record| records.push(record))?;
+    Ok(records)
+}
+
+/// Passes every record of a file to `see` without holding the others.
+fn for_each_line<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    mut see: impl FnMut(T),
+) -> Result<()> {
+    let mut file = BufReader::new(fs::File::open(path).map_err(at(path, "read"))?);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let bytes = file.read_until(b'\n', &mut line);
+        if bytes.map_err(at(path, "read"))? == 0 {
+            break;
+        }
+        let record = serde_json::from_slice(&line).map_err(|e| {
+            let path = path.display();
+            Error::data(format!("{path}: line {number} is not a valid record: {e}"))
+        })?;
+        see(record);
+    }
+    Ok(())
 }

@@ -1,4 +1,6 @@
-//! `apfl site`: shows a site's state and accepts terms, for its operator.
+//! `apfl site`: shows what a site would send, shows its state and accepts terms, for its operator.
+
+mod check;
 
 use std::path::Path;
 
@@ -14,6 +16,7 @@ use crate::output::{print, print_json};
 struct Document {
     proposed: Option<String>,
     accepted: Option<String>,
+    surveyed: Option<String>,
     agreement: Option<String>,
     sites: Vec<String>,
     memories: Vec<u64>,
@@ -21,9 +24,10 @@ struct Document {
     log: Vec<String>,
 }
 
-/// Shows a site's state, or accepts proposed terms.
+/// Shows what a site would send or its state, or accepts proposed terms.
 pub fn site(command: &args::Site) -> Result<()> {
     match command {
+        args::Site::Check(args) => check::check(args),
         args::Site::Status { state, json } => status(state, *json),
         args::Site::Accept { state, hash } => {
             Node::accept(state, hash)?;
@@ -36,6 +40,7 @@ fn status(state: &Path, json: bool) -> Result<()> {
     let SiteStatus {
         proposed,
         accepted,
+        surveyed,
         agreement,
         state_rounds,
         finalized,
@@ -47,6 +52,7 @@ fn status(state: &Path, json: bool) -> Result<()> {
         return print_json(&Document {
             proposed,
             accepted,
+            surveyed,
             agreement,
             sites: sites.unwrap_or_default(),
             memories: state_rounds,
@@ -63,10 +69,12 @@ fn status(state: &Path, json: bool) -> Result<()> {
         line("proposed", text);
     }
     line("accepted", accepted.unwrap_or_else(none));
+    line("survey", survey_line(surveyed));
     match agreement {
         None => line("agreement", none()),
         Some((hash, sites)) => {
-            line("agreement", hash);
+            let text = format!("{hash}  (the same at every site: compare it with the others)");
+            line("agreement", text);
             line("sites", sites.join(", "));
         }
     }
@@ -85,4 +93,11 @@ fn status(state: &Path, json: bool) -> Result<()> {
     line("models", models);
     log.iter().for_each(|entry| text += &format!("  {entry}\n"));
     print(&text)
+}
+
+fn survey_line(surveyed: Option<String>) -> String {
+    match surveyed {
+        None => "not sent".into(),
+        Some(terms) => format!("sent under terms {terms}; others need a new state directory"),
+    }
 }

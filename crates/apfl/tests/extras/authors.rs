@@ -17,7 +17,7 @@ use crate::small::{Hand, full, quadratics};
 /// | stays | ½ by step 1, ¾ by the others | ¾ by all |
 /// | falls to a fifth a round | ½ by steps 1 and 8, which begin a pass | ⁹⁄₁₀ by step 15 |
 #[test]
-fn released_per_fed_avg_leaves_its_rate_behind() {
+fn the_authors_per_fed_avg_leaves_its_rate_behind() {
     let falling = Schedule::Geometric {
         factor: 0.2,
         per: Per::Round,
@@ -30,7 +30,7 @@ fn released_per_fed_avg_leaves_its_rate_behind() {
         let mut local_training = full(8, 0.5);
         (local_training.batch, local_training.schedule) = (Some(2), schedule);
         let algorithm = PerFedAvg {
-            variant: Variant::Released,
+            variant: Variant::Authors,
             inner_rate: 0.0,
             outer_rate: 0.25,
             delta: 1e-3,
@@ -81,7 +81,7 @@ fn the_preset_has_the_released_codes_choices() {
         ("model.head_bias", false.into()),
         ("model.l2", 1e-4.into()),
         ("evaluation.batch", 20.into()),
-        ("algorithm.preset", "fedtorch".into()),
+        ("algorithm.preset", "authors".into()),
         ("algorithm.v_dropout", "first-round".into()),
     ] {
         assert_eq!(at(&plan, key), &value, "{key}");
@@ -94,6 +94,90 @@ fn the_preset_has_the_released_codes_choices() {
     assert!(!plan.resolved.contains_key("preset"));
     let again = Spec::parse(&plan.to_toml()).unwrap().plan().unwrap();
     assert_eq!(again.resolved, plan.resolved);
+}
+
+/// Old names stand for the new ones, in files and in overrides, and are not written again.
+#[test]
+fn old_names_are_read() {
+    for (kind, key, old, new) in [
+        ("apfl", "preset", "fedtorch", "authors"),
+        ("perfedavg", "variant", "released", "authors"),
+        ("pfedme", "variant", "released", "authors"),
+        ("pfedme", "variant", "fedtorch", "authors-loop"),
+    ] {
+        let written = |word: &str| {
+            let text = format!("algorithm = {{ kind = '{kind}', {key} = '{word}' }}");
+            plan(&text, &[]).resolved
+        };
+        let set = plan(
+            "",
+            &[
+                &format!("algorithm.kind={kind}"),
+                &format!("algorithm.{key}={old}"),
+            ],
+        );
+        assert_eq!(written(old), written(new), "{kind} {old}");
+        assert_eq!(set.resolved, written(new));
+        assert_eq!(set.resolved["algorithm"][key].as_str(), Some(new));
+    }
+    let whole = plan("preset = 'fedtorch'", &[]);
+    assert_eq!(whole.resolved, plan("preset = 'authors'", &[]).resolved);
+    assert_eq!(whole.resolved, plan("", &["preset=fedtorch"]).resolved);
+    assert_ne!(whole.resolved, plan("", &[]).resolved);
+    // The loop alone has rates of its own; the code has the training's.
+    let rates = |variant: &str| {
+        let text = format!("algorithm = {{ kind = 'pfedme', variant = '{variant}' }}");
+        let table = plan(&text, &[]).resolved;
+        table["algorithm"]
+            .as_table()
+            .unwrap()
+            .contains_key("inner_rate")
+    };
+    assert!(rates("authors-loop") && !rates("authors"));
+}
+
+/// docs/AUTHORS.md has a row for every key and value that the preset sets, and for every option of
+/// APFL's own preset.
+#[test]
+fn the_page_lists_what_the_preset_sets() {
+    let page = include_str!("../../../../docs/AUTHORS.md");
+    let mut rows = 0;
+    let mut row = |key: &str, value: &Value| {
+        let row = format!("| `{key}` | `{value}` |");
+        assert!(page.contains(&row), "docs/AUTHORS.md has no row {row}");
+        rows += 1;
+    };
+    let kinds = ["apfl", "perfedavg", "pfedme", "fedavg", "scaffold"];
+    for kind in kinds {
+        let with = plan(
+            TABLE2,
+            &["preset=authors", &format!("algorithm.kind={kind}")],
+        );
+        let without = plan(TABLE2, &[&format!("algorithm.kind={kind}")]);
+        for table in ["algorithm", "model", "evaluation"] {
+            for (key, value) in with.resolved[table].as_table().unwrap() {
+                let before = without.resolved[table].get(key);
+                if before != Some(value) && key != "batch" {
+                    row(&format!("{table}.{key}"), value);
+                }
+            }
+        }
+        // What only the model and the training have is nobody's own.
+        let own = with.resolved["algorithm"] != without.resolved["algorithm"];
+        assert_eq!(
+            own,
+            matches!(kind, "apfl" | "perfedavg" | "pfedme"),
+            "{kind}"
+        );
+    }
+    let chosen = ["preset=authors", "algorithm.mixing={ chosen = [0, 1] }"];
+    let (with, without) = (plan("", &chosen), plan("", &chosen[1..]));
+    for (key, value) in with.resolved["algorithm"].as_table().unwrap() {
+        if without.resolved["algorithm"].get(key) != Some(value) {
+            row(&format!("algorithm.{key}"), value);
+        }
+    }
+    assert!(rows > 15, "{rows}");
 }
 
 #[test]
@@ -116,7 +200,7 @@ fn other_algorithms_models_and_data_have_their_own() {
     let perfedavg = of(&["algorithm.kind=perfedavg"]);
     assert_eq!(
         at(&perfedavg, "algorithm.variant").as_str(),
-        Some("released")
+        Some("authors")
     );
     assert_eq!(
         at(&perfedavg, "algorithm.outer_rate").as_float(),
@@ -127,7 +211,7 @@ fn other_algorithms_models_and_data_have_their_own() {
         Some(0.1)
     );
     let pfedme = of(&["algorithm.kind=pfedme"]);
-    assert_eq!(at(&pfedme, "algorithm.variant").as_str(), Some("released"));
+    assert_eq!(at(&pfedme, "algorithm.variant").as_str(), Some("authors"));
     let schedule = at(&pfedme, "training.schedule").as_table().unwrap();
     assert_eq!(schedule["kind"].as_str(), Some("constant"));
     let chosen = of(&["algorithm.mixing={ chosen = [0, 1] }"]);
