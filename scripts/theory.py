@@ -5,7 +5,7 @@
 
 Runs the commands of every block of the page that begins with `$ apfl`, in a new directory and in
 the order of the page, and puts the output of a block's last command in the place of the old one.
-The picture of runs/default becomes theory.svg beside the page. `--check` changes nothing, prints
+The picture of runs/synthetic becomes theory.svg beside the page. `--check` changes nothing, prints
 the lines that differ and ends with 1 if there are any. `--only WORD` leaves blocks without the
 word in their command as they are. It takes about a minute.
 """
@@ -20,7 +20,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```text\n\$ (apfl [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PICTURE = "runs/default/theory.svg"
+PICTURE = "runs/synthetic/theory.svg"
+SPEC = 'data = { kind = "synthetic" }\n'
 
 
 def output(commands, program, directory):
@@ -49,6 +50,7 @@ def main():
     program = pathlib.Path(args.program).resolve()
     old = args.page.read_text()
     with tempfile.TemporaryDirectory() as directory:
+        (pathlib.Path(directory) / "synthetic.toml").write_text(SPEC)
 
         def replace(block):
             commands = block.group(1)

@@ -26,6 +26,7 @@ mod run;
 mod served;
 mod signals;
 mod site;
+mod small_mixing;
 mod summary;
 mod sweep;
 mod theory;

@@ -1,7 +1,10 @@
 //! The table at the end of a run.
 
+use std::path::Path;
+
+use apfl::advise::Advice;
 use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score};
-use apfl::run::run_dir::{MixingSpread, Summary};
+use apfl::run::run_dir::{MixingSpread, Summary, read_clients};
 
 use crate::output::{columns, describe_privacy};
 
@@ -31,26 +34,18 @@ pub fn table(summary: &Summary, learned_from: Option<f32>) -> String {
         .map(String::from)
         .to_vec(),
     ];
-    for (name, over) in [
-        ("shared", &models.shared),
-        ("localized", &models.localized),
-        ("personal", &models.personal),
-    ] {
-        rows.push(row(name, over));
-    }
-    if let Some(alone) = &summary.alone {
-        rows.push(row("alone", alone));
-    }
+    let named = by_name(models, summary.alone.as_ref());
+    rows.extend(named.map(|(name, over)| row(name, over)));
     if let Some(majority) = summary.majority {
         let mut row = vec![String::new(); 7];
         row[0] = "majority class".into();
         row[5] = percent(majority);
         rows.push(row);
     }
-    if let Some(baseline) = &summary.baseline {
+    if let Some(mean) = &summary.client_mean {
         let mut row = vec![String::new(); 7];
         row[0] = "client's mean".into();
-        row[5] = format!("{:.4}", baseline.rmse);
+        row[5] = format!("{:.4}", mean.rmse);
         rows.push(row);
     }
     let mut text = columns(&rows);
@@ -73,9 +68,6 @@ pub fn table(summary: &Summary, learned_from: Option<f32>) -> String {
             counts.join(", ")
         ));
     }
-    if summary.gain.is_some() {
-        text.push_str("apfl advise RUN shows for which clients joining is worth it\n");
-    }
     if let Some(spent) = &summary.privacy {
         text.push_str(&format!("\n{}\n", describe_privacy(spent)));
     }
@@ -86,6 +78,25 @@ pub fn table(summary: &Summary, learned_from: Option<f32>) -> String {
         ));
     }
     text
+}
+
+/// Returns the models in the order of the table; the personal one is last.
+fn by_name<'a>(
+    models: &'a ByModel<OverClients>,
+    alone: Option<&'a OverClients>,
+) -> impl Iterator<Item = (&'static str, &'a OverClients)> {
+    let first = [("shared", &models.shared), ("localized", &models.localized)];
+    let alone = alone.map(|over| ("alone", over));
+    (first.into_iter().chain(alone)).chain([("personal", &models.personal)])
+}
+
+/// Says in one line for how many clients joining is worth it, if the run measured that.
+pub fn verdict(summary: &Summary, run: &Path) -> Option<String> {
+    summary.gain?;
+    let advice = Advice::of(run, summary, &read_clients(run).ok()?).ok()?;
+    let total = apfl_report::advise::total(&advice);
+    let run = run.display();
+    Some(format!("{total} (apfl advise {run})\n"))
 }
 
 /// Describes how many clients' learned α ended at 0 or 1; empty if that was not counted. If many
@@ -136,12 +147,7 @@ fn details(models: &ByModel<OverClients>, alone: Option<&OverClients>) -> String
         }
         head.extend(detail.named().iter().map(|(n, ..)| n.replace('_', " ")));
         let mut rows = vec![head];
-        let three = [
-            ("shared", &models.shared),
-            ("localized", &models.localized),
-            ("personal", &models.personal),
-        ];
-        for (model, over) in (three.into_iter()).chain(alone.map(|over| ("alone", over))) {
+        for (model, over) in by_name(models, alone) {
             let Some(score) = split(&over.pooled) else {
                 continue;
             };

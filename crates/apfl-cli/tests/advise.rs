@@ -13,6 +13,8 @@ const CHOSEN: &str = "algorithm.mixing={ chosen = [0, 0.5, 1], folds = 2, prior 
 fn run(here: &Path, out: &str, more: &[&str]) -> String {
     let mut args = vec!["run", "--out", out];
     for set in [
+        "data={ kind = 'synthetic' }",
+        "algorithm={ kind = 'apfl' }",
         "data.clients=6",
         "data.examples=60",
         "data.features=4",
@@ -52,12 +54,20 @@ fn a_run_that_chooses_alpha_is_recorded_and_advised_on() {
         }
         assert!(client.as_object().unwrap().contains_key("mixing"));
         assert!(client["alone"]["valid"]["loss"].is_number());
+        // The gain is that over the client's own tuned fit, which is not training alone.
+        let loss = |model: &str| client[model]["valid"]["loss"].as_f64().unwrap();
+        assert!(loss("baseline") != loss("alone"));
         assert_eq!(client["gain"]["n"], 12);
+        let gain = client["gain"]["mean"].as_f64().unwrap();
+        assert!((gain - (loss("baseline") - loss("personal"))).abs() < 1e-9);
+        assert!(client["gain"]["skew"].is_number());
     }
     let summary = json(&here.join("runs/a/summary.json"));
     assert_eq!(summary["prior"]["rows"], 6 * 48);
     assert_eq!(summary["gain"]["n"], 72);
-    assert!(summary["alone"]["pooled"]["valid"]["loss"].is_number());
+    for model in ["alone", "baseline"] {
+        assert!(summary[model]["pooled"]["valid"]["loss"].is_number());
+    }
 
     let advice = answer(here, &["advise", "runs/a", "--json"]);
     assert_eq!(advice["part"], "valid");
@@ -80,9 +90,15 @@ fn a_run_that_chooses_alpha_is_recorded_and_advised_on() {
         let interval = client["interval"].as_array().unwrap();
         let (low, high) = (interval[0].as_f64().unwrap(), interval[1].as_f64().unwrap());
         assert!((low..=high).contains(&client["gain"].as_f64().unwrap()));
-        // t of 11 degrees of freedom is 2.200985; half = t·sd/√12.
-        let half = 2.200_985 * record["gain"]["sd"].as_f64().unwrap() / 12f64.sqrt();
-        assert!((high - low - 2.0 * half).abs() < 1e-4 * half.max(1e-9));
+        // t of 11 degrees of freedom is 2.200985; with a = skew/(3√12) the ends are
+        // mean − g·sd/√12 for (1 + a·g)³ = 1 + 3a(±t − a/2).
+        let of = |key: &str| record["gain"][key].as_f64().unwrap();
+        let a = of("skew") / (3.0 * 12f64.sqrt());
+        for (end, t) in [(low, 2.200_985), (high, -2.200_985)] {
+            let g = (of("mean") - end) * 12f64.sqrt() / of("sd");
+            let difference = (1.0 + a * g).powi(3) - 1.0 - 3.0 * a * (t - 0.5 * a);
+            assert!(difference.abs() < 1e-4, "{record}");
+        }
         let verdicts = ["helps", "harms", "undecided"];
         let verdict = client["verdict"].as_str().unwrap();
         counts[verdicts.iter().position(|v| *v == verdict).unwrap()] += 1;

@@ -10,8 +10,12 @@ use crate::state::{fingerprint, records};
 
 const APFL: &str = env!("CARGO_BIN_EXE_apfl");
 
-const SMALL: [&str; 11] = [
+const SMALL: [&str; 15] = [
     "--quiet",
+    "--set",
+    "data={ kind = 'synthetic' }",
+    "--set",
+    "algorithm={ kind = 'apfl' }",
     "--set",
     "data.clients=13",
     "--set",
@@ -221,7 +225,13 @@ fn errors_are_printed_and_name_the_client() {
         assert!(!message.contains("panicked"), "{message}");
     };
     write_table(&dir.path().join("t.csv"));
-    let table = ["run", "--set", "data={ kind = 'table', path = 't.csv' }"];
+    let table = [
+        "run",
+        "--set",
+        "algorithm={ kind = 'apfl' }",
+        "--set",
+        "data={ kind = 'table', path = 't.csv' }",
+    ];
     let on_ranks = [&table[..], &MPI, &["--out", "r"]].concat();
     // Of four clients on four ranks the last is the troubled one.
     fails(

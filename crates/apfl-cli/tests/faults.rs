@@ -14,8 +14,12 @@ use crate::state::{fingerprint, records};
 const APFL: &str = env!("CARGO_BIN_EXE_apfl");
 
 /// 12 rounds of 10 clients, 63 parameters each.
-const SMALL: [&str; 13] = [
+const SMALL: [&str; 17] = [
     "run",
+    "--set",
+    "data={ kind = 'synthetic' }",
+    "--set",
+    "algorithm={ kind = 'apfl' }",
     "--set",
     "data.clients=10",
     "--set",
@@ -257,8 +261,10 @@ fn write_table(path: &Path) {
     std::fs::write(path, text).unwrap();
 }
 
-const TABLE: [&str; 7] = [
+const TABLE: [&str; 9] = [
     "run",
+    "--set",
+    "algorithm={ kind = 'apfl' }",
     "--set",
     "data={ kind = 'table', path = 't.csv' }",
     "--set",

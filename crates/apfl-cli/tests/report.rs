@@ -11,7 +11,12 @@ use crate::skipped::skipped;
 
 fn run(directory: &Path, name: &str, more: &[&str]) {
     let mut args = vec!["run", "--quiet", "--out", name];
-    for pair in ["data.clients=12", "training.rounds=4"].iter().chain(more) {
+    let synthetic = [
+        "data={ kind = 'synthetic', clients = 12 }",
+        "algorithm={ kind = 'apfl' }",
+        "training.rounds=4",
+    ];
+    for pair in synthetic.iter().chain(more) {
         args.extend(["--set", pair]);
     }
     ok(directory, &args);

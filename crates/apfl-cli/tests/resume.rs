@@ -6,8 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::state::{fingerprint, records};
 
-const BASE: [&str; 14] = [
+const BASE: [&str; 18] = [
     "--quiet",
+    "--set",
+    "data={ kind = 'synthetic' }",
+    "--set",
+    "algorithm={ kind = 'apfl' }",
     "--set",
     "data.clients=24",
     "--set",

@@ -15,6 +15,8 @@ fn answer(directory: &Path, args: &[&str]) -> Value {
 fn run(directory: &Path) {
     let mut args = vec!["run", "--quiet", "--out", "runs/a"];
     for set in [
+        "data={ kind = 'synthetic' }",
+        "algorithm={ kind = 'apfl' }",
         "data.clients=6",
         "data.examples=60",
         "data.features=4",

@@ -228,11 +228,11 @@ def test_advice_is_the_programs(frame, tmp_path, apfl_program):
     assert [verdicts.count(v) for v in ("helps", "harms", "undecided")] == [
         advice["total"][v] for v in ("helps", "harms", "undecided")
     ]
-    # The gain is the loss of training alone minus that of the model served, on those rows.
+    # The gain is the loss of the own tuned fit minus that of the model served, on those rows.
     records = {c["client"]: c for c in run.clients}
     for client in advice["clients"]:
         own = records[client["client"]]
-        gain = own["alone"]["valid"]["loss"] - own["personal"]["valid"]["loss"]
+        gain = own["baseline"]["valid"]["loss"] - own["personal"]["valid"]["loss"]
         assert client["gain"] == pytest.approx(gain, abs=1e-6)
     assert run.model("north", which="alone").predict(frame).shape == (len(frame),)
 

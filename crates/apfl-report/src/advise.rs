@@ -12,7 +12,8 @@ use crate::table::columns;
 const MAX_LISTED: usize = 40;
 
 /// Explains the verdicts.
-pub const VERDICTS: &str = "Verdicts are paired t-tests with a false-discovery rate of 5% over \
+pub const VERDICTS: &str = "Verdicts are paired t-tests (corrected for skewness where fewer than 60 \
+    rows measure) with a false-discovery rate of 5% over \
     all clients (Benjamini and Hochberg): at most one in twenty of the verdicts \"helps\" and \
     \"harms\" is expected to be by chance.";
 
@@ -25,6 +26,15 @@ pub fn measured_on(part: GainSplit) -> &'static str {
     match part {
         GainSplit::Test => "test rows, which were not used to choose",
         GainSplit::Valid => "validation rows (there are no test rows; no α was chosen on them)",
+    }
+}
+
+/// Describes what joining is compared with.
+pub fn baseline(advice: &Advice) -> &'static str {
+    if advice.tuned {
+        "the client's own fit with a ridge that its evidence chooses"
+    } else {
+        "training alone (this model has no tuned fit)"
     }
 }
 
@@ -53,6 +63,7 @@ pub fn text(advice: &Advice) -> String {
             "client",
             "rows",
             "α",
+            "baseline",
             "alone",
             "shared",
             "localized",
@@ -68,8 +79,9 @@ pub fn text(advice: &Advice) -> String {
     let listed = listed(&advice.clients);
     rows.extend(listed.iter().map(|client| row(client)));
     let mut text = format!(
-        "loss (and score) on {}; gain: loss of training alone minus that of the serving model\n\n{}",
+        "loss (and score) on {}\nbaseline: {}; gain: its loss minus that of the serving model\n\n{}",
         measured_on(advice.part),
+        baseline(advice),
         columns(&rows)
     );
     if listed.len() < advice.clients.len() {
@@ -112,6 +124,7 @@ fn row(client: &ClientAdvice) -> Vec<String> {
         shortened(&client.client, 24),
         client.rows.to_string(),
         client.alpha.name(),
+        score(&scores.baseline),
         score(&scores.alone),
         score(&scores.shared),
         score(&scores.localized),

@@ -6,6 +6,8 @@ mod held_out;
 mod request;
 mod score;
 mod train;
+#[doc(hidden)] // for examples and tests
+pub mod tuned;
 pub(crate) mod wire;
 
 use std::collections::BTreeMap;

@@ -141,7 +141,7 @@ pub struct Scores {
     pub valid: Score,
 }
 
-/// Gain of a client from the federation: over some rows, the loss of training alone minus the
+/// Gain of a client from the federation: over some rows, the loss of its own tuned fit minus the
 /// loss of the model that it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
@@ -151,21 +151,45 @@ pub struct Gain {
     pub mean: Option<f64>,
     /// Standard deviation (n − 1); null with fewer than two rows.
     pub sd: Option<f64>,
+    /// Skewness, the third central moment over that of the standard deviation (both with 1/n);
+    /// null with fewer than three rows or without spread.
+    #[serde(default)]
+    pub skew: Option<f64>,
 }
 
 impl Gain {
     /// Computes the gain from the differences per row.
     pub fn of(differences: &[f64]) -> Self {
-        let n = differences.len() as f64;
-        let mean = (n > 0.0).then(|| differences.iter().sum::<f64>() / n);
-        let squares = |mean: f64| -> f64 { differences.iter().map(|d| (d - mean).powi(2)).sum() };
+        let n = differences.len() as u64;
+        let mean = (n > 0).then(|| differences.iter().sum::<f64>() / n as f64);
+        let power = |k: i32| -> f64 {
+            let mean = mean.unwrap_or(0.0);
+            differences.iter().map(|d| (d - mean).powi(k)).sum()
+        };
+        Self::from_sums(n, mean, power(2), power(3))
+    }
+
+    /// Creates the gain from Σ(d − m)² and Σ(d − m)³.
+    fn from_sums(n: u64, mean: Option<f64>, squares: f64, cubes: f64) -> Self {
+        let rows = n as f64;
+        let spread = (squares / rows).powf(1.5);
         Self {
-            n: differences.len() as u64,
+            n,
             mean,
-            sd: mean
-                .filter(|_| n > 1.0)
-                .map(|mean| (squares(mean) / (n - 1.0)).sqrt()),
+            sd: (n > 1).then(|| (squares / (rows - 1.0)).sqrt()),
+            skew: (n > 2 && spread > 0.0).then(|| cubes / rows / spread),
         }
+    }
+
+    /// Returns Σ(d − m)² and Σ(d − m)³ about its own mean.
+    fn sums(&self) -> (f64, f64) {
+        let n = self.n as f64;
+        let squares = (n - 1.0).max(0.0) * self.sd.unwrap_or(0.0).powi(2);
+        let cubes = match self.skew {
+            Some(skew) => n * skew * (squares / n).powf(1.5),
+            None => 0.0,
+        };
+        (squares, cubes)
     }
 
     /// Pools the rows of several clients.
@@ -173,21 +197,15 @@ impl Gain {
         let n: u64 = clients.clone().map(|gain| gain.n).sum();
         let sums = clients.clone().map(|g| g.n as f64 * g.mean.unwrap_or(0.0));
         let mean = (n > 0).then(|| sums.sum::<f64>() / n as f64);
-        // Σ (d − m)² = Σᵢ [(nᵢ − 1)sᵢ² + nᵢ(mᵢ − m)²]
-        let squares = |mean: f64| -> f64 {
-            let of = |g: &Gain| {
-                let within = (g.n as f64 - 1.0) * g.sd.unwrap_or(0.0).powi(2);
-                within + g.n as f64 * (g.mean.unwrap_or(mean) - mean).powi(2)
-            };
-            clients.clone().filter(|g| g.n > 0).map(of).sum()
-        };
-        Self {
-            n,
-            mean,
-            sd: mean
-                .filter(|_| n > 1)
-                .map(|mean| (squares(mean) / (n as f64 - 1.0)).sqrt()),
+        // With δᵢ = mᵢ − m: Σ(d − m)² = Σᵢ [Sᵢ + nᵢδᵢ²] and Σ(d − m)³ = Σᵢ [Cᵢ + 3δᵢSᵢ + nᵢδᵢ³].
+        let (mut squares, mut cubes) = (0.0, 0.0);
+        for gain in clients.filter(|g| g.n > 0) {
+            let shift = gain.mean.unwrap_or(0.0) - mean.unwrap_or(0.0);
+            let (own_squares, own_cubes) = gain.sums();
+            squares += own_squares + gain.n as f64 * shift.powi(2);
+            cubes += own_cubes + 3.0 * shift * own_squares + gain.n as f64 * shift.powi(3);
         }
+        Self::from_sums(n, mean, squares, cubes)
     }
 }
 
@@ -283,6 +301,14 @@ mod tests {
         assert_eq!(pool.n, 5);
         assert!((pool.mean.unwrap() - 3.2).abs() < 1e-12);
         assert!((pool.sd.unwrap() - (14.8f64 / 4.0).sqrt()).abs() < 1e-12);
+        // Cubes −10.648 − 1.728 − .008 + .512 + 21.952 = 10.08 about 3.2.
+        let skew = 10.08 / 5.0 / (14.8f64 / 5.0).powf(1.5);
+        assert!((pool.skew.unwrap() - skew).abs() < 1e-12);
+        assert_eq!((three.skew, two.skew), (Some(0.0), None));
+        // 1, 2, 6 deviate by −2, −1 and 3: squares 14, cubes 18.
+        let skew = 6.0 / (14.0f64 / 3.0).powf(1.5);
+        assert!((Gain::of(&[1.0, 2.0, 6.0]).skew.unwrap() - skew).abs() < 1e-12);
+        assert_eq!(Gain::of(&[1.0; 4]).skew, None);
     }
 
     #[test]

@@ -38,7 +38,7 @@ const RANKS: &[(&str, &[&str])] = &[
         "apfl-cli",
         &[
             "directory estimate kinds npz output",
-            "args guard memory progress signals summary",
+            "args guard memory progress signals small_mixing summary",
             "cluster served",
             "advise bench check data evaluate export init join predict privacy report reproduce \
              run site sweep theory",

@@ -259,8 +259,8 @@ fn the_units_of_a_predicted_number_change_nothing_else() {
         let absolute: f64 = errors.iter().map(|e| e.abs()).sum();
         near(a.get("mae"), Some(absolute / n), 1e-5, "mae");
     }
-    let baseline = one.summary.baseline.unwrap();
-    assert!(baseline.rmse > baseline.mae && baseline.mae > 1.0);
+    let mean = one.summary.client_mean.unwrap();
+    assert!(mean.rmse > mean.mae && mean.mae > 1.0);
 }
 
 #[test]

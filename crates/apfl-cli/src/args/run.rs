@@ -8,7 +8,7 @@ use super::Overrides;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  apfl run                                   adaptive APFL on synthetic(1, 1), 100 clients
+  apfl run                                   APFL with a chosen α on 20 made sites (multisite)
   apfl run my.toml --out runs/first
   apfl run my.toml --set algorithm.kind=fedavg --set seed=2
   apfl run --set 'algorithm.mixing={ fixed = 0.5 }' --set training.rounds=20

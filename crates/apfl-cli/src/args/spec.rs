@@ -16,10 +16,13 @@ pub struct Overrides {
     pub set: Vec<String>,
 }
 
+/// The spec of `apfl run` without a file.
+const BUILT_IN: &str = include_str!("../default.toml");
+
 /// Reads a spec file and applies overrides. Without a file, starts from the built-in example.
 pub fn read_spec(path: Option<&PathBuf>, overrides: &Overrides) -> Result<Spec> {
     let text = match path {
-        None => String::new(),
+        None => BUILT_IN.to_string(),
         Some(path) => read_text(path)?,
     };
     let mut spec = Spec::parse(&text).map_err(|e| match (e, path) {

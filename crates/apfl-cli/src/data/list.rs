@@ -63,7 +63,7 @@ pub fn list(args: &args::List) -> Result<()> {
         text.push_str(&format!("{row}  {what:<width$}  {licence}\n"));
     }
     text.push_str(
-        "\n`apfl data get NAME` fetches one; synthetic needs no files; idx and table read your own.\n",
+        "\n`apfl data get NAME` fetches one; synthetic and multisite need no files; idx and table read your own.\n",
     );
     print(&text)
 }

@@ -30,6 +30,7 @@ use crate::memory;
 use crate::output::{counted, duration, print, print_json};
 use crate::progress::Progress;
 use crate::signals::stop_on_signal;
+use crate::small_mixing;
 use crate::summary;
 #[cfg(feature = "mpi")]
 use ranks::run as on_ranks;
@@ -230,6 +231,12 @@ impl Prepared {
                     let warning = guard::warning(summary, &losses, chosen);
                     warning.into_iter().for_each(crate::output::tell);
                 }
+                let apfl = self.plan.algorithm.apfl();
+                if let (false, Some(apfl)) = (args.quiet, apfl)
+                    && let Some(line) = small_mixing::remark(apfl.mixing, summary)
+                {
+                    crate::output::tell(line);
+                }
                 show(args, Some(&headline), &self.plan.algorithm, summary, out)?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -305,8 +312,9 @@ fn show(
     }
     let headline = headline.map_or(String::new(), |line| format!("{line}\n\n"));
     print(&format!(
-        "{headline}{}\n{} in {}; run directory: {}\n",
+        "{headline}{}{}\n{} in {}; run directory: {}\n",
         summary::table(summary, learned_from(algorithm)),
+        summary::verdict(summary, out).unwrap_or_default(),
         counted(summary.rounds as usize, "round"),
         duration(summary.seconds),
         out.display()

@@ -8,10 +8,14 @@ use std::time::{Duration, Instant};
 use crate::program::ok;
 
 /// The arguments of a run of eight rounds with a checkpoint after each.
-pub const RUN: [&str; 17] = [
+pub const RUN: [&str; 21] = [
     "run",
     "--quiet",
     "--json",
+    "--set",
+    "data={ kind = 'synthetic' }",
+    "--set",
+    "algorithm={ kind = 'apfl' }",
     "--set",
     "data.clients=6",
     "--set",

@@ -73,7 +73,7 @@ pub fn advice(run: &Run) -> String {
     let chart = Chart {
         title: "gain from joining".into(),
         x,
-        y: Axis::new("loss alone − loss of the serving model"),
+        y: Axis::new("loss of the baseline − loss of the serving model"),
         series: std::iter::once(zero).chain(dots).collect(),
     };
     heading("Is joining worth it?")

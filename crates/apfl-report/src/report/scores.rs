@@ -98,7 +98,14 @@ pub fn table(summary: &Summary, measure_name: &str) -> String {
         ];
         let mut rows = Vec::new();
         let three = MODELS.iter().map(|m| (m.name, (m.over)(models)));
-        for (model, over) in three.chain(summary.alone.iter().map(|over| ("alone", over))) {
+        let own = [
+            ("alone", &summary.alone),
+            ("alone, tuned", &summary.baseline),
+        ];
+        let own = own
+            .iter()
+            .filter_map(|(name, over)| Some((*name, over.as_ref()?)));
+        for (model, over) in three.chain(own) {
             let pooled = split(&over.pooled);
             let mut row = vec![
                 text_cell(model),
@@ -116,11 +123,11 @@ pub fn table(summary: &Summary, measure_name: &str) -> String {
                 percent_cell(Some(majority)),
             ]);
         }
-        if let Some(baseline) = summary.baseline.filter(|_| name == "validation") {
+        if let Some(mean) = summary.client_mean.filter(|_| name == "validation") {
             rows.push(vec![
                 text_cell("client's mean"),
                 text_cell(""),
-                number_cell(Some(baseline.rmse)),
+                number_cell(Some(mean.rmse)),
             ]);
         }
         html.push_str(&super::html::table(&head.map(String::from), rows));

@@ -1,8 +1,9 @@
 //! Advice on joining: whether it is worth it, for whom, and which model should serve each client.
 //!
-//! The gain of a row is the loss of training alone minus that of the model the client chose. A
-//! client's verdict is a paired t-test of its gain, with the Benjamini–Hochberg procedure over all
-//! clients; its interval is unadjusted. The total takes clients as clusters.
+//! The gain of a row is the loss of the client's own tuned fit minus that of the model the client
+//! chose. A client's verdict is a paired t-test of its gain, with the Benjamini–Hochberg procedure
+//! over all clients; its interval is unadjusted. With few rows both are corrected for the skewness
+//! of their gains. The total takes clients as clusters.
 
 use std::path::Path;
 
@@ -14,8 +15,11 @@ use crate::run::run_dir::{
     Alpha, ClientRecord, FinishedRun, GainSplit, Prior, Summary, read_clients,
 };
 
+mod hall;
 #[doc(hidden)] // for the verdicts on the paper's claims
 pub mod student;
+
+use hall::Transformation;
 
 /// The false discovery rate of verdicts, and the share of intervals that may miss.
 const LEVEL: f64 = 0.05;
@@ -44,19 +48,21 @@ pub struct ClientAdvice {
     /// The model that should serve it: `shared`, `localized` (α = 0), `alone` (α = 1) or
     /// `personal`. Never chosen on the rows that measure.
     pub serve: &'static str,
-    /// The mean loss of training alone minus that of this model; null without rows.
+    /// The mean loss of the baseline minus that of this model; null without rows.
     pub gain: Option<f64>,
     /// Its 95% interval, unadjusted; null with fewer than two rows.
     pub interval: Option<[f64; 2]>,
     /// The verdict.
     pub verdict: Verdict,
     /// The scores of its models on those rows.
-    pub scores: FourScores,
+    pub scores: ModelScores,
 }
 
-/// The scores of the four models of a client.
+/// The scores of the models of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct FourScores {
+pub struct ModelScores {
+    /// Its own tuned fit, by which the gain is measured.
+    pub baseline: Score,
     /// The model of training alone.
     pub alone: Score,
     /// The shared model.
@@ -94,6 +100,9 @@ pub struct Advice {
     /// Whether 0 was not a candidate, so that no client could choose the localized model.
     #[serde(skip)]
     pub without_localized: bool,
+    /// Whether some client has a tuned fit; without one the baseline is training alone.
+    #[serde(skip)]
+    pub tuned: bool,
 }
 
 impl Advice {
@@ -135,6 +144,8 @@ impl Advice {
             .filter_map(|client| client_advice(client, total.part))
             .collect();
         judge(&mut each);
+        let is_tuned = |a: &ClientAdvice| a.scores.baseline != a.scores.alone;
+        let tuned = each.iter().any(|(advice, _)| is_tuned(advice));
         let gains: Vec<Gain> = each.iter().map(|(_, gain)| *gain).collect();
         let clients: Vec<ClientAdvice> = each.into_iter().map(|(advice, _)| advice).collect();
         let count = |verdict| clients.iter().filter(|c| c.verdict == verdict).count();
@@ -150,6 +161,7 @@ impl Advice {
             },
             clients,
             without_localized,
+            tuned,
         })
     }
 }
@@ -159,6 +171,7 @@ fn client_advice(client: &ClientRecord, part: GainSplit) -> Option<(ClientAdvice
     let (chosen, alone) = (client.chosen.as_ref()?, client.alone.as_ref()?);
     let gain = client.gain?;
     let on_part = |scores: &FinalScores| score_on(scores, part);
+    let baseline = client.baseline.as_ref().unwrap_or(alone);
     let serve = match &chosen.alpha {
         Alpha::Shared(_) => "shared",
         Alpha::Mixing(0.0) => "localized",
@@ -173,7 +186,8 @@ fn client_advice(client: &ClientRecord, part: GainSplit) -> Option<(ClientAdvice
         gain: gain.mean,
         interval: interval(&gain),
         verdict: Verdict::Undecided,
-        scores: FourScores {
+        scores: ModelScores {
+            baseline: on_part(baseline),
             alone: on_part(alone),
             shared: on_part(&client.scores.shared),
             localized: on_part(&client.scores.localized),
@@ -191,19 +205,24 @@ fn score_on(scores: &FinalScores, part: GainSplit) -> Score {
     }
 }
 
-/// mean ± t·sd/√n
+/// Returns mean − g⁻¹(±t)·sd/√n; g is the identity, or Hall's transformation with few rows.
 fn interval(gain: &Gain) -> Option<[f64; 2]> {
     let (mean, sd) = (gain.mean?, gain.sd?);
     let n = gain.n as f64;
-    let half = student::quantile(LEVEL, n - 1.0) * sd / n.sqrt();
-    Some([mean - half, mean + half])
+    let t = student::quantile(LEVEL, n - 1.0);
+    let hall = Transformation::of(gain.skew, gain.n);
+    Some([t, -t].map(|t| mean - hall.invert(t) * sd / n.sqrt()))
 }
 
 /// Returns the p-value of a mean gain of 0; `None` with fewer than two rows or without spread.
 fn p_value(gain: &Gain) -> Option<f64> {
     let (mean, sd) = (gain.mean?, gain.sd.filter(|sd| *sd > 0.0)?);
     let n = gain.n as f64;
-    Some(student::two_sided(mean * n.sqrt() / sd, n - 1.0))
+    let hall = Transformation::of(gain.skew, gain.n);
+    Some(student::two_sided(
+        hall.apply(mean * n.sqrt() / sd),
+        n - 1.0,
+    ))
 }
 
 /// Decides the verdicts by Benjamini and Hochberg: of m p-values in ascending order the first k
@@ -262,6 +281,7 @@ mod tests {
             n,
             mean: Some(mean),
             sd: Some(sd),
+            skew: None,
         }
     }
 
@@ -279,7 +299,8 @@ mod tests {
             gain: gain.mean,
             interval: None,
             verdict: Verdict::Undecided,
-            scores: FourScores {
+            scores: ModelScores {
+                baseline: score,
                 alone: score,
                 shared: score,
                 localized: score,
@@ -318,6 +339,7 @@ mod tests {
             n: 1,
             mean: Some(3.0),
             sd: None,
+            skew: None,
         };
         let flat = gain(50, 1.0, 0.0);
         assert_eq!(
@@ -333,6 +355,36 @@ mod tests {
         let half = (0.95 * std::f64::consts::FRAC_PI_2).tan() * 2.0 / 2f64.sqrt();
         assert!((low - (3.0 - half)).abs() < 1e-6 && (high - (3.0 + half)).abs() < 1e-6);
         assert_eq!(interval(&gain(9, 0.5, 0.0)), Some([0.5, 0.5]));
+    }
+
+    /// 25 rows with skewness 1.5 (a = 0.1), mean 1, sd 5: T of μ = 0 is 1, and g(1) = 1 + .1 +
+    /// .01/3 + .05. t of 24 degrees of freedom is 2.063899; the ends are 1 − g⁻¹(±t), each with
+    /// g⁻¹(x) = 10·(∛(1 + .3(x − .05)) − 1). The verdict is that of the interval: p < 5% exactly
+    /// where it leaves out 0.
+    #[test]
+    fn few_rows_are_corrected_for_skewness() {
+        let few = Gain {
+            skew: Some(1.5),
+            ..gain(25, 1.0, 5.0)
+        };
+        let [low, high] = interval(&few).unwrap();
+        let end = |x: f64| 1.0 - 10.0 * ((1.0 + 0.3 * (x - 0.05)).cbrt() - 1.0);
+        assert!((low - end(2.063_899)).abs() < 1e-5, "{low}");
+        assert!((high - end(-2.063_899)).abs() < 1e-5, "{high}");
+        assert!(high - 1.0 > 1.0 - low, "the long tail is on the right");
+        let p = p_value(&few).unwrap();
+        assert!((p - student::two_sided(1.15 + 0.01 / 3.0, 24.0)).abs() < 1e-12);
+        for k in 0..60 {
+            let moved = Gain {
+                mean: Some(-3.0 + 0.1 * f64::from(k)),
+                ..few
+            };
+            let [low, high] = interval(&moved).unwrap();
+            let out = low > 0.0 || high < 0.0;
+            assert_eq!(out, p_value(&moved).unwrap() < LEVEL, "{k}");
+        }
+        let many = Gain { n: 60, ..few };
+        assert_eq!(interval(&many), interval(&gain(60, 1.0, 5.0)));
     }
 
     /// Two clusters of 10 and 30 rows, means 1 and 2: m = 1.75, sums −7.5 and 7.5,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Clients, locked};
+use super::{Clients, locked, tuned};
 use crate::algorithm::{AfterRound, Algorithm};
 use crate::data::{Examples, Shard};
 use crate::error::{Error, Result};
@@ -33,7 +33,9 @@ pub struct Finalized {
     pub finals: ByModel<Finals>,
     /// The same for training alone, if the client also did that.
     pub alone: Option<Finals>,
-    /// The gain of the personal model over training alone, in that case.
+    /// The same for its own tuned fit, in that case: training alone where the model has none.
+    pub baseline: Option<Finals>,
+    /// The gain of the personal model over that, in that case.
     pub gain: Option<Gain>,
     /// Its models, if they are returned.
     pub models: Option<ClientModels>,
@@ -195,12 +197,19 @@ impl<A: Algorithm> Clients<A> {
             localized: self.finals(&localized, &shard, scratch)?,
             personal: self.finals(&personal, &shard, scratch)?,
         };
-        let (mut alone, mut gain) = (None, None);
+        let (mut alone, mut baseline, mut gain) = (None, None, None);
         if let Some(own) = models.alone {
-            let own = Predictor::At(own);
-            alone = Some(self.finals(&own, &shard, scratch)?);
-            let (model, rows) = (&*self.context.model, gain_rows(&shard, self.tested));
-            let mut differences = scratch.losses(model, &own, rows);
+            let model = &*self.context.model;
+            let scores = self.finals(&Predictor::At(own), &shard, scratch)?;
+            let tuned = tuned::fit(model, &shard.train);
+            let against = Predictor::At(tuned.as_deref().unwrap_or(own));
+            baseline = Some(match &tuned {
+                Some(_) => self.finals(&against, &shard, scratch)?,
+                None => scores.clone(),
+            });
+            alone = Some(scores);
+            let rows = gain_rows(&shard, self.tested);
+            let mut differences = scratch.losses(model, &against, rows);
             let served = scratch.losses(model, &personal, rows);
             differences
                 .iter_mut()
@@ -228,6 +237,7 @@ impl<A: Algorithm> Clients<A> {
             majority,
             finals,
             alone,
+            baseline,
             gain,
             models,
         })

@@ -36,6 +36,8 @@ pub mod leaf;
 #[doc(hidden)] // for the program and the tests
 pub mod mnist;
 #[doc(hidden)] // for the program and the tests
+pub mod multisite;
+#[doc(hidden)] // for the program and the tests
 pub mod new_client;
 #[cfg(feature = "parquet")]
 mod parquet;

@@ -65,6 +65,7 @@ macro_rules! sources {
 
 sources! {
     synthetic => Synthetic;
+    multisite => Multisite;
     mnist => Mnist;
     qmnist => Qmnist;
     femnist => Femnist;
@@ -124,6 +125,7 @@ impl Source {
     pub fn validation(&self) -> f64 {
         match self {
             Source::Synthetic(own) => own.validation,
+            Source::Multisite(own) => own.common.validation,
             Source::Mnist(own) => own.common.validation,
             Source::Qmnist(own) => own.common.validation,
             Source::Femnist(own) => own.common.validation,

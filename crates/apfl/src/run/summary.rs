@@ -8,7 +8,7 @@ use crate::clients::Finalized;
 use crate::error::Result;
 use crate::metrics::{Assessment, ByModel, FinalsAccumulator, Gain, Scoring};
 use crate::run::run_dir::{
-    Baseline, ChosenRecord, ClientRecord, Counts, GainSplit, MixingSpread, Prior, Summary,
+    ChosenRecord, ClientRecord, Counts, GainSplit, MeanErrors, MixingSpread, Prior, Summary,
     TotalGain,
 };
 use crate::training::Training;
@@ -20,6 +20,7 @@ pub(super) struct SummarySums {
     clients: usize,
     gathered: ByModel<FinalsAccumulator>,
     alone: FinalsAccumulator,
+    baseline: FinalsAccumulator,
     gains: Vec<Gain>,
     chosen: BTreeMap<String, usize>,
     mixing: Vec<f64>,
@@ -35,6 +36,7 @@ impl SummarySums {
             clients: 0,
             gathered: ByModel::default(),
             alone: FinalsAccumulator::default(),
+            baseline: FinalsAccumulator::default(),
             gains: Vec::new(),
             chosen: BTreeMap::new(),
             mixing: Vec::new(),
@@ -63,6 +65,9 @@ impl SummarySums {
         self.gathered.personal.add(personal, &self.scoring);
         if let Some(alone) = &finalized.alone {
             self.alone.add(alone, &self.scoring);
+        }
+        if let Some(baseline) = &finalized.baseline {
+            self.baseline.add(baseline, &self.scoring);
         }
         self.gains.extend(finalized.gain);
         if let Some(choice) = choice {
@@ -103,7 +108,7 @@ impl SummarySums {
             skipped: Vec::new(),
             attackers: self.attackers,
             fingerprint: String::new(),
-            baseline: baseline(self.gathered.shared.valid(), &self.scoring),
+            client_mean: mean_errors(self.gathered.shared.valid(), &self.scoring),
             models: over(&self.gathered.shared).map(|shared| ByModel {
                 shared,
                 localized: over(&self.gathered.localized).expect("as many as shared"),
@@ -116,6 +121,7 @@ impl SummarySums {
             }),
             mixing: MixingSpread::of(&self.mixing),
             alone: over(&self.alone),
+            baseline: over(&self.baseline),
             gain: (!self.gains.is_empty()).then(|| TotalGain {
                 part: if self.scoring.tested {
                     GainSplit::Test
@@ -133,10 +139,10 @@ impl SummarySums {
 }
 
 /// Returns the validation errors of always predicting the mean of a client's training targets.
-fn baseline(valid: &Assessment, scoring: &Scoring) -> Option<Baseline> {
+fn mean_errors(valid: &Assessment, scoring: &Scoring) -> Option<MeanErrors> {
     let values = valid.values.filter(|values| values.truth.n > 0)?;
     let n = values.truth.n as f64;
-    Some(Baseline {
+    Some(MeanErrors {
         rmse: scoring.unit * (values.mean_squared / n).sqrt(),
         mae: scoring.unit * values.mean_absolute / n,
     })
@@ -164,10 +170,11 @@ pub(super) fn client_record(
         epsilon: None,
         mixing: (mixing.is_some() || chosen.is_some()).then_some(mixing),
         majority: finalized.majority,
-        baseline: baseline(&finalized.finals.shared.valid, scoring),
+        client_mean: mean_errors(&finalized.finals.shared.valid, scoring),
         scores: finalized.finals.map(|finals| scoring.scores(finals)),
         chosen,
         alone: finalized.alone.as_ref().map(|alone| scoring.scores(alone)),
+        baseline: (finalized.baseline.as_ref()).map(|baseline| scoring.scores(baseline)),
         gain: finalized.gain,
     }
 }

@@ -121,7 +121,7 @@ impl<A: Algorithm> Remote<A> {
             .chain(
                 own.gain
                     .iter()
-                    .flat_map(|gain| gain.mean.into_iter().chain(gain.sd)),
+                    .flat_map(|gain| gain.mean.into_iter().chain(gain.sd).chain(gain.skew)),
             );
         if !numbers.all(f64::is_finite) {
             return Err(NOT_FINITE);
@@ -135,7 +135,7 @@ impl<A: Algorithm> Remote<A> {
         {
             return Err("its final scores are inconsistent");
         }
-        let mut finals: Vec<&Finals> = own.alone.iter().collect();
+        let mut finals: Vec<&Finals> = own.alone.iter().chain(&own.baseline).collect();
         finals.extend([
             &own.finals.shared,
             &own.finals.localized,

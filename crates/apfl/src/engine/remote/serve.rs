@@ -164,6 +164,7 @@ impl Disclose {
             majority: own.majority.filter(|_| scores),
             finals: own.finals.map(sums),
             alone: own.alone.as_ref().filter(|_| scores).cloned(),
+            baseline: own.baseline.as_ref().filter(|_| scores).cloned(),
             gain: own.gain.filter(|_| scores),
             models: None::<ClientModels>,
         }

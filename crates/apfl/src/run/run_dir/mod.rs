@@ -6,7 +6,9 @@ mod write;
 
 use std::collections::BTreeMap;
 
+use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::data::SourceFile;
 use crate::metrics::{ByModel, FinalScores, Gain, OverClients, Spread, number_or_null};
@@ -81,7 +83,7 @@ pub struct ClientRecord {
     pub majority: Option<f64>,
     /// Validation errors of always predicting the mean of its training examples.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub baseline: Option<Baseline>,
+    pub client_mean: Option<MeanErrors>,
     /// The scores.
     #[serde(flatten)]
     pub scores: ByModel<FinalScores>,
@@ -91,8 +93,16 @@ pub struct ClientRecord {
     /// Scores of training alone, if it also did that.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub alone: Option<FinalScores>,
-    /// The loss of training alone minus that of the personal model, on test rows (else
-    /// validation rows).
+    /// Scores of its own tuned fit, in that case: a ridge by its own evidence for linear models,
+    /// else those of training alone.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        default,
+        deserialize_with = "scores"
+    )]
+    pub baseline: Option<FinalScores>,
+    /// The loss of that fit minus the loss of the personal model, on test rows (else validation
+    /// rows).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gain: Option<Gain>,
 }
@@ -118,7 +128,7 @@ pub struct Counts {
 
 /// Errors of always predicting the mean of a client's training examples, in the label's units.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Baseline {
+pub struct MeanErrors {
     /// Root mean squared error.
     #[serde(deserialize_with = "number_or_null")]
     pub rmse: f64,
@@ -178,7 +188,7 @@ pub struct Summary {
     pub majority: Option<f64>,
     /// Validation errors of always predicting the mean of a client's training examples, pooled.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub baseline: Option<Baseline>,
+    pub client_mean: Option<MeanErrors>,
     /// αᵢ over those clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<MixingSpread>,
@@ -191,7 +201,14 @@ pub struct Summary {
     /// Scores of training alone over those clients, if they also did that.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub alone: Option<OverClients>,
-    /// The loss of training alone minus that of personal models, over all of their rows.
+    /// Scores of the clients' own tuned fits, in that case.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        default,
+        deserialize_with = "scores"
+    )]
+    pub baseline: Option<OverClients>,
+    /// The loss of those fits minus that of personal models, over all of their rows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gain: Option<TotalGain>,
     /// The privacy that was spent.
@@ -206,6 +223,14 @@ fn first_format() -> u32 {
     1
 }
 
+/// Reads scores. Until version 0.1 `baseline` was what is `client_mean` now: errors without parts.
+fn scores<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Option<T>, D::Error> {
+    match Value::deserialize(from)? {
+        Value::Object(fields) if fields.contains_key("rmse") => Ok(None),
+        found => serde_json::from_value(found).map_err(D::Error::custom),
+    }
+}
+
 /// Distinguishes a null from an absent field.
 fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
     Option::deserialize(from).map(Some)
@@ -213,4 +238,27 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D:
 
 fn is_zero(count: &usize) -> bool {
     *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn errors_of_the_mean_in_old_records_are_no_baseline() {
+        let scores = json!({"train": {"loss": 1.0}, "valid": {"loss": 2.0}});
+        let record = |baseline: Value| {
+            let record = json!({
+                "client": "a", "examples": {"train": 1, "valid": 1}, "classes": [], "rounds": 1,
+                "shared": scores, "localized": scores, "personal": scores, "baseline": baseline,
+            });
+            serde_json::from_value::<ClientRecord>(record)
+        };
+        let old = record(json!({"rmse": 2.0, "mae": 1.0})).unwrap();
+        assert_eq!(old.baseline, None);
+        let new = record(scores.clone()).unwrap();
+        assert_eq!(new.baseline.unwrap().valid.loss, 2.0);
+        assert!(record(json!({"train": 3})).is_err());
+    }
 }
