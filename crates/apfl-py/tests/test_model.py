@@ -95,7 +95,7 @@ def test_values_are_those_of_numpy_in_the_labels_units():
     standardized = outputs(model, prepared(model, frame))[:, 0]
     wanted = standardized * scale["deviation"] + scale["mean"]
     assert model.predict(frame) == pytest.approx(wanted, rel=1e-6)
-    with pytest.raises(apfl.RunError, match="no probabilities"):
+    with pytest.raises(apfl.RunError, match="no class probabilities"):
         model.predict_proba(frame)
 
 

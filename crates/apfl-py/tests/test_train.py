@@ -189,7 +189,7 @@ def test_progress_is_silent_unless_asked(capfd):
     assert capfd.readouterr() == ("", "")
     apfl.train(SMALL, progress=True)
     out, err = capfd.readouterr()
-    assert out == "" and "rounds" in err and "delivery" in err
+    assert out == "" and "rounds" in err and "finalization" in err
 
 
 def test_progress_without_tqdm(capfd, monkeypatch):
