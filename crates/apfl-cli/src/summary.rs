@@ -1,6 +1,8 @@
 //! The table at the end of a run.
 
+use apfl::clients::EvaluationRows;
 use apfl::metrics::{ByModel, FinalScore, FinalScores, OverClients, Score};
+use apfl::run::StopReason;
 use apfl::run::run_dir::Summary;
 
 use crate::output::{columns, describe_privacy};
@@ -63,6 +65,7 @@ pub fn table(summary: &Summary) -> String {
             counts.join(", ")
         ));
     }
+    text.push_str(&ending(summary, models));
     if summary.gain.is_some() {
         text.push_str("apfl advise RUN shows for which clients joining is worth it\n");
     }
@@ -74,6 +77,45 @@ pub fn table(summary: &Summary) -> String {
             "\nscores are over the {} honest clients; {} attacked\n",
             summary.clients, summary.attackers
         ));
+    }
+    text
+}
+
+/// Says where training stopped, and whether the loss still fell.
+fn ending(summary: &Summary, models: &ByModel<OverClients>) -> String {
+    let mut text = String::new();
+    if let Some(stopped) = &summary.stopped {
+        let (trained, served) = (summary.rounds, stopped.served);
+        let why = match stopped.reason {
+            StopReason::Converged => "the loss no longer improved",
+            StopReason::Median => "the median of the best rounds of the passes before",
+            StopReason::Finish => "the run was finished early",
+            _ => "the last round",
+        };
+        text += &format!("\nstopped after round {trained}: {why}");
+        if stopped.rows.is_some() {
+            text += &format!("; models are those of round {served}, the best one");
+        }
+        text.push('\n');
+        if stopped.rows == Some(EvaluationRows::Valid) {
+            text += match models.shared.pooled.test {
+                Some(_) => {
+                    "validation rows chose that round, so their scores are optimistic; those on \
+                     test rows are not\n"
+                }
+                None => {
+                    "validation rows chose that round, so their scores are optimistic; a test \
+                     split (data.test) gives scores that are not\n"
+                }
+            };
+        }
+    }
+    if let Some(fall) = summary.not_converged {
+        text += &format!(
+            "\nnot converged: the loss still fell by {:.1}% over the last tenth of the rounds; \
+             continue with a larger training.rounds, or raise training.learning_rate\n",
+            100.0 * fall
+        );
     }
     text
 }

@@ -5,6 +5,7 @@ mod finalize;
 mod held_out;
 mod request;
 mod score;
+mod snapshot;
 mod train;
 pub(crate) mod wire;
 
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 pub use context::RunContext;
 pub use finalize::{ClientModels, Finalized, Keep, ModelFiles, ModelPlaces};
-pub use request::{Request, Response};
+pub use request::{EvaluationRows, Request, Response, StateSet};
 pub use train::Reply;
 
 use crate::algorithm::Algorithm;
@@ -52,6 +53,10 @@ pub struct Clients<A: Algorithm> {
     last_cohort: Mutex<Vec<usize>>,
     held_out: Vec<OnceLock<Option<Arc<Examples>>>>,
     states: ClientStates<A::ClientState>,
+    /// Where client states live.
+    home: StateHome,
+    /// Copies of the states, once a snapshot was taken.
+    snapshot: OnceLock<ClientStates<A::ClientState>>,
     choices: RwLock<BTreeMap<usize, Candidate>>,
     /// The files for final models, while a finalization is in progress.
     models: Mutex<Option<Arc<ModelFiles>>>,
@@ -76,13 +81,7 @@ impl<A: Algorithm> Clients<A> {
     /// Creates the clients of a data set; none has been sampled yet.
     pub fn new(context: RunContext, algorithm: Arc<A>, home: &StateHome) -> Result<Self> {
         let n = context.dataset.clients();
-        let states = match home {
-            StateHome::Ram => ClientStates::in_ram(n),
-            StateHome::Disk { file, budget } => {
-                let fields = algorithm.join(&context.w0).fields();
-                ClientStates::Disk(DiskStates::create(file, fields, *budget)?)
-            }
-        };
+        let states = states_at(home, n, || algorithm.join(&context.w0).fields())?;
         // With states on disk memory is short: generated data is not cached.
         let cached = match (home, context.dataset.is_generated()) {
             (StateHome::Disk { .. }, true) => 0,
@@ -96,6 +95,8 @@ impl<A: Algorithm> Clients<A> {
             last_cohort: Mutex::default(),
             held_out: (0..cached).map(|_| OnceLock::new()).collect(),
             states,
+            home: home.clone(),
+            snapshot: OnceLock::new(),
             choices: RwLock::default(),
             models: Mutex::default(),
         })
@@ -203,18 +204,27 @@ impl<A: Algorithm> Clients<A> {
         &self,
         archive: &ArchiveDirectory,
         name: &str,
+        states: StateSet,
         clients: &[usize],
     ) -> Result<ArchivePart> {
+        let states = self.set(states)?;
         archive.write(name, &self.fields(), clients, &mut |client| {
-            let state = self.states.inspect(client, Pack::to_bytes)?;
+            let state = states.inspect(client, Pack::to_bytes)?;
             Ok(state.unwrap_or_else(|| self.algorithm.join(&self.context.w0).to_bytes()))
         })
     }
 
     /// Restores the states of some clients from a part of an archive.
-    fn restore_all(&self, archive: &ArchiveDirectory, part: &str, clients: &[usize]) -> Result<()> {
+    fn restore_all(
+        &self,
+        archive: &ArchiveDirectory,
+        part: &str,
+        states: StateSet,
+        clients: &[usize],
+    ) -> Result<()> {
+        let states = self.set(states)?;
         archive.read(part, &self.fields(), clients, &mut |client, arrays| {
-            self.restore(client, arrays)
+            states.put(client, self.unpacked(client, arrays)?)
         })
     }
 
@@ -234,8 +244,8 @@ impl<A: Algorithm> Clients<A> {
         Ok(digest.unwrap_or_else(|| digest_of(&self.algorithm.join(&self.context.w0))))
     }
 
-    /// Restores a client's state from arrays, which must have the fields of this run's states.
-    fn restore(&self, client: usize, mut arrays: Arrays) -> Result<()> {
+    /// Returns a client's state from arrays, which must have the fields of this run's states.
+    fn unpacked(&self, client: usize, mut arrays: Arrays) -> Result<A::ClientState> {
         let damaged = |problem: String| {
             let name = self.context.dataset.name(client);
             Error::Checkpoint(format!("the state of client '{name}': {problem}"))
@@ -244,6 +254,20 @@ impl<A: Algorithm> Clients<A> {
         if local.fields() != self.fields() {
             return Err(damaged("its arrays differ from those of this run".into()));
         }
-        self.states.put(client, local)
+        Ok(local)
     }
+}
+
+/// Creates an empty store of client states.
+fn states_at<L: Pack + Clone>(
+    home: &StateHome,
+    clients: usize,
+    fields: impl FnOnce() -> Vec<Field>,
+) -> Result<ClientStates<L>> {
+    Ok(match home {
+        StateHome::Ram => ClientStates::in_ram(clients),
+        StateHome::Disk { file, budget } => {
+            ClientStates::Disk(DiskStates::create(file, fields(), *budget)?)
+        }
+    })
 }

@@ -20,6 +20,7 @@ mod privacy;
 mod robust;
 mod schedule;
 mod sites;
+mod stop;
 mod tables;
 mod theory;
 mod training;
@@ -34,6 +35,7 @@ pub use plan::BATCH_STATISTICS;
 pub use plan::{Plan, Resources};
 pub use schedule::PlannedSchedule;
 pub use sites::PlannedSites;
+pub use stop::Stop;
 #[doc(hidden)]
 pub use tables::{Registry, SpecTable, registries, tables};
 pub use training::PlannedLocalTraining;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::small::{fitting, synthetic};
 use apfl::algorithm::apfl::Mixing;
 use apfl::algorithm::{Algorithm, Apfl, FedAvg, LocalOnly, every_algorithm};
-use apfl::clients::{Clients, Finalized, Request, Response, RunContext, StateHome};
+use apfl::clients::{Clients, Finalized, Request, Response, RunContext, StateHome, StateSet};
 use apfl::digest::digest_of;
 use apfl::engine::{Engine, Threads};
 use apfl::files::archive::ArchiveDirectory;
@@ -278,7 +278,9 @@ fn client_states_pass_from_engine_to_engine_through_an_archive() {
         whole.next_round().unwrap();
         whole.next_round().unwrap();
         let sampled = whole.sampled();
-        let parts = whole.save(&archive, "memories", &sampled).unwrap();
+        let parts = whole
+            .save(&archive, "memories", StateSet::Current, &sampled)
+            .unwrap();
         let (fields, server) = whole.server_bytes();
 
         let mut other = training();
@@ -286,7 +288,7 @@ fn client_states_pass_from_engine_to_engine_through_an_archive() {
         other.restore_server(2, whole.step(), server).unwrap();
         for (part, clients) in parts {
             other
-                .restore_clients(&archive, &part.name, &clients)
+                .restore_clients(&archive, &part.name, StateSet::Current, &clients)
                 .unwrap();
         }
         assert_eq!(other.sampled(), sampled);

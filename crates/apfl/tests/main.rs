@@ -43,6 +43,7 @@ mod skipped;
 mod small;
 mod spec_page;
 mod specs;
+mod stopping;
 mod tables;
 mod typed_plans;
 

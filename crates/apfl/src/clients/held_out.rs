@@ -1,10 +1,10 @@
-//! The loss of candidates on a client's held-out rows.
+//! Losses by which models are compared: those of candidates, or of the personal model.
 
 use std::sync::Arc;
 
-use super::Clients;
+use super::{Clients, EvaluationRows};
 use crate::algorithm::{AfterRound, Algorithm};
-use crate::choice::HeldOut;
+use crate::choice::{Candidate, HeldOut};
 use crate::data::Examples;
 use crate::error::{Error, Result};
 use crate::local_client::Scratch;
@@ -23,16 +23,18 @@ impl<A: Algorithm> Clients<A> {
         Ok(cell.get_or_init(|| rows).clone())
     }
 
-    /// Returns the losses of all candidates on the client's held-out rows, after a local round on
-    /// a copy of its state. `None` as in [`Clients::train`].
+    /// Returns the losses of all candidates (on validation rows, or without candidates: of the
+    /// personal model) on a client's rows, after a local round on a copy of its state. `None` as
+    /// in [`Clients::train`].
     pub(super) fn hold_out(
         &self,
         client: usize,
         round: u64,
         sent: &A::Broadcast,
+        rows: EvaluationRows,
         scratch: &mut Scratch,
     ) -> Result<Option<HeldOut>> {
-        match self.candidate_losses(client, round, sent, scratch) {
+        match self.candidate_losses(client, round, sent, rows, scratch) {
             Err(Error::NonFinite { .. }) if self.context.skip_nonfinite => Ok(None),
             other => other.map(Some),
         }
@@ -43,17 +45,21 @@ impl<A: Algorithm> Clients<A> {
         client: usize,
         round: u64,
         sent: &A::Broadcast,
+        rows: EvaluationRows,
         scratch: &mut Scratch,
     ) -> Result<HeldOut> {
         let shard = self.shard_uncached(client)?;
-        let rows = self.held_out_rows(client)?;
+        let held_out = match rows {
+            EvaluationRows::HeldOut => self.held_out_rows(client)?,
+            EvaluationRows::Valid => None,
+        };
         let mut local = self.copy_state(client)?;
         let mut local_client =
             self.local_client(&shard.train, Purpose::Finalization, round, client, scratch);
         let update = self
             .algorithm
             .local_round(sent, &mut local, &mut local_client);
-        let when = "in the local round before its choice".to_string();
+        let when = format!("in a local round from the models of round {}", round - 1);
         self.require_finite(&local_client, &shard.name, when)?;
         let after = AfterRound {
             local: &local,
@@ -61,9 +67,16 @@ impl<A: Algorithm> Clients<A> {
             update: &update,
         };
         let choice = self.algorithm.extensions().choice;
-        let list = choice.map_or(Vec::new(), |choice| choice.candidates(after));
-        let rows = rows.as_deref();
-        let place = "on its held-out rows";
+        let compared = choice.filter(|_| rows == EvaluationRows::HeldOut);
+        let mut list = compared.map_or(Vec::new(), |choice| choice.candidates(after));
+        if list.is_empty() {
+            let personal = self.algorithm.models(after, &mut local_client).personal;
+            list.push((Candidate::Mixing(0.0), personal)); // the name is not used
+        }
+        let (rows, place) = match rows {
+            EvaluationRows::HeldOut => (held_out.as_deref(), "on its held-out rows"),
+            EvaluationRows::Valid => (Some(&shard.valid), "on its validation rows"),
+        };
         let losses = list
             .iter()
             .map(|(_, model)| self.loss_on(model, rows, &shard, place, scratch));

@@ -13,6 +13,25 @@ use crate::local_client::Scratch;
 use crate::metrics::Tallies;
 use crate::params::Params;
 
+/// Rows on which models are compared during training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvaluationRows {
+    /// Training rows that this pass holds out.
+    HeldOut,
+    /// Validation rows.
+    Valid,
+}
+
+/// A set of client states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StateSet {
+    /// The states after the last round.
+    Current,
+    /// The states of the last snapshot.
+    Snapshot,
+}
+
 /// An operation on some clients.
 ///
 /// `B` is the broadcast and `M` a shared model: values within a process, positions in a message
@@ -35,12 +54,14 @@ pub enum Request<B, M = Params> {
         /// The shared model; with clusters, all shared models one after the other.
         shared: M,
     },
-    /// Compute the loss of every candidate on held-out rows.
+    /// Compute the loss of every candidate on held-out rows, or that of the personal model.
     HoldOut {
         /// The round after the last.
         round: u64,
         /// The algorithm's broadcast.
         sent: B,
+        /// The rows. Candidates are compared on held-out rows only.
+        rows: EvaluationRows,
     },
     /// Note which candidates clients have chosen.
     Choose {
@@ -66,6 +87,8 @@ pub enum Request<B, M = Params> {
         archive: ArchiveDirectory,
         /// The name of the part.
         name: String,
+        /// The states to write.
+        states: StateSet,
     },
     /// Read client states back from a part of an archive.
     Restore {
@@ -73,7 +96,13 @@ pub enum Request<B, M = Params> {
         archive: ArchiveDirectory,
         /// The file name of the part.
         part: String,
+        /// Where they belong.
+        states: StateSet,
     },
+    /// Copy client states to the snapshot.
+    Snapshot,
+    /// Replace client states by those of the snapshot.
+    Revert,
 }
 
 /// The response to a [`Request`]; `U` is the algorithm's update, or what stands for it.
@@ -91,7 +120,7 @@ pub enum Response<U> {
     Digest([u8; 32]),
     /// Of `Save`: the part that a process wrote, and the clients in it.
     Saved(ArchivePart, Vec<usize>),
-    /// Of `Choose` and `Restore`.
+    /// Of `Choose`, `Restore`, `Snapshot` and `Revert`.
     Done,
 }
 
@@ -117,9 +146,10 @@ impl<B, M> Request<B, M> {
                 round: *round,
                 shared: model(context, shared)?,
             },
-            Request::HoldOut { round, sent } => Request::HoldOut {
+            Request::HoldOut { round, sent, rows } => Request::HoldOut {
                 round: *round,
                 sent: broadcast(context, sent)?,
+                rows: *rows,
             },
             Request::Finalize {
                 round,
@@ -136,14 +166,26 @@ impl<B, M> Request<B, M> {
                 choices: choices.clone(),
             },
             Request::Digest => Request::Digest,
-            Request::Save { archive, name } => Request::Save {
+            Request::Save {
+                archive,
+                name,
+                states,
+            } => Request::Save {
                 archive: archive.clone(),
                 name: name.clone(),
+                states: *states,
             },
-            Request::Restore { archive, part } => Request::Restore {
+            Request::Restore {
+                archive,
+                part,
+                states,
+            } => Request::Restore {
                 archive: archive.clone(),
                 part: part.clone(),
+                states: *states,
             },
+            Request::Snapshot => Request::Snapshot,
+            Request::Revert => Request::Revert,
         })
     }
 
@@ -158,6 +200,8 @@ impl<B, M> Request<B, M> {
             Request::Digest => "digest",
             Request::Save { .. } => "save",
             Request::Restore { .. } => "restore",
+            Request::Snapshot => "take a snapshot",
+            Request::Revert => "revert to the snapshot",
         }
     }
 
@@ -165,7 +209,11 @@ impl<B, M> Request<B, M> {
     pub fn is_for_processes(&self) -> bool {
         matches!(
             self,
-            Request::Choose { .. } | Request::Save { .. } | Request::Restore { .. }
+            Request::Choose { .. }
+                | Request::Save { .. }
+                | Request::Restore { .. }
+                | Request::Snapshot
+                | Request::Revert
         )
     }
 }
@@ -214,8 +262,8 @@ impl<A: Algorithm> Clients<A> {
             Request::Score { round, shared } => {
                 Response::Scored(self.score(client, shared, *round, scratch)?)
             }
-            Request::HoldOut { round, sent } => {
-                Response::HeldOut(self.hold_out(client, *round, sent, scratch)?)
+            Request::HoldOut { round, sent, rows } => {
+                Response::HeldOut(self.hold_out(client, *round, sent, *rows, scratch)?)
             }
             Request::Finalize {
                 round,
@@ -227,9 +275,11 @@ impl<A: Algorithm> Clients<A> {
                 Response::Finalized(own.map(Box::new))
             }
             Request::Digest => Response::Digest(self.digest(client)?),
-            Request::Choose { .. } | Request::Save { .. } | Request::Restore { .. } => {
-                self.handle_together(request, &[client])?
-            }
+            Request::Choose { .. }
+            | Request::Save { .. }
+            | Request::Restore { .. }
+            | Request::Snapshot
+            | Request::Revert => self.handle_together(request, &[client])?,
         })
     }
 
@@ -248,11 +298,21 @@ impl<A: Algorithm> Clients<A> {
     ) -> Result<Response<A::Update>> {
         match request {
             Request::Choose { choices } => self.choose(choices),
-            Request::Save { archive, name } => {
-                let part = self.save(archive, name, clients)?;
+            Request::Save {
+                archive,
+                name,
+                states,
+            } => {
+                let part = self.save(archive, name, *states, clients)?;
                 return Ok(Response::Saved(part, clients.to_vec()));
             }
-            Request::Restore { archive, part } => self.restore_all(archive, part, clients)?,
+            Request::Restore {
+                archive,
+                part,
+                states,
+            } => self.restore_all(archive, part, *states, clients)?,
+            Request::Snapshot => self.take_snapshot(clients)?,
+            Request::Revert => self.revert(clients)?,
             other => unreachable!("a request to {} is for each client", other.verb()),
         }
         Ok(Response::Done)

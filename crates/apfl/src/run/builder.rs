@@ -15,7 +15,7 @@ use crate::local_client::LocalWork;
 use crate::model::Model;
 use crate::privacy::PrivacySettings;
 use crate::run::run_dir::RunDir;
-use crate::spec::{Initial, Plan, PlannedSchedule, Resources};
+use crate::spec::{Initial, Plan, PlannedSchedule, Resources, Stop};
 use crate::training::{FinalizedClients, Setup, Weights};
 
 /// Builds a [`Run`]. Settings have the defaults of a spec; [`RunBuilder::build`] checks them like a
@@ -142,6 +142,13 @@ impl RunBuilder {
     /// Sets whether rare classes count for more in training. Default: no.
     pub fn balance_classes(mut self, balance: bool) -> Self {
         self.plan.class_weights = balance;
+        self
+    }
+
+    /// Ends training when the validation loss no longer improves, with the models of the best
+    /// round. Default: off.
+    pub fn stop(mut self, stop: Stop) -> Self {
+        self.plan.stop = Some(stop);
         self
     }
 

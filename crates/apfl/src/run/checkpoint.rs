@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `server-R.safetensors` | the server's state, one tensor per array |
 //! | `memories-R.safetensors` | the states of the clients sampled since the last checkpoint but one, tensors `<client index>/<array>`; with several processes one file each, `memories-R-rank-K.safetensors`, written by the process that owns the clients |
+//! | `best-server-R.safetensors`, `best-memories-R.safetensors` | if training may stop by itself: the state of the best round so far, unless that is R |
 //! | `checkpoint-R.manifest` | line 1: the SHA-256 of line 2; line 2: JSON with round, step, the identity of the run, and every file needed, with size and SHA-256 |
 //!
 //! A client's state is in the newest of the manifest's state files that has it. The manifest is
@@ -19,7 +20,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::manifest::{FORMAT, Identity, Manifest, manifest_name, round_of, server_name};
+use super::manifest::{
+    BEST, BestState, FORMAT, Identity, Manifest, StopState, manifest_name, round_of, server_name,
+};
+use super::stop::Losses;
+use crate::clients::StateSet;
 use crate::error::{Error, Result, at};
 use crate::files::archive::{ArchiveDirectory, ArchivePart, HashedFile, entry, read_arrays};
 use crate::files::tensors::{TensorEntry, TensorFile, header};
@@ -71,11 +76,20 @@ impl Checkpoints {
 
     /// Writes a checkpoint of the current state; retries if the directory is deleted meanwhile.
     pub fn write(&mut self, training: &mut Training) -> Result<()> {
-        let mut result = self.try_to_write(training);
+        self.write_with(training, None)
+    }
+
+    /// Writes a checkpoint like [`Checkpoints::write`], of a run that may stop by itself.
+    pub(super) fn write_with(
+        &mut self,
+        training: &mut Training,
+        losses: Option<&Losses>,
+    ) -> Result<()> {
+        let mut result = self.try_to_write(training, losses);
         for _ in 0..TRIES {
             match &result {
                 Err(Error::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                    result = self.try_to_write(training);
+                    result = self.try_to_write(training, losses);
                 }
                 _ => break,
             }
@@ -83,13 +97,14 @@ impl Checkpoints {
         result
     }
 
-    fn try_to_write(&mut self, training: &mut Training) -> Result<()> {
+    fn try_to_write(&mut self, training: &mut Training, losses: Option<&Losses>) -> Result<()> {
         let round = training.round();
         if self.kept.last().is_some_and(|k| k.manifest.round == round) {
             return Ok(());
         }
         crate::files::private::create_directory(&self.directory)?;
-        let server = self.write_server(training, round)?;
+        let (server_fields, server_bytes) = training.server_bytes();
+        let server = self.write_server(server_name(round), &server_fields, &server_bytes)?;
         // Built on the last but one: the last two have no file in common.
         let base = match &self.kept[..] {
             [older, _] => Some(older),
@@ -108,7 +123,8 @@ impl Checkpoints {
                 state_files.clear();
             }
             let clients: Vec<usize> = clients.into_iter().collect();
-            let files = training.save(&self.archive(), &format!("memories-{round}"), &clients)?;
+            let name = format!("memories-{round}");
+            let files = training.save(&self.archive(), &name, StateSet::Current, &clients)?;
             for (file, clients) in files {
                 for client in clients {
                     file_of.insert(client, file.name.clone());
@@ -119,7 +135,15 @@ impl Checkpoints {
             let current: BTreeSet<&String> = file_of.values().collect();
             state_files.retain(|file| current.contains(&file.name));
         }
+        let stop = match losses {
+            None => None,
+            Some(losses) => Some(StopState {
+                losses: losses.clone(),
+                best: self.write_best(training, round, !fields.is_empty())?,
+            }),
+        };
         let manifest = Manifest {
+            stop,
             format: FORMAT,
             round,
             step: training.step(),
@@ -156,13 +180,48 @@ impl Checkpoints {
         held as usize + changed.len() * state_bytes > 2 * current + (1 << 20)
     }
 
-    fn write_server(&self, training: &Training, round: u64) -> Result<ArchivePart> {
-        let (fields, bytes) = training.server_bytes();
+    fn write_server(&self, name: String, fields: &[Field], bytes: &[u8]) -> Result<ArchivePart> {
         let entries: Vec<TensorEntry> = fields.iter().map(|f| entry("", f)).collect();
-        let mut file = HashedFile::create(&self.directory, server_name(round))?;
+        let mut file = HashedFile::create(&self.directory, name)?;
         file.write(&header(&entries))?;
-        file.write(&bytes)?;
+        file.write(bytes)?;
         file.commit()
+    }
+
+    /// Writes the state of the best round; `None` if it is that of the checkpoint's round.
+    fn write_best(
+        &self,
+        training: &mut Training,
+        round: u64,
+        stateful: bool,
+    ) -> Result<Option<BestState>> {
+        let Some((best, step)) = training.snapshot_at().filter(|(best, _)| *best < round) else {
+            return Ok(None);
+        };
+        let Some((fields, bytes)) = training.snapshot_server() else {
+            return Ok(None);
+        };
+        let name = format!("{BEST}{}", server_name(round));
+        let server = self.write_server(name, fields, bytes)?;
+        let mut client_states = Vec::new();
+        if stateful {
+            let clients: Vec<usize> = training.sampled_in(1..=best).into_iter().collect();
+            let name = format!("{BEST}memories-{round}");
+            let parts = training.save(&self.archive(), &name, StateSet::Snapshot, &clients)?;
+            client_states.extend(parts.into_iter().map(|(part, _)| part));
+        }
+        Ok(Some(BestState {
+            round: best,
+            step,
+            server,
+            client_states,
+        }))
+    }
+
+    /// Returns the losses of the checkpoint that the run was restored to.
+    pub(super) fn losses(&self) -> Option<&Losses> {
+        let stop = self.kept.last()?.manifest.stop.as_ref()?;
+        Some(&stop.losses)
     }
 
     fn archive(&self) -> ArchiveDirectory {
@@ -258,21 +317,10 @@ impl Checkpoints {
         training.restore_recorded(manifest.recorded.clone());
         training.restore_server(manifest.round, manifest.step, arrays)?;
 
-        let clients = training.setup().context.dataset.clients();
         let mut file_of = BTreeMap::new();
         for needed in &manifest.client_states {
-            let file = TensorFile::open(&self.directory.join(&needed.name))?;
-            for entry in file.entries()? {
-                let index = entry.name.split_once('/').and_then(|(k, _)| k.parse().ok());
-                match index.filter(|k| *k < clients) {
-                    Some(client) => file_of.insert(client, needed.name.clone()),
-                    None => {
-                        return Err(Error::Checkpoint(format!(
-                            "{}: tensor '{}' does not belong to a client of this run",
-                            needed.name, entry.name
-                        )));
-                    }
-                };
+            for client in self.clients_in(needed, training)? {
+                file_of.insert(client, needed.name.clone());
             }
         }
         if !training.client_fields().is_empty() {
@@ -291,8 +339,56 @@ impl Checkpoints {
         for needed in &manifest.client_states {
             let in_file = file_of.iter().filter(|(_, name)| **name == needed.name);
             let clients: Vec<usize> = in_file.map(|(client, _)| *client).collect();
-            training.restore_clients(&self.archive(), &needed.name, &clients)?;
+            let current = StateSet::Current;
+            training.restore_clients(&self.archive(), &needed.name, current, &clients)?;
+        }
+        if let Some(stop) = &manifest.stop {
+            self.restore_best(manifest, stop, &fields, training)?;
         }
         Ok(file_of)
+    }
+
+    /// Restores the state of the best round.
+    fn restore_best(
+        &self,
+        manifest: &Manifest,
+        stop: &StopState,
+        fields: &[Field],
+        training: &mut Training,
+    ) -> Result<()> {
+        let Some(best) = &stop.best else {
+            return match stop.losses.best() {
+                Some((round, _)) if round == manifest.round => training.take_snapshot(),
+                _ => Ok(()), // no loss was finite
+            };
+        };
+        let mut server = TensorFile::open(&self.directory.join(&best.server.name))?;
+        let mut bytes = Vec::new();
+        for field in fields {
+            bytes.append(&mut server.read(&entry("", field))?);
+        }
+        training.restore_snapshot(best.round, best.step, fields.to_vec(), bytes);
+        for part in &best.client_states {
+            let clients: Vec<usize> = self.clients_in(part, training)?.into_iter().collect();
+            let snapshot = StateSet::Snapshot;
+            training.restore_clients(&self.archive(), &part.name, snapshot, &clients)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the clients that a file of states has.
+    fn clients_in(&self, part: &ArchivePart, training: &Training) -> Result<BTreeSet<usize>> {
+        let clients = training.setup().context.dataset.clients();
+        let file = TensorFile::open(&self.directory.join(&part.name))?;
+        let index = |entry: TensorEntry| {
+            let index = entry.name.split_once('/').and_then(|(k, _)| k.parse().ok());
+            index.filter(|k| *k < clients).ok_or_else(|| {
+                Error::Checkpoint(format!(
+                    "{}: tensor '{}' does not belong to a client of this run",
+                    part.name, entry.name
+                ))
+            })
+        };
+        file.entries()?.into_iter().map(index).collect()
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::choice::Choices;
 use super::passes::choose;
+use super::stop::{StopReason, Stopped, still_falling};
 use super::summary::{SummarySums, client_record};
 use super::{Event, Finished, Program, Watch, environment};
 use crate::choice::Choosing;
@@ -12,7 +13,7 @@ use crate::clients::{ClientModels, Finalized, Keep, ModelFiles};
 use crate::engine::remote::SiteModels;
 use crate::error::{Error, Result};
 use crate::local_client::ModelForm;
-use crate::run::run_dir::{ChosenRecord, ClientRecord, RunDir, Summary};
+use crate::run::run_dir::{ChosenRecord, ClientRecord, RunDir, Summary, read_rounds};
 use crate::training::{RoundRecord, Setup, Training};
 
 /// Represents the place where a run writes its results.
@@ -47,11 +48,60 @@ impl Output {
         }
     }
 
+    /// Returns the personal models' validation losses (without validation rows: training losses)
+    /// of all evaluated rounds.
+    fn losses(&self) -> Result<Vec<f64>> {
+        let read;
+        let rounds = match self {
+            Output::Directory(directory) => {
+                read = read_rounds(directory.path())?;
+                &read
+            }
+            Output::Memory(rounds) => rounds,
+        };
+        let loss = |record: &RoundRecord| {
+            let scores = record.scores.as_ref()?.personal;
+            let valid = Some(scores.valid.loss).filter(|loss| loss.is_finite());
+            Some(valid.unwrap_or(scores.train.loss))
+        };
+        Ok(rounds.iter().filter_map(loss).collect())
+    }
+
     /// Returns the wall time of all rounds.
     fn seconds(&self) -> f64 {
         match self {
             Output::Directory(directory) => directory.seconds(),
             Output::Memory(rounds) => rounds.iter().map(|r| r.seconds).sum(),
+        }
+    }
+}
+
+/// How a run's training ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ending {
+    /// The number of rounds trained.
+    pub rounds: u64,
+    /// Where it stopped, if not simply after all rounds.
+    pub stopped: Option<Stopped>,
+}
+
+impl Ending {
+    /// Returns by which share the loss still fell over the last tenth of a run that ended by its
+    /// rounds.
+    fn not_converged(&self, output: &Output) -> Result<Option<f64>> {
+        match self.stopped.map(|stopped| stopped.reason) {
+            None | Some(StopReason::Rounds) => Ok(still_falling(&output.losses()?)),
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// Returns the summary with the rounds that were trained and where the run stopped.
+    fn noted(&self, summary: Summary, not_converged: Option<f64>) -> Summary {
+        Summary {
+            rounds: self.rounds,
+            stopped: self.stopped,
+            not_converged,
+            ..summary
         }
     }
 }
@@ -65,8 +115,10 @@ pub(super) fn finalize(
     output: Output,
     choosing: Option<&Choosing>,
     choices: Choices,
+    ending: Ending,
     watch: &mut Watch<'_>,
 ) -> Result<Finished> {
+    let not_converged = ending.not_converged(&output)?;
     let choices = choose(training, choosing, choices, &output)?;
     let setup = training.setup().clone();
     let dataset = &setup.context.dataset;
@@ -127,6 +179,7 @@ pub(super) fn finalize(
             files.commit()?;
             let summary =
                 sums.summary(training, (choosing, &choices), &skipped, output.seconds())?;
+            let summary = ending.noted(summary, not_converged);
             directory.write_summary(&summary)?;
             Finished::in_directory(summary, directory.path(), &setup, personal_form)
         }
@@ -151,6 +204,7 @@ pub(super) fn finalize(
             skipped.extend(absent_clients(training, &receivers, &reached));
             let seconds = rounds.iter().map(|r| r.seconds).sum();
             let summary = sums.summary(training, (choosing, &choices), &skipped, seconds)?;
+            let summary = ending.noted(summary, not_converged);
             let shared = training.output();
             Finished::in_memory(
                 summary,

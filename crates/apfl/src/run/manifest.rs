@@ -11,6 +11,7 @@ use crate::digest::{hex, sha256_of_file};
 use crate::error::{Error, Result, at};
 use crate::files::archive::ArchivePart;
 use crate::files::atomic::write_privately;
+use crate::run::stop::Losses;
 use crate::spec::{differences, extended_rounds};
 use crate::training::Recorded;
 
@@ -111,12 +112,49 @@ pub struct Manifest {
     /// State that cannot be reproduced from the seed.
     #[serde(default, skip_serializing_if = "Recorded::is_empty")]
     pub recorded: Recorded,
+    /// What decides when training stops, if it may stop by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopState>,
+}
+
+/// What decides when training stops.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StopState {
+    /// The losses so far.
+    pub losses: Losses,
+    /// The state of the best round, unless that is the round of the checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<BestState>,
+}
+
+/// The files with the state of the best round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BestState {
+    /// The round.
+    pub round: u64,
+    /// Local steps by then.
+    pub step: u64,
+    /// The server's state.
+    pub server: ArchivePart,
+    /// The files of client states.
+    pub client_states: Vec<ArchivePart>,
+}
+
+impl BestState {
+    /// Returns its files.
+    fn files(&self) -> impl Iterator<Item = &ArchivePart> {
+        std::iter::once(&self.server).chain(&self.client_states)
+    }
 }
 
 /// Returns the file name of a round's manifest.
 pub fn manifest_name(round: u64) -> String {
     format!("checkpoint-{round}.manifest")
 }
+
+/// The start of the names of files with the state of the best round; the round in the name is
+/// that of the checkpoint.
+pub const BEST: &str = "best-";
 
 /// Returns the file name of the server's state after a round.
 pub fn server_name(round: u64) -> String {
@@ -133,6 +171,7 @@ pub fn round_of(name: &str) -> Option<u64> {
         return digits(rest.strip_suffix(".manifest")?);
     }
     let stem = name.strip_suffix(".safetensors")?;
+    let stem = stem.strip_prefix(BEST).unwrap_or(stem);
     if let Some(round) = stem.strip_prefix("server-") {
         return digits(round);
     }
@@ -146,7 +185,9 @@ pub fn round_of(name: &str) -> Option<u64> {
 impl Manifest {
     /// Returns all files it needs.
     pub fn files(&self) -> impl Iterator<Item = &ArchivePart> {
-        std::iter::once(&self.server).chain(&self.client_states)
+        let best = self.stop.as_ref().and_then(|stop| stop.best.as_ref());
+        let own = std::iter::once(&self.server).chain(&self.client_states);
+        own.chain(best.into_iter().flat_map(BestState::files))
     }
 
     /// Writes the manifest: line 1 has the SHA-256 of line 2.
@@ -217,6 +258,9 @@ mod tests {
             ("server-3.safetensors", Some(3)),
             ("memories-7.safetensors", Some(7)),
             ("memories-7-rank-2.safetensors", Some(7)),
+            ("best-server-3.safetensors", Some(3)),
+            ("best-memories-7-rank-2.safetensors", Some(7)),
+            ("best-checkpoint-3.manifest", None),
             ("memories-.safetensors", None),
             ("server-3.safetensors.bak", None),
             ("server-+3.safetensors", None),

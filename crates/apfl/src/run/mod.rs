@@ -51,9 +51,11 @@ mod passes;
 #[doc(hidden)] // for the program
 pub mod ranks;
 pub(crate) mod releases;
+mod rounds;
 #[doc(hidden)]
 pub mod run_dir;
 mod start;
+pub(crate) mod stop;
 mod summary;
 
 pub use builder::RunBuilder;
@@ -67,6 +69,7 @@ pub use manifest::Identity;
 #[doc(hidden)]
 pub use run_dir::RunDir;
 pub use run_dir::{ChosenRecord, ClientRecord, FinishedRun, Summary};
+pub use stop::{StopReason, Stopped};
 
 use choice::Choices;
 use finalization::Output;
@@ -264,43 +267,6 @@ impl Run {
         match self.setup.ledger().filter(|ledger| !ledger.is_durable()) {
             Some(ledger) => releases::open(path, ledger),
             None => Ok(()),
-        }
-    }
-
-    /// Trains the remaining rounds, writes checkpoints and finalizes.
-    fn train_to_end(
-        &self,
-        mut training: Training,
-        choices: Choices,
-        mut output: Output,
-        mut durable: Option<Checkpoints>,
-        watch: &mut Watch<'_>,
-    ) -> Result<Ended> {
-        let rounds = training.last_round();
-        let every = self.plan.checkpoint_every;
-        if watch(Event::Begun(training.round())).is_break() {
-            return Ok(Ended::Stopped(training.round()));
-        }
-        while let Some(record) = training.next_round()? {
-            output.append(&record)?;
-            let last = record.round == rounds;
-            let stopping = watch(Event::Round(&record)).is_break();
-            let due = every > 0 && record.round.is_multiple_of(every);
-            if let Some(checkpoints) = &mut durable
-                && (due || last || stopping)
-            {
-                output.sync()?;
-                checkpoints.write(&mut training)?;
-            }
-            if stopping {
-                return Ok(Ended::Stopped(record.round));
-            }
-        }
-        let choosing = self.plan.algorithm.choosing();
-        match finalization::finalize(&mut training, output, choosing, choices, watch) {
-            Ok(finished) => Ok(Ended::Finished(Box::new(finished))),
-            Err(Error::Interrupted(_)) => Ok(Ended::Stopped(training.round())),
-            Err(error) => Err(error),
         }
     }
 }

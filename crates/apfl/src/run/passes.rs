@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::choice::Choices;
 use super::finalization::Output;
-use super::run_dir::HeldOutRecord;
+use super::run_dir::{HeldOutRecord, Summary};
+use super::stop::median;
 use super::{Ended, Event, Run, Watch};
 use crate::choice::{Choosing, HeldOut, Pass};
 use crate::error::Result;
@@ -38,6 +39,7 @@ impl Run {
         let of = choosing.folds + 1;
         let mut held_out: BTreeMap<usize, HeldOut> = BTreeMap::new();
         let mut seconds = 0.0;
+        let mut best_rounds = Vec::new();
         for pass in 1..=choosing.folds {
             if watch(Event::Pass { pass, of }).is_break() {
                 return Ok(EarlierPasses::Stopped(0));
@@ -47,6 +49,10 @@ impl Run {
                 Ended::Stopped(round) => return Ok(EarlierPasses::Stopped(round)),
                 Ended::Finished(finished) => {
                     seconds += finished.summary.seconds;
+                    let Summary {
+                        rounds, stopped, ..
+                    } = finished.summary;
+                    best_rounds.push(stopped.map_or(rounds, |stopped| stopped.served));
                     let own = finished.held_out(&self.setup)?;
                     own.iter()
                         .for_each(|(k, own)| held_out.entry(*k).or_default().add(own));
@@ -64,6 +70,9 @@ impl Run {
         }
         let mut setup = self.setup.clone();
         setup.context.pass = Some(Pass::Last);
+        if let (Some(_), Some(median)) = (self.plan.stop, median(best_rounds)) {
+            setup.rounds = median.clamp(1, setup.rounds);
+        }
         Ok(EarlierPasses::Done(Box::new(setup), choices))
     }
 

@@ -98,6 +98,8 @@ impl SummarySums {
         let over = |gathered: &FinalsAccumulator| gathered.summarize(&self.scoring);
         Summary {
             rounds: 0,
+            stopped: None,
+            not_converged: None,
             clients: self.clients,
             skipped: Vec::new(),
             attackers: self.attackers,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use toml::{Table, Value};
 
 use super::{
-    Initial, PlannedEngine, PlannedLocalTraining, PlannedSchedule, PlannedSites, Spec, checks,
-    engine, evaluation, federation, fits, theory, training,
+    Initial, PlannedEngine, PlannedLocalTraining, PlannedSchedule, PlannedSites, Spec, Stop,
+    checks, engine, evaluation, federation, fits, theory, training,
 };
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::{AlgorithmSpec, LocalOnly, layers};
@@ -72,8 +72,10 @@ pub struct Plan {
     pub privacy: Option<PrivacySettings>,
     /// Sites of a federation; `None` for a simulation.
     pub sites: Option<PlannedSites>,
-    /// Rounds to train.
+    /// Rounds to train; with `stop`, at most.
     pub rounds: u64,
+    /// When training ends before its last round.
+    pub stop: Option<Stop>,
     /// Local training of clients.
     pub local_training: PlannedLocalTraining,
     /// Whether rare classes count for more in training.
@@ -153,6 +155,7 @@ impl Plan {
             privacy: None,
             sites: None,
             rounds: 0,
+            stop: None,
             local_training: PlannedLocalTraining {
                 work: LocalWork::Steps(0),
                 batch: None,

@@ -71,6 +71,12 @@ pub(super) fn check(plan: &Plan, problems: &mut Problems) {
                 .into(),
         );
     }
+    if plan.stop.is_some() {
+        refuse(
+            "training.stop ends training and picks a round by losses without noise; remove it"
+                .into(),
+        );
+    }
     if plan.class_weights {
         refuse(
             "training.class_weights = \"balanced\" is computed from the federation's class counts \

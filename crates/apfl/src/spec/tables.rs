@@ -1,6 +1,6 @@
 //! All tables of a spec with their settings and kinds, for documentation and tests.
 
-use super::{engine, evaluation, federation, plan, schedule, sites, theory, training};
+use super::{engine, evaluation, federation, plan, schedule, sites, stop, theory, training};
 use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::AlgorithmSpec;
 use crate::algorithm::apfl::mixing;
@@ -111,6 +111,11 @@ pub fn tables() -> Vec<SpecTable> {
             "training.schedule",
             "how the learning rate changes",
             &[schedule::SETTINGS, &theory::SETTINGS],
+        ),
+        of(
+            "training.stop",
+            "when training ends before its last round; without this table it does not",
+            &[stop::SETTINGS],
         ),
         of(
             "evaluation",

@@ -2,7 +2,7 @@
 
 use toml::Value;
 
-use super::{Plan, PlannedSchedule};
+use super::{Plan, PlannedSchedule, Stop};
 use crate::algorithm::AlgorithmSpec;
 use crate::local_client::{LocalTraining, LocalWork};
 use crate::schedule::Schedule;
@@ -80,6 +80,15 @@ const SCHEDULE: Setting<Inner> = Setting::table("schedule", "a kind, or a table 
     .usually("geometric, with the algorithm's factor")
     .example("{ kind = \"geometric\", factor = 0.99, per = \"round\" }");
 
+const STOP: Setting<Inner> = Setting::table("stop", "\"off\" or a table")
+    .help(
+        "ends training when the validation loss of the personal models no longer improves; models \
+         are those of the best evaluation, and `rounds` is a maximum",
+    )
+    .usually("off")
+    .example("{ patience = 10, min_delta = 1e-4 }")
+    .seldom();
+
 pub(super) const SETTINGS: &[&dyn Declaration] = &[
     &ROUNDS,
     &LOCAL_STEPS,
@@ -90,6 +99,7 @@ pub(super) const SETTINGS: &[&dyn Declaration] = &[
     &MOMENTUM,
     &ON_NONFINITE,
     &SCHEDULE,
+    &STOP,
 ];
 
 /// Represents the local training of clients before the data is known.
@@ -185,6 +195,7 @@ pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
     }
     plan.local_training.bind(s, &plan.algorithm);
     unused.iter().for_each(|key| s.omit(key));
+    Stop::bind(&mut plan.stop, s);
     s.field(&ON_NONFINITE, &mut plan.skip_nonfinite);
     s.field(&CLASS_WEIGHTS, &mut plan.class_weights);
 }

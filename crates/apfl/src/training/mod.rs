@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
 use crate::choice::{Candidate, HeldOut};
-use crate::clients::{Clients, Request, Response};
+use crate::clients::{Clients, EvaluationRows, Request, Response, StateSet};
 use crate::digest::{digest_of_chunks, hex};
 use crate::engine::remote::{ClientRequest, Handled, SiteContext, SiteModels, handle};
 use crate::error::{Error, Result};
@@ -20,12 +20,14 @@ use crate::params::{Params, bytes_of};
 use crate::privacy::{Ledger, Level, Spent};
 
 mod aggregator;
+mod evaluation;
 mod privacy;
 mod record;
 mod recorded;
 mod round;
 mod server;
 mod setup;
+mod snapshot;
 
 pub use crate::clients::{ClientModels, Finalized, Keep, RunContext, StateHome};
 pub use record::RoundRecord;
@@ -48,6 +50,9 @@ pub struct Training {
     recorded: Recorded,
     /// The last round.
     last_round: u64,
+    /// The pooled loss after the last round, if it was evaluated.
+    evaluated: Option<evaluation::PooledLoss>,
+    snapshot: Option<snapshot::Snapshot>,
 }
 
 impl std::fmt::Debug for Training {
@@ -95,6 +100,8 @@ impl Training {
             sampled_of: vec![0; clients],
             recorded: Recorded::default(),
             last_round: setup.last_round(0, &vec![0; clients]),
+            evaluated: None,
+            snapshot: None,
             setup,
         })
     }
@@ -103,20 +110,42 @@ impl Training {
     /// deferred to the next request the round after it is trained by then.
     pub fn next_round(&mut self) -> Result<Option<RoundRecord>> {
         loop {
-            let first = self.recorded.waiting.front();
-            if first.is_some_and(|waiting| waiting.pools.is_none()) {
-                let whole = self.recorded.waiting.pop_front();
-                return Ok(whole.map(|waiting| waiting.record));
+            if let Some(record) = self.take_record() {
+                return Ok(Some(record));
             }
-            match (self.round < self.last_round, first.is_some()) {
-                (true, _) => {
-                    let waiting = self.train_round(self.round + 1)?;
-                    self.recorded.waiting.push_back(waiting);
-                }
-                (false, true) => self.flush_scores()?,
-                (false, false) => return Ok(None),
+            if !self.advance()? {
+                return Ok(None);
             }
         }
+    }
+
+    /// Returns the oldest record that is complete and was not returned yet.
+    pub(crate) fn take_record(&mut self) -> Option<RoundRecord> {
+        let first = self.recorded.waiting.front()?;
+        if first.pools.is_some() {
+            return None;
+        }
+        let whole = self.recorded.waiting.pop_front();
+        whole.map(|waiting| waiting.record)
+    }
+
+    /// Trains one more round or, after the last one, requests deferred scores. Returns whether
+    /// there was anything to do.
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        if self.round < self.last_round {
+            let waiting = self.train_round(self.round + 1)?;
+            self.recorded.waiting.push_back(waiting);
+        } else if self.recorded.waiting.is_empty() {
+            return Ok(false);
+        } else {
+            self.flush_scores()?;
+        }
+        Ok(true)
+    }
+
+    /// Makes the current round the last one.
+    pub(crate) fn end_here(&mut self) {
+        self.last_round = self.round;
     }
 
     /// Returns the clients to be finalized, ascending.
@@ -128,22 +157,38 @@ impl Training {
         }
     }
 
-    /// Returns the losses of all candidates on the rows that this training held out. Clients
-    /// whose loss is not finite are missing if the run skips them.
+    /// Returns the losses of all candidates (without candidates: of the personal model) on the
+    /// rows that this training held out. Clients whose loss is not finite are missing if the run
+    /// skips them.
     #[doc(hidden)]
     pub fn hold_out(&mut self, clients: &[usize]) -> Result<BTreeMap<usize, HeldOut>> {
         self.flush_scores()?;
-        let mut held_out = BTreeMap::new();
+        self.losses_on(EvaluationRows::HeldOut, clients)
+    }
+
+    /// Returns losses as [`Training::hold_out`] does, on any of these rows.
+    fn losses_on(
+        &mut self,
+        rows: EvaluationRows,
+        clients: &[usize],
+    ) -> Result<BTreeMap<usize, HeldOut>> {
+        let (mut held_out, mut deferred) = (BTreeMap::new(), Vec::new());
         let request = Request::HoldOut {
             round: self.round + 1, // as in finalization
             sent: (),
+            rows,
         };
         (self.server).exchange(&request, clients, &mut |client, response| {
-            if let Response::HeldOut(Some(own)) = response {
-                held_out.insert(client, own);
+            match response {
+                Response::HeldOut(Some(own)) => {
+                    held_out.insert(client, own);
+                }
+                Response::Scored(tallies) => deferred.push(tallies),
+                _ => {}
             }
             Ok(())
         })?;
+        self.take_scores(deferred);
         Ok(held_out)
     }
 
@@ -286,11 +331,13 @@ impl Training {
         &mut self,
         archive: &ArchiveDirectory,
         name: &str,
+        states: StateSet,
         clients: &[usize],
     ) -> Result<Vec<(ArchivePart, Vec<usize>)>> {
         let request = Request::Save {
             archive: archive.clone(),
             name: name.into(),
+            states,
         };
         let mut parts = Vec::new();
         (self.server).exchange(&request, clients, &mut |_, response| {
@@ -307,6 +354,7 @@ impl Training {
     pub fn restore_server(&mut self, round: u64, step: u64, server: Arrays) -> Result<()> {
         self.server.restore(server)?;
         (self.round, self.step) = (round, step);
+        self.evaluated = None;
         self.rounds_of.fill(0);
         self.sampled_of.fill(0);
         if let Some(ledger) = self.setup.ledger() {
@@ -328,11 +376,13 @@ impl Training {
         &mut self,
         archive: &ArchiveDirectory,
         part: &str,
+        states: StateSet,
         clients: &[usize],
     ) -> Result<()> {
         let request = Request::Restore {
             archive: archive.clone(),
             part: part.into(),
+            states,
         };
         (self.server).exchange(&request, clients, &mut |_, _| Ok(()))?;
         Ok(())

@@ -11,19 +11,19 @@ use crate::metrics::{ByModel, Pool, Spread, Tallies};
 
 /// The results of a cohort's local rounds, besides its updates.
 #[derive(Default)]
-struct Trained {
+pub(super) struct Trained {
     /// Clients that responded and whose loss stayed finite.
     cohort: Vec<usize>,
     /// Those of them that do not attack; scores are over these.
-    honest: Vec<usize>,
+    pub(super) honest: Vec<usize>,
     /// Clients that were sampled and left out, ascending.
     skipped: Vec<usize>,
     /// Those of the skipped that did not respond.
     absent: Vec<usize>,
     localized: Pool,
-    personal: Pool,
+    pub(super) personal: Pool,
     /// The loss on held-out rows and the scores of each candidate.
-    candidates: Vec<(f64, Pool)>,
+    pub(super) candidates: Vec<(f64, Pool)>,
     mixing: Vec<f64>,
     steps: u64,
 }
@@ -70,6 +70,7 @@ impl Training {
         } else {
             Vec::new()
         };
+        self.evaluated = self.pooled_loss(&trained, !scorers.is_empty());
         let shared = if scorers.is_empty() {
             None
         } else {
@@ -177,7 +178,7 @@ impl Training {
     }
 
     /// Completes the record that waits for scores, if there is one.
-    fn take_scores(&mut self, scores: Vec<Tallies>) {
+    pub(super) fn take_scores(&mut self, scores: Vec<Tallies>) {
         let regression = self.setup.regression();
         let mut waiting = self.recorded.waiting.iter_mut();
         if let Some(waiting) = waiting.find(|waiting| waiting.pools.is_some()) {
@@ -206,7 +207,7 @@ impl Training {
         }
     }
 
-    fn evaluates(&self, round: u64) -> bool {
+    pub(super) fn evaluates(&self, round: u64) -> bool {
         self.setup.evaluates(round) || round == self.last_round
     }
 

@@ -44,3 +44,33 @@ fn old_memories_are_forgotten() {
     assert!(status.state_rounds.len() <= 4, "{:?}", status.state_rounds);
     assert_eq!(status.state_rounds.last(), Some(&12));
 }
+
+/// A run that stops by itself, killed anywhere: its best round is kept at every site.
+#[test]
+fn a_run_that_stops_serves_its_best_round_over_sites() {
+    let room = Room::new();
+    let more = "training.rounds=9\nevaluation.every=1\ntraining.learning_rate=0.5
+                federation.participation=1\ntraining.stop={ patience = 2, min_delta = 0.2 }";
+    let chosen = "{ kind = 'apfl', mixing = { fixed = 0.5 } }";
+    for share in ["1", "0.75"] {
+        let more = format!("{more}\nfederation.participation={share}");
+        let plan = spec(room.0.path(), chosen, &more).plan().unwrap();
+        let here = one_process(&plan, &room.path(&format!("here-{share}")));
+        let stopped = here.summary.stopped.unwrap();
+        assert!(stopped.served < here.summary.rounds && here.summary.rounds < 9);
+        let here = shown(&here);
+        for dies_at in [0, 4, 6, 8] {
+            let post = room.post(&format!("states-{share}-{dies_at}"));
+            let run = room.path(&format!("run-{share}-{dies_at}"));
+            let there = if dies_at == 0 {
+                over_sites(&plan, &post, &run, false).unwrap()
+            } else {
+                post.lock().unwrap().dies_at = Some(dies_at);
+                over_sites(&plan, &post, &run, false).unwrap_err();
+                post.lock().unwrap().dies_at = None;
+                over_sites(&plan, &post, &run, true).unwrap()
+            };
+            assert_eq!(shown(&there), here, "{share}, killed in exchange {dies_at}");
+        }
+    }
+}

@@ -53,12 +53,17 @@ pub fn handle<A: Algorithm>(
         return Ok(None);
     }
     let response = match request {
-        Request::Save { archive, name } => {
+        Request::Save {
+            archive,
+            name,
+            states,
+        } => {
             // A network file system may not show yet a directory that another host created.
             std::fs::create_dir_all(&archive.0).map_err(at(&archive.0, "create"))?;
             let own = Request::Save {
                 archive: archive.clone(),
                 name: format!("{name}-rank-{rank}"),
+                states: *states,
             };
             clients.handle_together(&own, &mine)
         }

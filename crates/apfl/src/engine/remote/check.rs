@@ -6,7 +6,7 @@ use crate::algorithm::Algorithm;
 use crate::algorithm::extensions::{choosing, update_len};
 use crate::choice::HeldOut;
 use crate::clients::wire::PackedResponse;
-use crate::clients::{Finalized, Reply, Request, Response};
+use crate::clients::{EvaluationRows, Finalized, Reply, Request, Response};
 use crate::metrics::{Finals, Tallies, Tally};
 use crate::pack::{Pack, View};
 
@@ -33,8 +33,9 @@ impl<A: Algorithm> Remote<A> {
             (Request::Score { .. }, Response::Scored(tallies)) => {
                 self.check_scores(client, tallies)
             }
-            (Request::HoldOut { .. }, Response::HeldOut(own)) => {
-                own.as_ref().map_or(Ok(()), |own| self.check_held_out(own))
+            (Request::HoldOut { rows, .. }, Response::HeldOut(own)) => {
+                let check = |own| self.check_held_out(*rows, own);
+                own.as_ref().map_or(Ok(()), check)
             }
             (Request::Finalize { .. }, Response::Finalized(own)) => {
                 let check = |own| self.check_final(client, own);
@@ -75,8 +76,13 @@ impl<A: Algorithm> Remote<A> {
         Ok(())
     }
 
-    fn check_held_out(&self, HeldOut { rows, sums }: &HeldOut) -> Validated<()> {
-        let complete = sums.len() == self.candidates() && sums.iter().all(|sum| sum.is_finite());
+    fn check_held_out(&self, on: EvaluationRows, own: &HeldOut) -> Validated<()> {
+        let HeldOut { rows, sums } = own;
+        let models = match on {
+            EvaluationRows::HeldOut => self.candidates().max(1),
+            EvaluationRows::Valid => 1,
+        };
+        let complete = sums.len() == models && sums.iter().all(|sum| sum.is_finite());
         if is_summable(*rows) && complete {
             return Ok(());
         }

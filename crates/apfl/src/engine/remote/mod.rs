@@ -14,7 +14,7 @@ use super::{Engine, OnResponse};
 use crate::algorithm::Algorithm;
 use crate::choice::Candidate;
 use crate::clients::wire::{Body, joined};
-use crate::clients::{Finalized, Keep, Request, Response, RunContext};
+use crate::clients::{Finalized, Keep, Request, Response, RunContext, StateSet};
 use crate::digest::digest_of;
 use crate::error::{Error, Result, SiteCode};
 use crate::files::archive::{ArchiveDirectory, ArchivePart};
@@ -40,6 +40,10 @@ pub struct Remote<A: Algorithm> {
     states: Vec<StateVersion>,
     /// The rounds of the states that the last two checkpoints need, oldest first.
     saved: [Vec<u64>; 2],
+    /// The version of the initial state.
+    initial: StateVersion,
+    /// The versions of the last snapshot.
+    snapshot: Option<Vec<StateVersion>>,
     /// Whether clients keep a state.
     is_stateful: bool,
     /// Scores to be requested with the next request.
@@ -82,6 +86,8 @@ impl<A: Algorithm> Remote<A> {
             choices: BTreeMap::new(),
             states: vec![version; clients],
             saved: [vec![0; clients], vec![0; clients]],
+            initial: version,
+            snapshot: None,
             is_stateful: !first.fields().is_empty(),
             deferred: None,
             context,
@@ -217,7 +223,7 @@ impl<A: Algorithm> Remote<A> {
             pass: self.context.pass,
             choice: self.choices.get(&client).copied(),
             state: self.states[client],
-            floor: self.saved[0][client],
+            floor: self.oldest(client).min(self.saved[0][client]),
             requests: packed,
         };
         joined(body.into_bytes(), &SiteRequest::Handle(Box::new(request)))
@@ -267,23 +273,51 @@ impl<A: Algorithm> Remote<A> {
         Ok(all)
     }
 
+    /// Returns the round of a client's oldest state that the run may still use.
+    fn oldest(&self, client: usize) -> u64 {
+        let current = self.states[client].round;
+        let snapshot = self.snapshot.as_ref();
+        snapshot.map_or(current, |states| states[client].round.min(current))
+    }
+
+    /// Returns a set of versions.
+    fn versions(&mut self, states: StateSet) -> &mut Vec<StateVersion> {
+        match states {
+            StateSet::Current => &mut self.states,
+            StateSet::Snapshot => {
+                let initial = vec![self.initial; self.states.len()];
+                self.snapshot.get_or_insert(initial)
+            }
+        }
+    }
+
     /// Saves the versions of the client states; the states themselves stay at their sites.
     fn save(
         &mut self,
         archive: &ArchiveDirectory,
         name: &str,
+        states: StateSet,
         list: &[usize],
     ) -> Result<ArchivePart> {
+        let versions = self.versions(states);
         let part = archive.write(name, &message::version_fields(), list, &mut |client| {
-            Ok(self.states[client].to_bytes())
+            Ok(versions[client].to_bytes())
         })?;
-        let rounds = self.states.iter().map(|state| state.round).collect();
-        self.saved = [std::mem::take(&mut self.saved[1]), rounds];
+        if states == StateSet::Current {
+            let rounds = (0..self.states.len()).map(|k| self.oldest(k)).collect();
+            self.saved = [std::mem::take(&mut self.saved[1]), rounds];
+        }
         Ok(part)
     }
 
-    fn restore(&mut self, archive: &ArchiveDirectory, part: &str, list: &[usize]) -> Result<()> {
-        let states = &mut self.states;
+    fn restore(
+        &mut self,
+        archive: &ArchiveDirectory,
+        part: &str,
+        states: StateSet,
+        list: &[usize],
+    ) -> Result<()> {
+        let states = self.versions(states);
         let fields: Vec<Field> = message::version_fields();
         archive.read(part, &fields, list, &mut |client, mut arrays| {
             let damaged = |e: crate::pack::PackError| Error::Checkpoint(e.to_string());
@@ -339,11 +373,28 @@ impl<A: Algorithm> Engine<A> for Remote<A> {
                     on_response(*client, Response::Digest(self.states[*client].digest))?;
                 }
             }
-            Request::Save { archive, name } => {
-                let part = self.save(archive, name, clients)?;
+            Request::Save {
+                archive,
+                name,
+                states,
+            } => {
+                let part = self.save(archive, name, *states, clients)?;
                 on_response(first, Response::Saved(part, clients.to_vec()))?;
             }
-            Request::Restore { archive, part } => self.restore(archive, part, clients)?,
+            Request::Restore {
+                archive,
+                part,
+                states,
+            } => self.restore(archive, part, *states, clients)?,
+            // The states themselves stay at their sites.
+            Request::Snapshot => self.snapshot = Some(self.states.clone()),
+            Request::Revert => {
+                if let Some(snapshot) = &self.snapshot {
+                    for client in clients {
+                        self.states[*client] = snapshot[*client];
+                    }
+                }
+            }
         }
         Ok(Vec::new())
     }

@@ -3,7 +3,7 @@
 use super::message::{ClientRequest, Handled, StateVersion};
 use crate::algorithm::Algorithm;
 use crate::clients::wire::Body;
-use crate::clients::{ClientModels, Clients, Finalized, Keep, Request, Response};
+use crate::clients::{ClientModels, Clients, Finalized, Keep, Request, Response, StateSet};
 use crate::error::{Error, Result};
 use crate::files::archive::ArchiveDirectory;
 use crate::local_client::Scratch;
@@ -83,7 +83,12 @@ pub fn handle<A: Algorithm>(
                     }
                     .name();
                     let archive = site.archive.clone();
-                    clients.handle_together(&Request::Save { archive, name }, &[client])?;
+                    let save = Request::Save {
+                        archive,
+                        name,
+                        states: StateSet::Current,
+                    };
+                    clients.handle_together(&save, &[client])?;
                 }
                 state = Some(digest);
                 if let Some(reply) = reply {
@@ -124,6 +129,7 @@ fn restore<A: Algorithm>(
     let restore = Request::Restore {
         archive,
         part: part.clone(),
+        states: StateSet::Current,
     };
     clients.handle_together(&restore, &[message.client])?;
     if clients.digest(message.client)? == message.state.digest {

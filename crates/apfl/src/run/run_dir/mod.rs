@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::data::SourceFile;
 use crate::metrics::{ByModel, FinalScores, Gain, OverClients, Spread};
 use crate::privacy::Spent;
+use crate::run::stop::Stopped;
 
 /// The file of the clients' losses on held-out rows.
 const HELD_OUT: &str = "held-out.jsonl";
@@ -129,6 +130,13 @@ pub struct Baseline {
 pub struct Summary {
     /// The number of rounds trained.
     pub rounds: u64,
+    /// Where training stopped, if not simply after all rounds: why, and the round that the models
+    /// are of.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stopped: Option<Stopped>,
+    /// If the loss still fell by more than 1% over the last tenth of the run, by which share.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub not_converged: Option<f64>,
     /// The number of finalized clients, without attackers.
     pub clients: usize,
     /// The number of finalized attackers, whose scores are excluded.
