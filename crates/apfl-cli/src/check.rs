@@ -29,6 +29,9 @@ struct Report {
     parameters: usize,
     memory_bytes: f64,
     seconds: f64,
+    /// With training.learning_rate = "auto": the rounds of the probe, and its seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe: Option<(u64, f64)>,
     /// With a chosen α: the number of passes that hold rows out, and the seconds of each.
     #[serde(skip_serializing_if = "Option::is_none")]
     passes: Option<(u64, f64)>,
@@ -89,6 +92,7 @@ pub fn check(args: &args::Check) -> Result<()> {
         parameters: context.model.layout().len(),
         memory_bytes: needed,
         seconds,
+        probe: costs.probe,
         passes: costs.before,
         notes: notes(&plan, &setup),
     };
@@ -147,8 +151,15 @@ fn text(report: &Report, setup: &Setup, algorithm: &str) -> String {
         bytes(report.memory_bytes),
         duration(report.seconds),
     );
+    if let Some((rounds, seconds)) = report.probe {
+        text.push_str(&format!(
+            "probe        {rounds} rounds with all learning rates, about {}\n",
+            duration(seconds)
+        ));
+    }
     if let Some((passes, each)) = report.passes {
-        let last = report.seconds - passes as f64 * each;
+        let probe = report.probe.map_or(0.0, |(_, seconds)| seconds);
+        let last = report.seconds - probe - passes as f64 * each;
         text.push_str(&format!(
             "passes       {passes} with rows held out, about {} each, then one with the chosen \
              α, about {}\n",

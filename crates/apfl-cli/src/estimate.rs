@@ -3,9 +3,11 @@
 use std::time::Instant;
 
 use apfl::choice::{Candidate, Pass};
+use apfl::clients::Rate;
 use apfl::engine::threads;
 use apfl::error::Result;
 use apfl::local_client::LocalWork;
+use apfl::run::probe_rounds;
 use apfl::spec::Plan;
 use apfl::training::{FinalizedClients, Setup, Training};
 
@@ -22,6 +24,8 @@ pub fn expected_seconds(plan: &Plan, setup: &Setup) -> Result<f64> {
 
 /// Represents the estimated seconds of a run, by pass.
 pub struct Costs {
+    /// The rounds of the probe that finds the learning rate, and the seconds of all.
+    pub probe: Option<(u64, f64)>,
     /// The number of passes before the last one, and the seconds of each.
     pub before: Option<(u64, f64)>,
     last: f64,
@@ -30,10 +34,10 @@ pub struct Costs {
 impl Costs {
     /// Returns the seconds of all passes.
     pub fn total(&self) -> f64 {
-        self.last
-            + self
-                .before
-                .map_or(0.0, |(passes, each)| passes as f64 * each)
+        let before = self
+            .before
+            .map_or(0.0, |(passes, each)| passes as f64 * each);
+        self.last + before + self.probe.map_or(0.0, |(_, seconds)| seconds)
     }
 }
 
@@ -41,15 +45,33 @@ impl Costs {
 pub fn costs(plan: &Plan, setup: &Setup, examples: usize) -> Result<Costs> {
     let estimate = |setup: &Setup| Probe::new(plan, setup, examples)?.seconds();
     let first = estimate(setup)?;
+    let probe = if plan.auto_rate {
+        let most = plan.algorithm.properties().max_learning_rate;
+        let mut probe = setup.clone();
+        probe.rounds = probe_rounds(setup.rounds, most);
+        probe.evaluate_every = u64::MAX;
+        probe.finalized_clients = FinalizedClients::None;
+        Some((probe.rounds, estimate(&probe)?))
+    } else {
+        None
+    };
     let Some(choosing) = plan.algorithm.choosing().filter(|c| c.single().is_none()) else {
         let (before, last) = (None, first);
-        return Ok(Costs { before, last });
+        return Ok(Costs {
+            probe,
+            before,
+            last,
+        });
     };
     let mut last = setup.clone();
     last.context.pass = Some(Pass::Last);
     let last = estimate(&last)?;
     let before = Some((choosing.folds, first));
-    Ok(Costs { before, last })
+    Ok(Costs {
+        probe,
+        before,
+        last,
+    })
 }
 
 /// Represents a small version of a run, for estimates.
@@ -141,6 +163,9 @@ const PROBE_STEPS: u64 = 50;
 const MAX_FLOPS: f64 = 3e11;
 const FLOPS_PER_SECOND: f64 = 2e10;
 
+/// The learning rate of an estimate for a run whose rate is not known yet.
+const ANY_RATE: f64 = 1e-6;
+
 /// Multiplications and additions of a probe: a few seconds on any machine.
 const PROBE_FLOPS: f64 = 1e11;
 
@@ -149,6 +174,9 @@ const PROBE_FLOPS: f64 = 1e11;
 fn sample(setup: &Setup, examples: usize) -> (Setup, f64) {
     let n = setup.context.dataset.clients();
     let mut small = setup.clone();
+    if small.context.rate == Rate::Unknown {
+        small.context.rate = Rate::Set(ANY_RATE); // the time does not depend on it
+    }
     (small.rounds, small.evaluate_every) = (2, 2);
     small.aggregation = Default::default(); // a robust aggregator may need more clients
     let local_training = &setup.context.local_training;

@@ -64,11 +64,15 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(args: Args) -> Result<ExitCode> {
-    if !matches!(args.command, Command::Run(_) | Command::Bench(_)) {
+    if !matches!(
+        args.command,
+        Command::Run(_) | Command::Finish(_) | Command::Bench(_)
+    ) {
         cluster::refuse_many()?;
     }
     match args.command {
         Command::Run(args) => return run::run(&args),
+        Command::Finish(args) => return run::run(&args.as_run()),
         Command::Reproduce(args) => return reproduce::run(&args),
         Command::Sweep(args) => return sweep::run(&args),
         Command::Init(args) => init::init(&args)?,

@@ -221,7 +221,13 @@ fn errors_are_printed_and_name_the_client() {
         assert!(!message.contains("panicked"), "{message}");
     };
     write_table(&dir.path().join("t.csv"));
-    let table = ["run", "--set", "data={ kind = 'table', path = 't.csv' }"];
+    let table = [
+        "run",
+        "--set",
+        "data={ kind = 'table', path = 't.csv' }",
+        "--set",
+        "training.learning_rate=0.1",
+    ];
     let on_ranks = [&table[..], &MPI, &["--out", "r"]].concat();
     // Of four clients on four ranks the last is the troubled one.
     fails(

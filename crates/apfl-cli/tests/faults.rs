@@ -257,7 +257,7 @@ fn write_table(path: &Path) {
     std::fs::write(path, text).unwrap();
 }
 
-const TABLE: [&str; 7] = [
+const TABLE: [&str; 9] = [
     "run",
     "--set",
     "data={ kind = 'table', path = 't.csv' }",
@@ -265,6 +265,8 @@ const TABLE: [&str; 7] = [
     "training.rounds=6",
     "--set",
     "checkpoint.every=2",
+    "--set",
+    "training.learning_rate=0.1",
 ];
 
 #[test]

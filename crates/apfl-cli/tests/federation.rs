@@ -39,7 +39,7 @@ fn run(dir: &Path, out: &str) -> apfl::Result<()> {
     let spec = "data = { kind = 'table', client = { file = true }, standardize = true }
         federation = { sites = ['north', 'south'] }
         algorithm = { kind = 'apfl', mixing = { fixed = 0.5 } }
-        training = { rounds = 3 }";
+        training = { rounds = 3, learning_rate = 0.1 }";
     let post = Arc::new(Mutex::new(Post(["north", "south"].map(site).to_vec())));
     let plan = Spec::parse(spec)?.plan()?;
     let server = Server::new(plan, Program::default(), post, dir.join(out), false);

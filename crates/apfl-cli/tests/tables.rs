@@ -15,6 +15,7 @@ standardize = 'client'
 mixing = { fixed = 0.5 }
 [training]
 rounds = 5
+learning_rate = 0.1
 ";
 
 /// Rows of three clients, with a gap and a category, and those of validation alone.

@@ -77,13 +77,16 @@ pub fn refusal<'py>(py: Python<'py>, request: Vec<u8>) -> Bound<'py, PyBytes> {
 
 /// Trains over sites. `exchange([(site, request), …])` returns the responses in the same form;
 /// `note(message)` receives messages for the operator; `watch(event, number, text)` as in `train`.
-/// Returns (finished, rounds, fingerprint).
+/// `finish` ends the run in the directory at its last checkpoint. Returns (finished, rounds,
+/// fingerprint).
 #[pyfunction]
+#[allow(clippy::too_many_arguments)] // Python passes them by position
 pub fn serve(
     py: Python<'_>,
     spec: &Bound<'_, PyAny>,
     directory: PathBuf,
     resume: bool,
+    finish: bool,
     exchange: Py<PyAny>,
     note: Py<PyAny>,
     watch: Py<PyAny>,
@@ -97,6 +100,7 @@ pub fn serve(
         raised: raised.clone(),
     }));
     let server = Server::new(plan, crate::program(), transport, directory, resume);
+    let server = if finish { server.finish() } else { server };
     let ended = py.detach(|| server.run(&mut |event| see(&watch, event, &raised)));
     if let Some(raised) = raised.lock().map_or(None, |mut raised| raised.take()) {
         return Err(raised);

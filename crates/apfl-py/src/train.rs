@@ -18,15 +18,18 @@ use crate::frame;
 use crate::spec::{self, SpecInput};
 
 /// Trains in a run directory and finalizes. `watch(event, number, text)` receives every event; if
-/// it returns False, the run stops and can be resumed. Returns (finished, rounds).
+/// it returns False, the run stops and can be resumed. `finish` ends the run in the directory at
+/// its last checkpoint. Returns (finished, rounds).
 #[pyfunction]
-#[pyo3(signature = (spec, data, directory, resume, force, watch))]
+#[pyo3(signature = (spec, data, directory, resume, finish, force, watch))]
+#[allow(clippy::too_many_arguments)] // Python passes them by position
 pub fn train(
     py: Python<'_>,
     spec: &Bound<'_, PyAny>,
     data: Option<&Bound<'_, PyAny>>,
     directory: PathBuf,
     resume: bool,
+    finish: bool,
     force: bool,
     watch: Option<Py<PyAny>>,
 ) -> PyResult<(bool, u64)> {
@@ -43,7 +46,9 @@ pub fn train(
         let run = prepared(&plan, rows, &directory)?
             .program(crate::program())
             .force(force);
-        let run = if resume {
+        let run = if finish {
+            run.finish(&directory)
+        } else if resume {
             run.resume(&directory)
         } else {
             run.directory(&directory)

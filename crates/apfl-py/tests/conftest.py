@@ -48,7 +48,7 @@ def frame() -> pd.DataFrame:
     return table()
 
 
-SPEC = {"data": {"standardize": True}, "training": {"rounds": 4, "local_steps": 3}}
+SPEC = {"data": {"standardize": True}, "training": {"rounds": 4, "local_steps": 3, "learning_rate": 0.1}}
 
 
 def program() -> str | None:

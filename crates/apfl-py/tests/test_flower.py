@@ -37,6 +37,7 @@ disclose = ["mixing", "classes", "scores"]
 [training]
 rounds = 3
 local_steps = 3
+learning_rate = 0.1
 """
 
 
@@ -115,7 +116,7 @@ def test_the_bits_of_one_process(tmp_path, named):
     transport = server_app.Transport(Grid(tmp_path, named), SITES, 20.0)
     notes: list[str] = []
     out = str(tmp_path / "run")
-    done = serve(SPEC, out, False, transport.exchange, notes.append, server_app.watching([]))
+    done = serve(SPEC, out, False, False, transport.exchange, notes.append, server_app.watching([]))
     assert done[:2] == (True, 3)
     one = apfl.train(SPEC.replace('kind = "table"', f'kind = "table"\npath = "{tmp_path}/all.csv"'))
     assert done[2] == one.fingerprint
@@ -176,7 +177,7 @@ def test_a_broken_site_is_a_code(tmp_path, caplog):
     (tmp_path / "south.csv").write_text(text.replace("south,", "south,Zanzibar", 3))
     transport = server_app.Transport(Grid(tmp_path, True), SITES, 20.0)
     with pytest.raises(apfl.RunError, match="south: data") as raised:
-        serve(SPEC, str(tmp_path / "run"), False, transport.exchange, print, server_app.watching([]))
+        serve(SPEC, str(tmp_path / "run"), False, False, transport.exchange, print, server_app.watching([]))
     assert "Zanzibar" not in str(raised.value)
     assert "Zanzibar" in (tmp_path / "state-south" / "log").read_text()
 

@@ -42,10 +42,13 @@ impl Candidate {
     }
 }
 
-/// One training of a run that chooses.
+/// One training of a run that has several: to find its learning rate, or to choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[doc(hidden)]
 pub enum Pass {
+    /// A few rounds with one learning rate, with a tenth of every client's training rows held
+    /// out.
+    Probe,
     /// All candidates, with this part of every client's training rows held out; from 1.
     HeldOut(u64),
     /// All training rows, each client with what it chose.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-pub use context::RunContext;
+pub use context::{Rate, RunContext};
 pub use finalize::{ClientModels, Finalized, Keep, ModelFiles, ModelPlaces};
 pub use request::{EvaluationRows, Request, Response, StateSet};
 pub use train::Reply;

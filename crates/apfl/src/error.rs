@@ -33,8 +33,8 @@ pub enum Error {
     },
     /// A client's loss is not finite.
     #[error(
-        "the loss of client '{client}' became {loss} {place}; a smaller training.learning_rate or \
-         standardized features usually help"
+        "the loss of client '{client}' became {loss} {place}; set training.learning_rate to \"auto\" \
+         or to a smaller number"
     )]
     NonFinite {
         /// The client's name.

@@ -27,8 +27,9 @@ mod training;
 
 pub(crate) use differences::identifying_keys;
 #[doc(hidden)]
-pub use differences::{differences, extended_rounds};
+pub use differences::{changed_rounds, differences};
 pub use engine::PlannedEngine;
+pub(crate) use fits::LEAST_RATE;
 pub use initial::Initial;
 #[doc(hidden)]
 pub use plan::BATCH_STATISTICS;
@@ -145,6 +146,20 @@ impl Spec {
         }
         self.record_override(key.to_string(), &value);
         Ok(())
+    }
+
+    /// Writes "auto" in place of the learning rate at `key`.
+    pub(crate) fn make_rate_auto(&mut self, key: &str) {
+        let algorithm = self
+            .table
+            .get_mut("algorithm")
+            .and_then(Value::as_table_mut);
+        if let (Some(own), Some(algorithm)) = (key.strip_prefix("algorithm."), algorithm) {
+            algorithm.remove(own);
+        }
+        if let Some(training) = self.table.get_mut("training").and_then(Value::as_table_mut) {
+            training.insert("learning_rate".into(), "auto".into());
+        }
     }
 
     /// Records that an override set a key and, if its value is a table, every key in it.

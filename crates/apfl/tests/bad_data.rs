@@ -10,7 +10,7 @@ use crate::small;
 /// A spec for that table; `more` are further lines of `[data]`.
 fn spec(table: &std::path::Path, more: &str) -> Spec {
     let text = format!(
-        "[training]\nrounds = 3\n[data]\nkind = 'table'\npath = '{}'\n{more}",
+        "[training]\nrounds = 3\nlearning_rate = 0.1\n[data]\nkind = 'table'\npath = '{}'\n{more}",
         table.display()
     );
     Spec::parse(&text).unwrap()

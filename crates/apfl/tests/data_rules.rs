@@ -207,7 +207,7 @@ fn delivery_reaches_the_drawn_and_knows_the_majority() -> Result<()> {
     fs::write(&path, text).unwrap();
     let plan = Spec::parse(&format!(
         "[data]\nkind = 'table'\npath = '{}'\n[federation]\nparticipation = 0.5\n\
-         [training]\nrounds = 1\n[delivery]\nclients = 'drawn'",
+         [training]\nrounds = 1\nlearning_rate = 0.1\n[delivery]\nclients = 'drawn'",
         path.display()
     ))?
     .plan()?;

@@ -246,7 +246,7 @@ fn regression_trains_end_to_end() {
     fs::write(&path, text).unwrap();
     let spec = format!(
         "[data]\nkind = 'table'\npath = '{}'\nlabel = 'y'\ntask = 'regression'
-         [model]\nl2 = 0\n[training]\nrounds = 60\nschedule = 'constant'",
+         [model]\nl2 = 0\n[training]\nrounds = 60\nlearning_rate = 0.1\nschedule = 'constant'",
         path.display()
     );
     let plan = Spec::parse(&spec).unwrap().plan().unwrap();

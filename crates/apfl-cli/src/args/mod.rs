@@ -23,7 +23,7 @@ pub use models::{Evaluate, Export, Join, Predict, Which};
 pub use privacy::Privacy;
 pub use report::Report;
 pub use reproduce::Reproduce;
-pub use run::Run;
+pub use run::{Finish, Run};
 pub use site::Site;
 pub use spec::{Check, Init, Overrides, read_spec, set};
 pub use sweep::Sweep;
@@ -67,6 +67,8 @@ Exit status: 0 success; 1 failure (a file, the data, a non-finite loss); 2 inval
 pub enum Command {
     /// Train one run, from a spec or the built-in example
     Run(Run),
+    /// End a run that was stopped at its last checkpoint, with scores and models
+    Finish(Finish),
     /// Train a grid of runs over any keys and seeds, and compare them
     Sweep(Sweep),
     /// Reproduce figures and tables of the paper, with a verdict for every claim

@@ -43,4 +43,51 @@ pub struct Run {
     /// Print the summary as JSON instead of a table
     #[arg(long)]
     pub json: bool,
+    /// End the run at its last checkpoint; set by `apfl finish`
+    #[arg(skip)]
+    pub finish: bool,
+}
+
+/// `apfl finish`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  apfl finish runs/first                     after Ctrl-C, a signal or a kill
+  apfl run --resume --out runs/first --set training.rounds=200     later: train on
+
+Takes the newest checkpoint: every client's last local round, scores, models, report. Afterwards
+it is a finished run of that many rounds. To end at an earlier checkpoint, give its round:
+apfl run --resume --out RUN --set training.rounds=N")]
+pub struct Finish {
+    /// The directory of a run that was stopped
+    pub run: PathBuf,
+    /// Threads; 0 for all cores. Does not change the result
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Finish it even if another version of the program began the run
+    #[arg(long)]
+    pub force: bool,
+    /// Print no progress and no table; errors are still printed
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the summary as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Finish {
+    /// Returns the arguments of the run that finishes it.
+    pub fn as_run(&self) -> Run {
+        Run {
+            spec: None,
+            overrides: Overrides::default(),
+            out: Some(self.run.clone()),
+            threads: self.threads,
+            resume: true,
+            force: self.force,
+            quiet: self.quiet,
+            json: self.json,
+            finish: true,
+        }
+    }
 }

@@ -9,7 +9,7 @@ use apfl::spec::Spec;
 use crate::kinds;
 
 /// Represents overrides of a spec's keys.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct Overrides {
     /// Override a key of the spec, such as training.rounds=5; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -163,15 +163,31 @@ impl Prepared {
             .force(args.force);
         let run = match self.begun {
             None => run.directory(out),
+            Some(begun) if args.finish => run.finish(begun.path),
             Some(begun) => run.resume(begun.path),
         };
         let stop = stop_on_signal()?;
         let mut progress: Option<Progress> = None;
         let mut notes = Some(notes);
         let mut pass = None;
+        let (mut begun, mut finalizing) = (false, false);
         let ended = run.watch(&mut |event| {
             let begin = || Progress::rounds(rounds, 0, args.quiet);
             match event {
+                Event::Probe { rate, round: 0 } if !args.quiet => {
+                    crate::output::tell(format!("probe: learning rate {rate}"));
+                }
+                Event::Rate(found) if !args.quiet => {
+                    crate::output::tell(format!("{}: {}", found.key, found.learning_rate));
+                }
+                Event::Restarts { rate, error } => {
+                    progress.iter().for_each(Progress::clear);
+                    (progress, pass) = (None, None);
+                    crate::output::tell(format!(
+                        "{}; starting again with a third of the rate: {rate}",
+                        crate::output::describe(error)
+                    ));
+                }
                 Event::Pass { pass: this, of } => {
                     progress.iter().for_each(Progress::clear);
                     pass = Some((this, of));
@@ -180,6 +196,7 @@ impl Prepared {
                     }
                 }
                 Event::Begun(round) => {
+                    (begun, finalizing) = (true, false);
                     let bar = Progress::rounds(rounds, round, args.quiet);
                     if let (Some(notes), false) = (notes.take(), args.quiet) {
                         notes.iter().for_each(|note| bar.say(note));
@@ -199,6 +216,7 @@ impl Prepared {
                     }
                 }
                 Event::Finalizing(clients) => {
+                    finalizing = true;
                     progress.iter().for_each(Progress::clear);
                     progress = Some(Progress::finalizations(clients, args.quiet));
                 }
@@ -232,19 +250,22 @@ impl Prepared {
                 Ok(ExitCode::SUCCESS)
             }
             Ended::Stopped(round) => {
-                let when = if round == rounds {
+                let when = if finalizing {
                     "stopped during finalization".to_string()
                 } else {
                     format!("stopped after round {round} of {rounds}")
                 };
-                let when = match pass {
-                    Some((pass, of)) => format!("{when}, in pass {pass} of {of}"),
-                    None => when,
+                let (when, last_pass) = match pass {
+                    Some((pass, of)) => (format!("{when}, in pass {pass} of {of}"), pass == of),
+                    None => (when, true),
                 };
-                crate::output::tell(format!(
-                    "{when}; continue with: apfl run --resume --out {}",
-                    out.display()
-                ));
+                let out = out.display();
+                let last_pass = last_pass && begun;
+                let mut next = format!("{when}; continue with: apfl run --resume --out {out}");
+                if last_pass && round > 0 {
+                    next += &format!(", or take what is trained: apfl finish {out}");
+                }
+                crate::output::tell(next);
                 Ok(ExitCode::FAILURE)
             }
         }

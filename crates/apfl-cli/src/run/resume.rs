@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use apfl::error::{Error, Result};
 use apfl::run::run_dir::InterruptedRun;
-use apfl::spec::{Plan, extended_rounds};
+use apfl::spec::{Plan, changed_rounds};
 use apfl_paper::grid::require_same_spec;
 
 use crate::args::{self, read_spec, set};
@@ -43,14 +43,14 @@ pub fn begun(args: &args::Run) -> Result<Option<(Plan, InterruptedRun)>> {
             }
         };
         let given = base.plan()?.resolved;
-        if let Some(rounds) = extended_rounds(&plan.resolved, &given)? {
+        if let Some((_, rounds)) = changed_rounds(&plan.resolved, &given)? {
             run.spec.set(&format!("training.rounds={rounds}"))?;
             run.summary = None;
             return Ok(Some((run.spec.plan()?, run)));
         }
         let remedy = match &args.spec {
             Some(_) => "leave the spec out to continue the run as it was begun",
-            None => "only engine, checkpoint and a larger training.rounds may be set with --resume",
+            None => "only engine, checkpoint and training.rounds may be set with --resume",
         };
         let remedy = format!("{remedy}; for another run give another --out");
         require_same_spec(&plan.resolved, &given, &out, &remedy)?;

@@ -54,6 +54,7 @@ def train(
     data: Any,
     directory: str,
     resume: bool,
+    finish: bool,
     force: bool,
     watch: Callable[[str, int, str | None], bool] | None,
 ) -> tuple[bool, int]: ...
@@ -61,6 +62,7 @@ def serve(
     spec: Any,
     directory: str,
     resume: bool,
+    finish: bool,
     exchange: Callable[[list[tuple[str, bytes]]], list[tuple[str, bytes]]],
     note: Callable[[str], object],
     watch: Callable[[str, int, str | None], object],

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ._apfl import RunError, advise, report, require_run
+from ._apfl import train as _train
 from ._model import Model
 from ._records import Records, read
 
@@ -96,6 +97,28 @@ class Run:
         lines = self._text("spec.toml").splitlines()
         return [line[2:] for line in lines if line.startswith("# ")]
 
+    def finish(self, data: Any = None, *, force: bool = False) -> Run:
+        """Ends a run that was stopped (by `on_round`, Ctrl-C or a kill) at its last checkpoint:
+        with scores, models and a report, as a finished run of that many rounds. Returns it.
+
+        data: the rows that were given to `apfl.train`, if any.
+        force: finishes a run of another version.
+
+        >>> import apfl
+        >>> spec = {"data": {"clients": 3}, "training": {"rounds": 5}}
+        >>> run = apfl.train(spec, on_round=lambda record: record["round"] < 2).finish()
+        >>> run.finished, len(run.rounds), len(run.clients)
+        (True, 2, 3)
+        """
+        if not self.finished:
+            _train(None, data, os.fspath(self.directory), True, True, force, None)
+            fresh = Run(self.directory, _temporary=self._temporary)
+            if self._temporary is None:
+                fresh.report()
+            self.__dict__.clear()
+            self.__dict__.update(fresh.__dict__)
+        return self
+
     def model(self, client: object = None, which: str = "personal") -> Model:
         """Returns a model: a client's `personal`, `localized` or `local` one, that of training
         `alone` if the run has it, or the `shared` one, which needs no client."""
@@ -130,7 +153,8 @@ class Run:
         if not self.finished:
             raise RunError(
                 f"{self.directory}: the run is not finished; "
-                f"apfl.train(resume={str(self.directory)!r}) resumes it"
+                f"apfl.train(resume={str(self.directory)!r}) resumes it, "
+                "and its finish() ends it at its last checkpoint"
             )
 
     def _text(self, name: str) -> str:

@@ -33,7 +33,7 @@ def train(
     resume: the directory of a run to continue, instead of `out`. The spec may be omitted; the
         rows must be those of the run.
     on_round: called with a dict after every round, a line of `rounds.jsonl`. If it returns
-        False, the run stops and can be resumed.
+        False, the run stops; it can be resumed, or ended there with `run.finish()`.
     progress: shows a progress bar, by tqdm if that is installed.
     force: resumes a run of another version.
 
@@ -47,8 +47,8 @@ def train(
     ... )
     >>> seen, run.finished
     ([1, 2], False)
-    >>> apfl.train(resume=run.directory).finished
-    True
+    >>> run.finish().summary["rounds"]
+    2
     """
     home = None
     if resume is not None:
@@ -71,10 +71,13 @@ def train(
 
     watched = watch if on_round is not None or bar is not None else None
     try:
-        _train(spec, data, os.fspath(directory), resume is not None, force, watched)
+        _train(spec, data, os.fspath(directory), resume is not None, False, force, watched)
     except KeyboardInterrupt as stop:
         if home is None:
-            stop.add_note(f"apfl.train(resume={str(directory)!r}) resumes the run")
+            stop.add_note(
+                f"apfl.train(resume={str(directory)!r}) resumes the run; "
+                f"apfl.load({str(directory)!r}).finish() ends it at its last checkpoint"
+            )
         raise
     finally:
         if bar is not None:

@@ -36,7 +36,9 @@ _CLIENT, _LABEL, _SPLIT = "__client__", "__label__", "__split__"
 
 class _Federated(BaseEstimator):  # type: ignore[misc]
     """Base of both estimators. Settings are keys of a spec; `spec` sets any other. All rows are
-    for training unless `validation` holds out a share of each client's rows."""
+    for training unless `validation` holds out a share of each client's rows. The learning rate
+    "auto" is found by a probe. Where rows are held out (by `validation`, or for a chosen mixing),
+    training stops when their loss no longer improves, so that `rounds` is a maximum."""
 
     _task: str
 
@@ -50,7 +52,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         rounds: int = 50,
         local_steps: int = 10,
         batch: int | str = 50,
-        learning_rate: float = 0.1,
+        learning_rate: float | str = "auto",
         participation: float = 1.0,
         standardize: bool | str = True,
         validation: float = 0.0,
@@ -96,11 +98,15 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
                 "rounds": self.rounds,
                 "local_steps": self.local_steps,
                 "batch": self.batch,
-                "learning_rate": self.learning_rate,
             },
             "evaluation": {"every": self.rounds},
             "engine": {"threads": self.threads},
         }
+        if self.learning_rate != "auto":  # the default for a table
+            spec["training"]["learning_rate"] = self.learning_rate
+        if self.validation > 0 or "chosen" in (self.mixing or {}):
+            spec["training"]["stop"] = {"patience": 10}
+            spec["evaluation"]["every"] = 1
         if self.validation > 0:
             spec["data"]["validation"] = self.validation
         else:

@@ -26,6 +26,8 @@ pub struct Extensions<'a, A: Algorithm> {
     pub final_models: Option<&'a dyn FinalModels<A>>,
     /// Lets clients choose among several models.
     pub choice: Option<&'a dyn ModelChoice<A>>,
+    /// Has a learning rate of its own in place of `training.learning_rate`.
+    pub rate: Option<&'a dyn OwnRate<A>>,
 }
 
 impl<A: Algorithm> Default for Extensions<'_, A> {
@@ -35,6 +37,7 @@ impl<A: Algorithm> Default for Extensions<'_, A> {
             clusters: None,
             final_models: None,
             choice: None,
+            rate: None,
         }
     }
 }
@@ -79,6 +82,13 @@ pub trait ModelChoice<A: Algorithm = Self>: Debug {
     /// Returns the models that the client may choose from, in the order of [`Choosing::list`];
     /// none in a pass without a choice.
     fn candidates<'a>(&self, after: AfterRound<'a, A>) -> Vec<(Candidate, Predictor<'a>)>;
+}
+
+/// An algorithm whose learning rate is a setting of its own, the
+/// [`rate_key`](super::Properties::rate_key) of its properties.
+pub trait OwnRate<A: Algorithm = Self>: Debug {
+    /// Returns the algorithm with another learning rate.
+    fn with_rate(&self, rate: f64) -> A;
 }
 
 /// Returns the part of the shared model that the `model` array of an update covers: all of it,

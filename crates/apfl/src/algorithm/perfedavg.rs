@@ -1,5 +1,6 @@
 //! perFedAvg (Fallah et al., 2020): a shared model that one step personalizes.
 
+use super::extensions::{Extensions, OwnRate};
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
 use crate::local_client::{BatchSource, LocalClient, Predictor};
 use crate::params::{Params, axpy};
@@ -133,6 +134,15 @@ impl PerFedAvg {
     }
 }
 
+impl OwnRate for PerFedAvg {
+    fn with_rate(&self, rate: f64) -> Self {
+        Self {
+            outer_rate: rate as f32,
+            ..*self
+        }
+    }
+}
+
 impl OneModel for PerFedAvg {
     type ClientState = ();
 
@@ -211,6 +221,16 @@ impl OneModel for PerFedAvg {
             models.personal = Predictor::Own(theta);
         }
         models
+    }
+
+    fn extensions(&self) -> Extensions<'_, Self> {
+        Extensions {
+            rate: match self.variant {
+                Variant::Released => None,
+                _ => Some(self),
+            },
+            ..Extensions::default()
+        }
     }
 
     fn properties(&self) -> Properties {

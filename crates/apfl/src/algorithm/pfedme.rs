@@ -1,6 +1,7 @@
 //! pFedMe (Dinh et al., 2020): personal models with a proximal term to the shared one, its
 //! Moreau envelope.
 
+use super::extensions::{Extensions, OwnRate};
 use super::{AfterRound, AlgorithmKind, AlgorithmSpec, Models, OneModel, Properties};
 use crate::local_client::LocalClient;
 use crate::pack;
@@ -142,6 +143,15 @@ impl PFedMe {
     }
 }
 
+impl OwnRate for PFedMe {
+    fn with_rate(&self, rate: f64) -> Self {
+        Self {
+            rate: rate as f32,
+            ..*self
+        }
+    }
+}
+
 impl OneModel for PFedMe {
     type ClientState = ClientState;
 
@@ -212,6 +222,16 @@ impl OneModel for PFedMe {
 
     fn models<'a>(&self, after: AfterRound<'a, Self>, _: &mut LocalClient<'_>) -> Models<'a> {
         Models::two(&after.update.model, &after.local.theta)
+    }
+
+    fn extensions(&self) -> Extensions<'_, Self> {
+        Extensions {
+            rate: match self.variant {
+                Variant::Released => None,
+                _ => Some(self),
+            },
+            ..Extensions::default()
+        }
     }
 
     fn properties(&self) -> Properties {

@@ -171,6 +171,22 @@ impl AlgorithmSpec {
         }
     }
 
+    /// Returns the algorithm with another learning rate of its own; `None` if it has none.
+    pub(crate) fn with_own_rate(&self, rate: f64) -> Option<Self> {
+        struct WithRate(f64);
+        impl AlgorithmVisitor for WithRate {
+            type Output = Option<AlgorithmSpec>;
+            fn visit<A: Algorithm + Clone>(self, algorithm: A) -> Self::Output {
+                let own = algorithm.extensions().rate?;
+                Some(AlgorithmSpec::of(&own.with_rate(self.0)))
+            }
+        }
+        match self {
+            AlgorithmSpec::Own(_) => None,
+            listed => listed.clone().accept(WithRate(rate)),
+        }
+    }
+
     /// Returns the algorithm's properties.
     pub fn properties(&self) -> Properties {
         struct PropertiesOf;

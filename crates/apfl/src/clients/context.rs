@@ -11,6 +11,30 @@ use crate::metrics::Scoring;
 use crate::model::Model;
 use crate::params::Params;
 
+/// The learning rate of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// That of the algorithm and its local training.
+    Planned,
+    /// To be found by a probe; nothing can be trained before.
+    Unknown,
+    /// This one, in place of the planned one.
+    Set(f64),
+}
+
+impl Rate {
+    /// Returns the rate that replaces the planned one.
+    pub fn set(self) -> Option<f64> {
+        match self {
+            Rate::Set(rate) => Some(rate),
+            Rate::Planned | Rate::Unknown => None,
+        }
+    }
+}
+
+/// The share of the training rows that a probe of the learning rate holds out.
+const PROBED_SHARE: f64 = 0.1;
+
 /// The context that all clients of a run share, equal on every thread and host.
 #[derive(Clone)]
 pub struct RunContext {
@@ -32,8 +56,10 @@ pub struct RunContext {
     /// Whether most clients are sampled once or never: generated data is then dropped when the
     /// next round begins.
     pub rarely_sampled: bool,
-    /// The pass of a choice, if the run is one.
+    /// The pass, if the run is one of several trainings.
     pub pass: Option<Pass>,
+    /// The learning rate.
+    pub rate: Rate,
 }
 
 impl RunContext {
@@ -54,28 +80,63 @@ impl RunContext {
     }
 
     /// Returns the context without the training rows that a fold of a choice holds out.
-    pub fn holding_out(mut self, choosing: &Choosing, part: u64) -> Self {
+    pub fn holding_out(self, choosing: &Choosing, part: u64) -> Self {
         let rows = HeldOutRows {
             seed: self.seed,
             folds: choosing.folds,
             part,
             share: choosing.aside,
         };
+        self.without(rows)
+    }
+
+    fn without(mut self, rows: HeldOutRows) -> Self {
         self.dataset = without_held_out(self.dataset, rows);
         self
     }
 
-    /// Returns the context and the algorithm of the pass: the data without held-out rows, and the
-    /// algorithm as it is in that pass. Outside of a choice both are unchanged.
+    /// Returns the context without the training rows that a probe holds out.
+    fn holding_out_for_probe(self) -> Self {
+        let rows = HeldOutRows {
+            seed: self.seed,
+            folds: 1,
+            part: 1,
+            share: PROBED_SHARE,
+        };
+        self.without(rows)
+    }
+
+    /// Returns the context and the algorithm of the pass: the data without held-out rows, the
+    /// algorithm as it is in that pass, and both with the learning rate that is set. Of a run with
+    /// one training and its planned rate both are unchanged.
     pub fn for_pass<A: Algorithm>(self, algorithm: Arc<A>) -> (Self, Arc<A>) {
-        let Some((pass, choice)) = self.pass.zip(algorithm.extensions().choice) else {
+        let (context, algorithm) = self.with_set_rate(algorithm);
+        let Some(pass) = context.pass else {
+            return (context, algorithm);
+        };
+        let choice = algorithm.extensions().choice;
+        let context = match (pass, choice) {
+            (Pass::Probe, _) => context.holding_out_for_probe(),
+            (Pass::HeldOut(part), Some(choice)) => context.holding_out(choice.choosing(), part),
+            (Pass::HeldOut(_), None) | (Pass::Last, _) => context,
+        };
+        match choice.map(|choice| choice.in_pass(pass)) {
+            Some(in_pass) => (context, Arc::new(in_pass)),
+            None => (context, algorithm),
+        }
+    }
+
+    fn with_set_rate<A: Algorithm>(mut self, algorithm: Arc<A>) -> (Self, Arc<A>) {
+        let Some(rate) = self.rate.set() else {
             return (self, algorithm);
         };
-        let context = match pass {
-            Pass::HeldOut(part) => self.holding_out(choice.choosing(), part),
-            Pass::Last => self,
-        };
-        (context, Arc::new(choice.in_pass(pass)))
+        match algorithm.extensions().rate.map(|own| own.with_rate(rate)) {
+            Some(rated) => (self, Arc::new(rated)),
+            None => {
+                self.local_training.learning_rate = rate;
+                (self, algorithm)
+            }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::files::archive::ArchiveDirectory;
 use crate::files::lock::DirectoryLock;
 use crate::model::kernels::lanes;
 use crate::privacy::NoiseSeed;
-use crate::run::{Program, write_site};
+use crate::run::{Program, rates, write_site};
 use crate::spec::{Plan, PlannedSites, Resources};
 use crate::training::{Setup, at_site};
 
@@ -306,8 +306,17 @@ impl Node {
         let folds = plan.algorithm.choosing().map_or(0, |c| c.folds);
         let (pass, in_plan) = match request.pass {
             Some(Pass::HeldOut(pass)) => (pass, (1..=folds).contains(&pass)),
+            Some(Pass::Probe) => (0, plan.auto_rate),
             Some(Pass::Last) | None => (0, true),
         };
+        if !rate_is_planned(plan, request.rate) {
+            let why = format!(
+                "found a request with the learning rate {:?}; with training.learning_rate = \
+                 \"auto\" allowed is one of the probe's, else none",
+                request.rate
+            );
+            return self.state.refuse(SiteCode::Order, &why);
+        }
         let of_plan = request.requests.iter().all(|request| match request {
             Request::Train { round, .. } => (1..=rounds).contains(round),
             Request::Finalize { round, .. } | Request::HoldOut { round, .. } => {
@@ -402,7 +411,15 @@ impl Node {
             disclose: over_sites(&plan)?.1.disclose,
         };
         let (state, floor) = (request.state, request.floor);
-        let last_pass = !matches!(request.pass, Some(Pass::HeldOut(_)));
+        let last_pass = !matches!(request.pass, Some(Pass::HeldOut(_) | Pass::Probe));
+        let rounds = request.requests.iter().find_map(|request| match request {
+            Request::Finalize { round, .. } => Some(round.saturating_sub(1)),
+            _ => None,
+        });
+        let spec = match request.rate {
+            Some(rate) => Terms::new(&plan.with_rate(rate), &self.program).spec,
+            None => agreement.terms.spec.clone(),
+        };
         let site_setup = setup.clone();
         let (update, handled, models) = at_site(setup, &plan.algorithm, site, request, body)?;
         if handled.lost {
@@ -416,16 +433,25 @@ impl Node {
             self.state.replace_run(|path| {
                 write_site(
                     path,
-                    &agreement.terms.spec,
+                    &spec,
                     &site_setup,
                     &self.program,
                     &models,
-                    (plan.rounds, hex(&state.digest)),
+                    (rounds.unwrap_or(plan.rounds), hex(&state.digest)),
                     plan.algorithm.properties().personal,
                 )
             })?;
         }
         Ok((update, handled, retention))
+    }
+}
+
+/// Returns whether the rate of a request is one that a probe may set where the plan has one, and
+/// absent elsewhere.
+fn rate_is_planned(plan: &Plan, rate: Option<f64>) -> bool {
+    match rate {
+        Some(rate) => plan.auto_rate && rates().any(|known| known == rate),
+        None => !plan.auto_rate,
     }
 }
 

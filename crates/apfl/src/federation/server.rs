@@ -29,6 +29,7 @@ pub struct Server {
     transport: Arc<Mutex<dyn Transport>>,
     directory: PathBuf,
     resumes: bool,
+    finishes: bool,
 }
 
 impl std::fmt::Debug for Server {
@@ -55,7 +56,14 @@ impl Server {
             transport,
             directory: directory.into(),
             resumes,
+            finishes: false,
         }
+    }
+
+    /// Ends the run in the directory at its last checkpoint; see [`Run::finish`].
+    pub fn finish(mut self) -> Self {
+        (self.resumes, self.finishes) = (true, true);
+        self
     }
 
     /// Trains and finalizes; `watch` may stop the run.
@@ -69,7 +77,9 @@ impl Server {
         };
         let (agreement, setup) = self.convene(stored)?;
         let run = Run::new(&self.plan, setup).program(self.program.clone());
-        let run = if self.resumes {
+        let run = if self.finishes {
+            run.finish(&self.directory)
+        } else if self.resumes {
             run.resume(&self.directory)
         } else {
             run.directory(&self.directory)

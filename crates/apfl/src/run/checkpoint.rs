@@ -264,9 +264,20 @@ impl Checkpoints {
         force: bool,
         training: &mut Training,
     ) -> Result<(Self, Found)> {
+        Self::resume_by(run, identity, force, u64::MAX, training)
+    }
+
+    /// Restores a fresh run like [`Checkpoints::resume`], from checkpoints of rounds up to `last`.
+    pub(super) fn resume_by(
+        run: &Path,
+        identity: Identity,
+        force: bool,
+        last: u64,
+        training: &mut Training,
+    ) -> Result<(Self, Found)> {
         let mut checkpoints = Self::new(run, identity);
         let mut rounds = checkpoints.rounds()?;
-        rounds.sort_unstable();
+        rounds.retain(|round| *round <= last);
         if rounds.is_empty() {
             return Ok((checkpoints, Found::None));
         }
@@ -292,8 +303,13 @@ impl Checkpoints {
         )))
     }
 
-    /// Returns the rounds that have a manifest.
-    fn rounds(&self) -> Result<Vec<u64>> {
+    /// Removes the files of all checkpoints but the one that the run was restored to.
+    pub(super) fn drop_others(&mut self) {
+        self.prune();
+    }
+
+    /// Returns the rounds that have a manifest, ascending.
+    pub(super) fn rounds(&self) -> Result<Vec<u64>> {
         let entries = match fs::read_dir(&self.directory) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(at(&self.directory, "read"))?,
@@ -302,7 +318,9 @@ impl Checkpoints {
             let name = entry.file_name().to_string_lossy().into_owned();
             round_of(&name).filter(|_| name.ends_with(".manifest"))
         };
-        Ok(entries.flatten().filter_map(round).collect())
+        let mut rounds: Vec<u64> = entries.flatten().filter_map(round).collect();
+        rounds.sort_unstable();
+        Ok(rounds)
     }
 
     /// Restores the states of server and clients. Returns the file of each client's state.

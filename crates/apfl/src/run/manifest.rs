@@ -12,7 +12,7 @@ use crate::error::{Error, Result, at};
 use crate::files::archive::ArchivePart;
 use crate::files::atomic::write_privately;
 use crate::run::stop::Losses;
-use crate::spec::{differences, extended_rounds};
+use crate::spec::{changed_rounds, differences};
 use crate::training::Recorded;
 
 /// The format of checkpoints and of the run directory around them.
@@ -41,7 +41,7 @@ impl Identity {
     /// # Errors
     /// If they differ; the error names the differences.
     pub(crate) fn require(&self, now: &Identity, force: bool) -> Result<()> {
-        let mut differs = match extended_rounds(&self.spec, &now.spec)? {
+        let mut differs = match changed_rounds(&self.spec, &now.spec)? {
             Some(_) => Vec::new(),
             None => differences(&self.spec, &now.spec),
         };

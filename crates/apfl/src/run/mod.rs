@@ -34,8 +34,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::files::lock::DirectoryLock;
 use crate::files::private;
-use crate::run::run_dir::InterruptedRun;
-use crate::spec::{Plan, differences, extended_rounds};
+use crate::run::run_dir::{Environment, InterruptedRun};
+use crate::spec::{Plan, changed_rounds, differences};
 use crate::training::{RoundRecord, Setup, Training};
 
 mod builder;
@@ -44,12 +44,15 @@ pub mod checkpoint;
 pub mod choice;
 mod environment;
 mod finalization;
+mod finish;
 mod finished;
 pub(crate) mod manifest;
 mod passes;
+pub(crate) mod probe;
 #[cfg(feature = "mpi")]
 #[doc(hidden)] // for the program
 pub mod ranks;
+mod rate;
 pub(crate) mod releases;
 mod rounds;
 #[doc(hidden)]
@@ -66,6 +69,10 @@ pub use environment::Program;
 pub use finished::Finished;
 #[doc(hidden)]
 pub use manifest::Identity;
+#[doc(hidden)] // for estimates
+pub use probe::probe_rounds;
+pub(crate) use probe::rates;
+pub use probe::{FoundRate, ProbedRate};
 #[doc(hidden)]
 pub use run_dir::RunDir;
 pub use run_dir::{ChosenRecord, ClientRecord, FinishedRun, Summary};
@@ -84,8 +91,19 @@ pub struct Run {
     start: Arc<dyn Start>,
     directory: Option<PathBuf>,
     resumes: bool,
+    finishes: bool,
     program: Program,
     force: bool,
+}
+
+/// What is known of a directory in which a run goes on.
+#[derive(Clone, Copy)]
+struct Begun<'a> {
+    environment: &'a Environment,
+    /// The rounds of the run there and those of the plan, if they differ.
+    changed: Option<(u64, u64)>,
+    /// Whether a run was found there, which the caller is told.
+    found: bool,
 }
 
 /// Represents the progress of a run, as its caller sees it.
@@ -94,6 +112,23 @@ pub struct Run {
 pub enum Event<'a> {
     /// A resumed run found these checkpoints.
     Found(&'a Found),
+    /// A probe trains with this learning rate, after this many rounds.
+    Probe {
+        /// The rate.
+        rate: f64,
+        /// Rounds that are trained with it.
+        round: u64,
+    },
+    /// The learning rate that a probe found, now or before an interruption.
+    Rate(&'a FoundRate),
+    /// A loss is not finite, and the run starts again with this learning rate, a third of the one
+    /// before.
+    Restarts {
+        /// The rate.
+        rate: f64,
+        /// Why.
+        error: &'a Error,
+    },
     /// A pass of a choice among mixings starts. The last pass trains with the choices.
     Pass {
         /// The pass, from 1.
@@ -138,6 +173,7 @@ impl Run {
             start,
             directory: None,
             resumes: false,
+            finishes: false,
             program: Program::default(),
             force: false,
         }
@@ -155,6 +191,13 @@ impl Run {
         self.directory = Some(directory.into());
         self.resumes = true;
         self
+    }
+
+    /// Ends the run in a directory at its last checkpoint: finalizes its clients and writes its
+    /// summary. Afterwards it is a finished run of that many rounds, which can be extended.
+    pub fn finish(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.finishes = true;
+        self.resume(directory)
     }
 
     /// Sets the program that `environment.json` names. Default: this library.
@@ -190,15 +233,17 @@ impl Run {
     ///
     /// # Errors
     /// Those of [`Run::train`].
-    pub fn watch(self, watch: &mut Watch<'_>) -> Result<Ended> {
+    pub fn watch(mut self, watch: &mut Watch<'_>) -> Result<Ended> {
         let Some(path) = self.directory.clone() else {
-            return match self.earlier_passes(None, watch)? {
-                EarlierPasses::Stopped(round) => Ok(Ended::Stopped(round)),
-                EarlierPasses::Done(setup, choices) => {
-                    let training = self.start_training(*setup, &choices)?;
-                    self.train_to_end(training, choices, Output::in_memory(), None, watch)
+            return self.with_rate(None, watch, |run, watch| {
+                match run.earlier_passes(None, watch)? {
+                    EarlierPasses::Stopped(round) => Ok(Ended::Stopped(round)),
+                    EarlierPasses::Done(setup, choices) => {
+                        let training = run.start_training(*setup, &choices)?;
+                        run.train_to_end(training, choices, Output::in_memory(), None, watch)
+                    }
                 }
-            };
+            });
         };
         // No other process may write here until this run ends.
         private::create_directory(&path)?;
@@ -209,46 +254,75 @@ impl Run {
             None
         };
         let environment = environment::of(&self.setup, &self.program);
-        let schema = self.setup.context.dataset.schema();
-        let Some(existing) = existing else {
-            let identity = environment::identity(&self.plan, &self.setup, &environment)?;
-            let spec = self.plan.to_toml();
-            let notes = &self.setup.notes;
-            let directory = RunDir::create(&path, &spec, notes, schema, &environment)?;
-            let checkpoints = Checkpoints::new(&path, identity);
-            self.keep_releases(&path)?;
-            let (setup, choices) = match self.earlier_passes(Some(&path), watch)? {
-                EarlierPasses::Stopped(round) => return Ok(Ended::Stopped(round)),
-                EarlierPasses::Done(setup, choices) => (setup, choices),
-            };
-            let training = self.start_training(*setup, &choices)?;
-            let output = Output::Directory(directory);
-            return self.train_to_end(training, choices, output, Some(checkpoints), watch);
+        let mut begun = Begun {
+            environment: &environment,
+            changed: None,
+            found: existing.is_some(),
         };
-        let extended = require_same_run(&existing, &self.plan)?;
-        if let Some(summary) = existing.summary
-            && extended.is_none()
-        {
-            let form = self.plan.algorithm.properties().personal;
-            let finished = Finished::in_directory(summary, &path, &self.setup, form);
-            return Ok(Ended::Finished(Box::new(finished)));
+        if let Some(existing) = existing {
+            self.recognize_rate(&path)?;
+            begun.changed = require_same_run(&existing, &self.plan)?;
+            if let Some(summary) = existing.summary
+                && begun.changed.is_none()
+            {
+                let form = self.plan.algorithm.properties().personal;
+                let finished = Finished::in_directory(summary, &path, &self.setup, form);
+                return Ok(Ended::Finished(Box::new(finished)));
+            }
+            environment::fits(existing.environment.as_ref(), &environment, &path)?;
+            if self.finishes {
+                self.require_finishable(&path)?;
+            }
+            if let Some((before, rounds)) = begun.changed {
+                self.require_possible(&path, before, rounds)?;
+            }
+        } else if self.finishes {
+            return Err(Error::Request(format!(
+                "{}: no run was begun there, so there is nothing to finish",
+                path.display()
+            )));
+        } else {
+            let schema = self.setup.context.dataset.schema();
+            let (spec, notes) = (self.plan.to_toml(), &self.setup.notes);
+            RunDir::create(&path, &spec, notes, schema, &environment)?;
         }
-        environment::fits(existing.environment.as_ref(), &environment, &path)?;
-        let identity = environment::identity(&self.plan, &self.setup, &environment)?;
-        self.keep_releases(&path)?;
-        let (setup, choices) = match self.earlier_passes(Some(&path), watch)? {
+        self.with_rate(Some(&path), watch, |run, watch| {
+            let ended = run.go_on(&path, begun, watch);
+            begun.found = false;
+            ended
+        })
+    }
+
+    /// Trains from the last checkpoint in a directory that has the run's spec.
+    fn go_on(&self, path: &Path, begun: Begun<'_>, watch: &mut Watch<'_>) -> Result<Ended> {
+        let Begun {
+            environment,
+            changed,
+            found: reported,
+        } = begun;
+        let identity = environment::identity(&self.plan, &self.setup, environment)?;
+        self.keep_releases(path)?;
+        let (setup, choices) = match self.earlier_passes(Some(path), watch)? {
             EarlierPasses::Stopped(round) => return Ok(Ended::Stopped(round)),
             EarlierPasses::Done(setup, choices) => (setup, choices),
         };
         let mut training = self.start_training(*setup, &choices)?;
-        let (checkpoints, found) = Checkpoints::resume(&path, identity, self.force, &mut training)?;
-        RunDir::clean(&path);
-        if extended.is_some() {
-            RunDir::prolong(&path, &self.plan.to_toml(), &training.setup().notes)?;
+        let last = self.plan.rounds;
+        let (mut checkpoints, found) =
+            Checkpoints::resume_by(path, identity, self.force, last, &mut training)?;
+        RunDir::clean(path);
+        if changed.is_some() {
+            RunDir::change_rounds(path, &self.plan.to_toml(), &training.setup().notes)?;
         }
-        RunDir::describe(&path, schema, &environment)?;
-        let output = Output::Directory(RunDir::reopen(&path, training.written())?);
-        if watch(Event::Found(&found)).is_break() {
+        if changed.is_some_and(|(before, rounds)| rounds < before) {
+            checkpoints.drop_others();
+        }
+        if self.finishes {
+            training.end_here();
+        }
+        RunDir::describe(path, self.setup.context.dataset.schema(), environment)?;
+        let output = Output::Directory(RunDir::reopen(path, training.written())?);
+        if reported && watch(Event::Found(&found)).is_break() {
             return Ok(Ended::Stopped(training.round()));
         }
         self.train_to_end(training, choices, output, Some(checkpoints), watch)
@@ -271,21 +345,21 @@ impl Run {
     }
 }
 
-/// Checks that a run directory has the run of a plan. Returns the plan's rounds if it extends
-/// that run.
+/// Checks that a run directory has the run of a plan. Returns the rounds there and those of the
+/// plan if they differ.
 ///
 /// # Errors
 /// The keys in which the runs differ.
-fn require_same_run(existing: &InterruptedRun, plan: &Plan) -> Result<Option<u64>> {
+fn require_same_run(existing: &InterruptedRun, plan: &Plan) -> Result<Option<(u64, u64)>> {
     // A spec that this program can plan is compared with every default spelled out.
     let resolved = match existing.spec.plan() {
         Ok(plan) => plan.resolved,
         Err(_) => existing.spec.table().clone(),
     };
-    let extended = extended_rounds(&resolved, &plan.resolved)?;
+    let changed = changed_rounds(&resolved, &plan.resolved)?;
     let differences = differences(&resolved, &plan.resolved);
-    if differences.is_empty() || extended.is_some() {
-        Ok(extended)
+    if differences.is_empty() || changed.is_some() {
+        Ok(changed)
     } else {
         Err(Error::Request(format!(
             "{}: the directory contains another run, which differs in\n  {}\nuse another directory",

@@ -112,6 +112,7 @@ impl Run {
             start: self.start.clone(),
             directory,
             resumes: run.is_some(),
+            finishes: false,
             program: self.program.clone(),
             force: self.force,
         })

@@ -74,6 +74,7 @@ impl Run {
         watch: &mut Watch<'_>,
     ) -> Result<Ended> {
         let every = self.plan.checkpoint_every;
+        let planned = training.setup().rounds;
         let mut stopper = Stopper::of(self, &training, durable.as_ref());
         if let Some(stopper) = &stopper {
             stopper.end(&mut training);
@@ -109,14 +110,33 @@ impl Run {
             }
         }
         let rounds = training.round();
+        let early = self.finishes && rounds < planned;
         let stopped = match &stopper {
             Some(stopper) => Some(stopper.revert(&mut training)?),
+            None if early => Some(Stopped {
+                reason: StopReason::Finish,
+                served: rounds,
+                rows: None,
+                loss: None,
+            }),
             None => self.median_of(&training),
         };
+        let stopped = stopped.map(|stopped| match stopped.reason {
+            StopReason::Rounds if early => Stopped {
+                reason: StopReason::Finish,
+                ..stopped
+            },
+            _ => stopped,
+        });
         let ending = Ending { rounds, stopped };
         let choosing = self.plan.algorithm.choosing();
         match finalization::finalize(&mut training, output, choosing, choices, ending, watch) {
-            Ok(finished) => Ok(Ended::Finished(Box::new(finished))),
+            Ok(finished) => {
+                if let Some(path) = self.directory.as_ref().filter(|_| early) {
+                    self.write_finished_spec(path, rounds)?;
+                }
+                Ok(Ended::Finished(Box::new(finished)))
+            }
             Err(Error::Interrupted(_)) => Ok(Ended::Stopped(rounds)),
             Err(error) => Err(error),
         }

@@ -154,6 +154,18 @@ impl<'a> Section<'a> {
         self.look(key).is_some_and(Value::is_str)
     }
 
+    /// Returns whether the key is present as this word.
+    pub fn is_word(&self, key: &str, word: &str) -> bool {
+        self.look(key).and_then(Value::as_str) == Some(word)
+    }
+
+    /// Removes a key from a resolved table within this one.
+    pub fn omit_within(&mut self, table: &str, key: &str) {
+        if let Some(table) = self.resolved.get_mut(table).and_then(Value::as_table_mut) {
+            table.remove(key);
+        }
+    }
+
     /// Takes a raw value; the caller resolves it with [`Section::resolve`].
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.knows(&[key]);

@@ -24,13 +24,14 @@ pub fn differences(existing: &Table, given: &Table) -> Vec<String> {
     differences
 }
 
-/// Returns the rounds of a resolved spec that extends an existing one: only `training.rounds`
-/// differs. Returns `None` for any other difference, or none.
+/// Returns the rounds of an existing resolved spec and of a given one that differs from it in
+/// `training.rounds` alone. Returns `None` for any other difference, or none. Whether a run can end after fewer
+/// rounds depends on its checkpoints.
 ///
 /// # Errors
-/// Fewer rounds, or an extended run that would differ from one long run.
+/// If the rounds trained so far would have been different.
 #[doc(hidden)]
-pub fn extended_rounds(existing: &Table, given: &Table) -> Result<Option<u64>> {
+pub fn changed_rounds(existing: &Table, given: &Table) -> Result<Option<(u64, u64)>> {
     let rounds = |spec: &Table| spec.get("training")?.get("rounds")?.as_integer();
     let (Some(old), Some(new)) = (rounds(existing), rounds(given)) else {
         return Ok(None);
@@ -41,23 +42,21 @@ pub fn extended_rounds(existing: &Table, given: &Table) -> Result<Option<u64>> {
     let key = |table: &str, key: &str| existing.get(table).and_then(|t| t.get(key));
     let kind = key("training", "schedule").and_then(|schedule| schedule.get("kind"));
     let every = key("evaluation", "every").and_then(Value::as_integer);
-    let why = if new < old {
-        "a run can be made longer, not shorter".to_string()
-    } else if kind.and_then(Value::as_str) == Some("theory") {
+    let why = if kind.and_then(Value::as_str) == Some("theory") {
         "its learning-rate schedule depends on the number of rounds, so the rounds trained so far \
          would have been different"
-            .into()
+            .to_string()
     } else if key("federation", "privacy").is_some_and(|privacy| privacy.get("epsilon").is_some()) {
         "its noise or its last round depends on federation.privacy.epsilon and the number of \
          rounds, so the rounds trained so far would have been different"
             .into()
-    } else if let Some(every) = every.filter(|every| old % every != 0) {
+    } else if let Some(every) = every.filter(|every| new > old && old % every != 0) {
         format!(
             "round {old} was evaluated as the last round, which one long run with \
              evaluation.every = {every} would not do"
         )
     } else {
-        return Ok(u64::try_from(new).ok());
+        return Ok(u64::try_from(old).ok().zip(u64::try_from(new).ok()));
     };
     Err(Error::Request(format!(
         "training.rounds: found {new}, but the existing run has {old}: {why}; start a new run in \

@@ -6,6 +6,9 @@ use crate::model::Normalization;
 use crate::settings::Problems;
 use crate::training::Weights;
 
+/// The smallest rate of a probe.
+pub(crate) const LEAST_RATE: f64 = 0.001;
+
 /// Reports all settings of a plan that cannot be combined.
 pub(super) fn check(plan: &Plan, problems: &mut Problems) {
     theory::check(plan, problems);
@@ -70,6 +73,38 @@ fn check_batches(plan: &Plan, problems: &mut Problems) {
     }
 }
 
+/// Checks that a probe can find the learning rate.
+fn check_auto_rate(plan: &Plan, problems: &mut Problems) {
+    let properties = plan.algorithm.properties();
+    let why = if !plan.auto_rate {
+        return;
+    } else if plan.privacy.is_some() {
+        "every round of a probe is a release, which federation.privacy does not count; set a number"
+            .to_string()
+    } else if plan.theory().is_some() {
+        "training.schedule has the rates of a theorem; remove one of them".to_string()
+    } else if let Some(most) = properties
+        .max_learning_rate
+        .filter(|most| *most < LEAST_RATE)
+    {
+        format!(
+            "{} allows at most {most}, which is below every rate of the probe; set a number",
+            name(plan)
+        )
+    } else if properties.own_rates && plan.algorithm.with_own_rate(1.0).is_none() {
+        format!(
+            "{} has rates of its own that a probe cannot set",
+            name(plan)
+        )
+    } else {
+        return;
+    };
+    problems.note(
+        "training.learning_rate",
+        format!("found \"auto\", but {why}"),
+    );
+}
+
 /// Checks the algorithm's requirements on settings other than the model.
 fn check_algorithm(plan: &Plan, problems: &mut Problems) {
     let (properties, kind) = (plan.algorithm.properties(), name(plan));
@@ -89,7 +124,9 @@ fn check_algorithm(plan: &Plan, problems: &mut Problems) {
             format!("found {found}, but {kind} with these settings has no momentum; use 0");
         problems.note("training.momentum", problem);
     }
+    check_auto_rate(plan, problems);
     if let Some(most) = properties.max_learning_rate
+        && !plan.auto_rate
         && plan.local_training.learning_rate > most
     {
         problems.note(

@@ -13,7 +13,7 @@ use crate::aggregation::{Aggregation, ServerOptimizer};
 use crate::algorithm::{AlgorithmSpec, LocalOnly, layers};
 use crate::attack::{Attack, Attackers};
 use crate::choice::Choosing;
-use crate::clients::RunContext;
+use crate::clients::{Rate, RunContext};
 use crate::data::{Dataset, Source};
 use crate::engine::EngineKind;
 use crate::error::{Error, Result};
@@ -78,6 +78,9 @@ pub struct Plan {
     pub stop: Option<Stop>,
     /// Local training of clients.
     pub local_training: PlannedLocalTraining,
+    /// Whether a probe finds the learning rate; the algorithm and its local training then have a
+    /// placeholder.
+    pub auto_rate: bool,
     /// Whether rare classes count for more in training.
     pub class_weights: bool,
     /// Whether a client whose loss is not finite is left out of the round instead of
@@ -127,9 +130,13 @@ impl Settings for Plan {
                 s.resolve(key, self.resolved[key].clone());
             }
         }
+        let written_rates = training::written_rates(s);
         s.section("algorithm", |s| self.algorithm.settings(s));
         s.section("federation", |s| federation::bind(self, s));
-        s.section("training", |s| training::bind(self, s));
+        s.section("training", |s| training::bind(self, s, &written_rates));
+        if let (true, Some(key)) = (self.auto_rate, self.own_rate_key()) {
+            s.omit_within("algorithm", key);
+        }
         evaluation::bind(self, s);
         engine::bind(self, s);
         if self.architecture.extras.norm == Some(Normalization::Batch) {
@@ -163,6 +170,7 @@ impl Plan {
                 schedule: Schedule::Constant.into(),
                 momentum: 0.0,
             },
+            auto_rate: false,
             class_weights: false,
             skip_nonfinite: false,
             evaluate_every: 0,
@@ -214,6 +222,26 @@ impl Plan {
         let problems = plan.resolve();
         debug_assert!(problems.0.is_empty(), "a pass is valid where its choice is");
         plan
+    }
+
+    /// Returns the plan with this learning rate in place of "auto".
+    pub(crate) fn with_rate(&self, rate: f64) -> Self {
+        let mut plan = self.clone();
+        plan.auto_rate = false;
+        match plan.algorithm.with_own_rate(rate) {
+            Some(algorithm) => plan.algorithm = algorithm,
+            None => plan.local_training.learning_rate = rate,
+        }
+        let problems = plan.resolve();
+        debug_assert!(problems.0.is_empty(), "a rate is valid where \"auto\" is");
+        plan
+    }
+
+    /// Returns the key of the algorithm's own learning rate, if it has one.
+    pub(crate) fn own_rate_key(&self) -> Option<&'static str> {
+        let properties = self.algorithm.properties();
+        let key = properties.rate_key.strip_prefix("algorithm.");
+        key.filter(|_| properties.own_rates)
     }
 
     /// Loads the data and builds the model, for threads of this process.
@@ -276,6 +304,11 @@ impl Plan {
             private: None,
             rarely_sampled: self.participation * (self.rounds as f64) < 0.5,
             pass: self.algorithm.choosing().and_then(Choosing::single),
+            rate: if self.auto_rate {
+                Rate::Unknown
+            } else {
+                Rate::Planned
+            },
             dataset,
         };
         let setup = Setup {

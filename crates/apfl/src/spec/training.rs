@@ -2,12 +2,14 @@
 
 use toml::Value;
 
+use super::fits::LEAST_RATE;
 use super::{Plan, PlannedSchedule, Stop};
 use crate::algorithm::AlgorithmSpec;
+use crate::data::Source;
 use crate::local_client::{LocalTraining, LocalWork};
 use crate::schedule::Schedule;
 use crate::settings::{
-    Custom, Declaration, Inner, Number, Section, Setting, Whole, Words, above_zero, at_least,
+    Custom, Declaration, Inner, Number, Section, Setting, Whole, Words, at_least,
 };
 
 const ROUNDS: Setting<Whole> =
@@ -42,10 +44,30 @@ const BATCH: Setting<Custom<Option<usize>>> = Setting::custom(
 )
 .help("examples per step; full: all of the client's");
 
-const LEARNING_RATE: Setting<Number> =
-    Setting::number("learning_rate", 0.1, above_zero(f64::MIN_POSITIVE))
-        .symbol("η")
-        .help("the initial learning rate, before the schedule");
+/// A number, or `None` for "auto".
+const LEARNING_RATE: Setting<Custom<Option<f64>>> = Setting::custom(
+    "learning_rate",
+    Custom {
+        name: "number or word",
+        default: || Some(Some(DEFAULT_RATE)),
+        allowed: "above 0, or \"auto\"",
+        parse: |found| {
+            if found.as_str() == Some("auto") {
+                return Some(None);
+            }
+            let number = found.as_float().or(found.as_integer().map(|n| n as f64))?;
+            (number.is_finite() && number >= f64::MIN_POSITIVE).then_some(Some(number))
+        },
+        write: |rate| rate.map_or(Value::from("auto"), Value::from),
+    },
+)
+.symbol("η")
+.help(
+    "the initial learning rate, before the schedule; auto: the largest of 1, 0.3, … 0.001 that is \
+     as good as the best one after five rounds on held-out rows; default for tables: auto",
+);
+
+const DEFAULT_RATE: f64 = 0.1;
 
 const MOMENTUM: Setting<Number> = Setting::number("momentum", 0.0, at_least(0.0).below(1.0))
     .symbol("β")
@@ -142,7 +164,14 @@ impl PlannedLocalTraining {
         }
     }
 
-    fn bind(&mut self, s: &mut Section<'_>, algorithm: &AlgorithmSpec) {
+    /// Binds the keys of local training. `rate` is `None` for a rate that is found by a probe.
+    fn bind(
+        &mut self,
+        s: &mut Section<'_>,
+        algorithm: &AlgorithmSpec,
+        auto: &mut bool,
+        may_probe: bool,
+    ) {
         s.knows(&["local_steps", "local_epochs"]);
         if s.has("local_epochs") {
             self.work = LocalWork::Epochs(0);
@@ -158,11 +187,16 @@ impl PlannedLocalTraining {
             LocalWork::Epochs(epochs) => s.field(&LOCAL_EPOCHS, epochs),
         }
         s.field(&BATCH, &mut self.batch);
-        s.field(&LEARNING_RATE, &mut self.learning_rate);
         // `schedule = "constant"` is short for `schedule = { kind = "constant" }`.
         s.expand_kind("schedule");
         let default = PlannedSchedule::default_of(algorithm);
         s.section("schedule", |s| self.schedule.bind(s, default));
+        let known = matches!(self.schedule, PlannedSchedule::Known(_));
+        let default = (!(may_probe && known)).then_some(DEFAULT_RATE);
+        let mut rate = (!*auto).then_some(self.learning_rate);
+        s.field_or(&LEARNING_RATE, default, &mut rate);
+        *auto = rate.is_none();
+        self.learning_rate = rate.unwrap_or(DEFAULT_RATE);
         s.field(&MOMENTUM, &mut self.momentum);
     }
 }
@@ -171,14 +205,36 @@ impl PlannedLocalTraining {
 #[doc(hidden)]
 pub const UNUSED: &str = " is not used by ";
 
-/// Binds the table. Keys that the algorithm does not use are checked, reported in the notes if
+/// The settings of algorithms that are learning rates of their own.
+const OWN_RATES: [&str; 2] = ["outer_rate", "rate"];
+
+/// Returns the algorithm's own learning rates that the table `algorithm` has.
+pub(super) fn written_rates(s: &Section<'_>) -> Vec<&'static str> {
+    let written = OWN_RATES
+        .iter()
+        .filter(|key| s.has_nested("algorithm", key));
+    written.copied().collect()
+}
+
+/// Binds the table. `written_rates` are those of the table `algorithm`. Keys that the algorithm does not use are checked, reported in the notes if
 /// they were written, and left out of the resolved spec.
-pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
+pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>, written_rates: &[&str]) {
     s.field(&ROUNDS, &mut plan.rounds);
     let properties = plan.algorithm.properties();
+    let own_rate = properties.rate_key.strip_prefix("algorithm.");
+    let own_rate = own_rate.filter(|_| properties.own_rates);
+    let has_rate = own_rate.is_some_and(|key| written_rates.contains(&key));
+    let auto = s.is_reading() && s.is_word("learning_rate", "auto");
+    if let (true, true, Some(key)) = (auto, has_rate, own_rate) {
+        let problem = format!("found \"auto\", but algorithm.{key} is given; remove one of them");
+        s.problem("learning_rate", problem);
+    }
     let mut unused = Vec::new();
     if properties.own_rates {
-        unused.extend(["learning_rate", "schedule"]);
+        if !(auto || plan.auto_rate) {
+            unused.push("learning_rate");
+        }
+        unused.push("schedule");
     }
     if properties.own_steps {
         unused.extend(["local_steps", "local_epochs"]);
@@ -193,7 +249,17 @@ pub(super) fn bind(plan: &mut Plan, s: &mut Section<'_>) {
         let note = format!("training.{key}{UNUSED}{kind}, which has {instead}");
         plan.notes.push(note);
     }
-    plan.local_training.bind(s, &plan.algorithm);
+    // A probe is the default for tables, unless it could not be made.
+    let may_probe = matches!(plan.data, Source::Table(_))
+        && plan.privacy.is_none()
+        && !has_rate
+        && properties
+            .max_learning_rate
+            .is_none_or(|most| most >= LEAST_RATE);
+    (plan.local_training).bind(s, &plan.algorithm, &mut plan.auto_rate, may_probe);
+    if plan.auto_rate {
+        unused.retain(|key| *key != "learning_rate");
+    }
     unused.iter().for_each(|key| s.omit(key));
     Stop::bind(&mut plan.stop, s);
     s.field(&ON_NONFINITE, &mut plan.skip_nonfinite);

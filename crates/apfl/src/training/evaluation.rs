@@ -24,7 +24,7 @@ impl Setup {
     /// Returns the rows by which this training stops: those that its pass holds out, if it does.
     pub(crate) fn evaluation_rows(&self) -> EvaluationRows {
         match self.context.pass {
-            Some(Pass::HeldOut(_)) => EvaluationRows::HeldOut,
+            Some(Pass::HeldOut(_) | Pass::Probe) => EvaluationRows::HeldOut,
             Some(Pass::Last) | None => EvaluationRows::Valid,
         }
     }

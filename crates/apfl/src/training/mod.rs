@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, AlgorithmSpec, AlgorithmVisitor};
 use crate::choice::{Candidate, HeldOut};
-use crate::clients::{Clients, EvaluationRows, Request, Response, StateSet};
+use crate::clients::{Clients, EvaluationRows, Rate, Request, Response, StateSet};
 use crate::digest::{digest_of_chunks, hex};
 use crate::engine::remote::{ClientRequest, Handled, SiteContext, SiteModels, handle};
 use crate::error::{Error, Result};
@@ -86,6 +86,13 @@ impl Training {
 
     /// Starts training with a shared algorithm, as it is in the setup's pass of a choice.
     pub(crate) fn of<A: Algorithm>(setup: Setup, algorithm: Arc<A>) -> Result<Self> {
+        if setup.context.rate == Rate::Unknown {
+            return Err(Error::Request(
+                "training.learning_rate: found \"auto\", which a run finds by a probe; use Run, or \
+                 set a number"
+                    .into(),
+            ));
+        }
         let (context, algorithm) = setup.context.clone().for_pass(algorithm);
         let (engine, threads, home) = (setup.engine.clone(), setup.threads, &setup.home);
         let engine = engine.start(context.clone(), algorithm.clone(), threads, home)?;
@@ -457,6 +464,7 @@ pub(crate) fn at_site(
             let algorithm = Arc::new(fitted(algorithm, &setup)?);
             let context = RunContext {
                 pass: request.pass,
+                rate: request.rate.map_or(setup.context.rate, Rate::Set),
                 ..setup.context
             };
             let (context, algorithm) = context.for_pass(algorithm);

@@ -114,7 +114,7 @@ impl Setup {
     pub(super) fn pass_number(&self) -> u64 {
         match self.context.pass {
             Some(Pass::HeldOut(pass)) => pass,
-            Some(Pass::Last) | None => 0,
+            Some(Pass::Last | Pass::Probe) | None => 0,
         }
     }
 
@@ -124,7 +124,7 @@ impl Setup {
         let before = match self.context.pass {
             Some(Pass::HeldOut(pass)) => pass.min(passes) - 1,
             Some(Pass::Last) => passes - 1,
-            None => 0,
+            Some(Pass::Probe) | None => 0,
         };
         (before * self.rounds, (passes - 1 - before) * self.rounds)
     }

@@ -54,7 +54,8 @@ pub fn spec(directory: &Path, algorithm: &str, more: &str) -> Spec {
          model = {{ kind = 'mlp', hidden = [6] }}
          data = {{ kind = 'table', path = [{}], client = {{ file = true }}, standardize = true,
                    test = 0.1 }}
-         training = {{ rounds = 5, local_steps = 4, batch = 16, class_weights = 'balanced' }}
+         training = {{ rounds = 5, local_steps = 4, batch = 16, learning_rate = 0.1,
+                      class_weights = 'balanced' }}
          federation = {{ participation = 0.75, sites = ['north', 'south', 'east', 'west'],
                          min_sites = 1, disclose = ['mixing', 'classes', 'scores'] }}
          evaluation = {{ every = 2 }}

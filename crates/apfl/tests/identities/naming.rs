@@ -35,7 +35,8 @@ fn trained_on(table: String, algorithm: &str) -> (String, Params, ByName) {
         "algorithm = {algorithm}
          data = {{ kind = 'table', path = '{}' }}
          model = {{ kind = 'mlp', hidden = [4] }}
-         training = {{ rounds = 4, local_steps = 3, batch = 'full' }}",
+         training = {{ rounds = 4, local_steps = 3, batch = 'full',
+                      learning_rate = 0.1 }}",
         path.display()
     );
     let mut training = start(&Spec::parse(&text).unwrap());

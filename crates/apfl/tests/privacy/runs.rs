@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use apfl::run::{Ended, Event, Run};
-use apfl::spec::{Resources, extended_rounds};
+use apfl::spec::{Resources, changed_rounds};
 use apfl::training::{RoundRecord, Training};
 
 use super::plan;
@@ -220,13 +220,12 @@ fn more_rounds_are_refused_where_the_noise_follows_from_their_number() {
         plan(&[&rounds, &format!("federation.privacy={privacy}")]).resolved
     };
     let with_epsilon = "{ level = 'client', epsilon = 3.0 }";
-    let error =
-        extended_rounds(&resolved(6, with_epsilon), &resolved(9, with_epsilon)).unwrap_err();
+    let error = changed_rounds(&resolved(6, with_epsilon), &resolved(9, with_epsilon)).unwrap_err();
     assert!(
         error.to_string().contains("federation.privacy.epsilon"),
         "{error}"
     );
     let with_noise = "{ level = 'client', noise = 1.0 }";
-    let longer = extended_rounds(&resolved(6, with_noise), &resolved(9, with_noise));
-    assert_eq!(longer.unwrap(), Some(9));
+    let longer = changed_rounds(&resolved(6, with_noise), &resolved(9, with_noise));
+    assert_eq!(longer.unwrap(), Some((6, 9)));
 }

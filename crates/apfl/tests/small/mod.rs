@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use apfl::algorithm::{AfterRound, Algorithm, Sender};
-use apfl::clients::{RunContext, StateHome};
+use apfl::clients::{Rate, RunContext, StateHome};
 use apfl::data::{Examples, Features, InMemory, Normalization, Schema, Shard, Targets, Task};
 use apfl::local_client::{LocalClient, LocalTraining, LocalWork, Predictor, Scratch};
 use apfl::model::mlp::Mlp;
@@ -117,6 +117,7 @@ impl Small {
                 private: None,
                 rarely_sampled: false,
                 pass: None,
+                rate: Rate::Planned,
             },
             rounds,
             participation,

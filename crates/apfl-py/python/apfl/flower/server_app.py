@@ -139,7 +139,8 @@ def main(grid: Any, context: Any) -> None:
     log.info("terms %s for %s", hash, ", ".join(sites))
     transport = Transport(grid, sites, float(deadline))
     resume = bool(config.get("resume", False))
-    finished, rounds, fingerprint = serve(spec, out, resume, transport.exchange, log.info, watching([]))
+    finish = bool(config.get("finish", False))
+    finished, rounds, fingerprint = serve(spec, out, resume, finish, transport.exchange, log.info, watching([]))
     if finished:
         page = str(Path(out) / "report.html")
         report([out], page)

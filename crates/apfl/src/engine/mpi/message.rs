@@ -16,6 +16,8 @@ pub enum Order {
     Begin {
         disk: Option<(PathBuf, usize)>,
         pass: Option<Pass>,
+        /// The learning rate, if it is not the planned one.
+        rate: Option<f64>,
     },
     /// Handle a request. `clients` are those of all ranks; each rank handles its own.
     Handle {

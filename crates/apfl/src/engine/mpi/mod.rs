@@ -76,8 +76,8 @@ impl<A: Algorithm> Mpi<A> {
         let pool = WorkerPool::new(threads, 4 * context.w0.len())?;
         rank_files::clear(home);
         let mut mailbox = Mailbox::new(cluster);
-        let pass = context.pass;
-        mailbox.order(Order::Begin { disk, pass }, Vec::new());
+        let (pass, rate) = (context.pass, context.rate.set());
+        mailbox.order(Order::Begin { disk, pass, rate }, Vec::new());
         let clients = Clients::new(context, algorithm, &rank_files::home_of(home, cluster));
         let ready = mailbox.finish();
         Ok(Self {

@@ -9,7 +9,7 @@ use super::placement::Placement;
 use super::rank_files::{self, home_of};
 use crate::algorithm::Algorithm;
 use crate::clients::wire::{Body, decode, joined};
-use crate::clients::{Clients, Request, Response, RunContext, StateHome};
+use crate::clients::{Clients, Rate, Request, Response, RunContext, StateHome};
 use crate::engine::threads::WorkerPool;
 use crate::error::{Error, Result};
 
@@ -34,9 +34,10 @@ pub fn serve<A: Algorithm>(
         match order {
             Order::End => return Ok(()),
             Order::Cancel => {} // already handled
-            Order::Begin { disk, pass } => {
+            Order::Begin { disk, pass, rate } => {
                 let context = RunContext {
                     pass,
+                    rate: rate.map_or(context.rate, Rate::Set),
                     ..context.clone()
                 };
                 let (context, algorithm) = context.for_pass(algorithm.clone());

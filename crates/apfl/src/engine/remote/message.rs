@@ -75,6 +75,8 @@ pub struct ClientRequest {
     pub client: usize,
     /// The pass of a choice, if it is one.
     pub pass: Option<Pass>,
+    /// The learning rate, if it is not the planned one.
+    pub rate: Option<f64>,
     /// The candidate that the client has chosen, if any.
     pub choice: Option<Candidate>,
     /// The client state to start from.

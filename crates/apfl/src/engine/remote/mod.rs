@@ -221,6 +221,7 @@ impl<A: Algorithm> Remote<A> {
             agreement: self.sites.agreement.clone(),
             client,
             pass: self.context.pass,
+            rate: self.context.rate.set(),
             choice: self.choices.get(&client).copied(),
             state: self.states[client],
             floor: self.oldest(client).min(self.saved[0][client]),

@@ -13,6 +13,7 @@ use crate::files::tensors;
 use crate::model::{Layout, Model};
 use crate::params::Params;
 use crate::predict::{TrainedModel, WhichModel};
+use crate::run::probe::FoundRate;
 use crate::settings::nearest;
 use crate::spec::{Plan, Spec};
 use crate::training::RoundRecord;
@@ -22,7 +23,7 @@ use crate::training::RoundRecord;
 pub struct InterruptedRun {
     /// The run directory.
     pub path: PathBuf,
-    /// Its resolved spec.
+    /// Its resolved spec. A learning rate that a probe found is "auto" again.
     pub spec: Spec,
     /// Its environment; absent if the run was killed before that was written.
     pub environment: Option<Environment>,
@@ -47,6 +48,10 @@ impl InterruptedRun {
         let Some(spec) = read("spec.toml")? else {
             return Ok(None);
         };
+        let mut spec = Spec::parse(&spec)?;
+        if let Some(found) = FoundRate::read(path)? {
+            spec.make_rate_auto(&found.key);
+        }
         let environment = read("environment.json")?
             .map(|text| serde_json::from_str(&text).map_err(|e| invalid("environment.json", e)))
             .transpose()?;
@@ -55,7 +60,7 @@ impl InterruptedRun {
             .transpose()?;
         Ok(Some(Self {
             path: path.into(),
-            spec: Spec::parse(&spec)?,
+            spec,
             environment,
             summary,
         }))
@@ -99,7 +104,8 @@ impl FinishedRun {
                             format!("not a run directory: {name} is missing")
                         }
                         _ => "the run is not finished; apfl run --resume --out with this \
-                              directory finishes it"
+                              directory trains its remaining rounds, and apfl finish with it \
+                              ends it at its last checkpoint"
                             .into(),
                     },
                 ),

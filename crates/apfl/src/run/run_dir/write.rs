@@ -84,13 +84,18 @@ impl RunDir {
         Self::reopen(path, 0)
     }
 
-    /// Gives a finished run a spec with more rounds, so that it is unfinished again.
-    pub(crate) fn prolong(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
+    /// Gives a run a spec with other rounds. A finished one is then unfinished again.
+    pub(crate) fn change_rounds(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
         let summary = path.join("summary.json");
         match fs::remove_file(&summary) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(at(&summary, "remove")(e)),
             _ => write_spec(path, spec, notes),
         }
+    }
+
+    /// Replaces the spec of a finished run by one that ends where the run did.
+    pub(crate) fn replace_spec(path: &Path, spec: &str, notes: &[String]) -> Result<()> {
+        write_spec(path, spec, notes)
     }
 
     /// Writes `environment.json` and `schema.json`.
