@@ -1,8 +1,8 @@
 //! Text from other parties, made fit for logs, terminals and error messages.
 //!
 //! A server, a site, a bundle or a table chooses its strings. Shown as they are, they could move a
-//! cursor, forge a line or fill a disk. So whoever interpolates such a string calls [`quoted`] or
-//! [`listed`], and whoever writes a whole message to a log or a terminal calls [`shown`].
+//! cursor, forge a line or fill a disk. Code that interpolates such a string calls [`quoted`] or
+//! [`listed`]. Code that writes a whole message to a log or a terminal calls [`shown`].
 
 use std::borrow::Cow;
 

@@ -5,7 +5,7 @@ use apfl::algorithm::every_algorithm;
 use apfl::federation::Node;
 use apfl::run::Program;
 
-/// Answers reversed and doubled, every letter answered twice by nodes opened anew: records,
+/// Answers reversed and doubled, every message answered twice by nodes opened anew: records,
 /// clients, summary and fingerprint of threads, for every algorithm.
 #[test]
 fn every_algorithm_has_the_bits_of_one_process() {
@@ -120,7 +120,7 @@ fn too_few_answers_are_an_error_with_names() {
     assert_eq!(shown(&resumed), shown(&here));
 }
 
-/// With noise of the operating system a letter that comes twice gets the answer of the first
+/// With noise of the operating system a message that comes twice gets the answer of the first
 /// time (the post asserts it): one release.
 #[test]
 fn noise_that_cannot_be_made_again_leaves_once() {
@@ -208,7 +208,7 @@ fn what_makes_no_sense_is_as_no_answer() {
     }
 }
 
-/// A site keeps account of what has left it: another letter for the same round is answered three
+/// A site keeps account of what has left it: another message for the same round is answered three
 /// times, within ε, and not again. An update that came too late has left all the same.
 #[test]
 fn a_site_counts_what_has_left_it() {

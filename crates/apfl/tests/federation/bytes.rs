@@ -23,7 +23,7 @@ fn spellings(text: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn training_letters_hold_no_data_and_nothing_personal() {
+fn training_messages_hold_no_data_and_nothing_personal() {
     let room = Room::new();
     let more = "federation.participation=1\nfederation.disclose=[]\ndata.standardize=false
          model={ kind = 'linear' }\ntraining.learning_rate=2e-4\ncheckpoint.every=0";
@@ -55,7 +55,7 @@ fn training_letters_hold_no_data_and_nothing_personal() {
             .all(|round| round.mixing.is_none())
     );
     let post = post.lock().unwrap();
-    // Survey and agreement are the first two letters of each.
+    // Survey and agreement are the first two messages of each.
     let work: Vec<&(Message, Message)> = post.seen.iter().skip(2 * SITES.len()).collect();
     assert_eq!(work.len(), (5 + 1 + 1) * SITES.len());
     let all: Vec<&[u8]> = (work.iter())
@@ -63,7 +63,7 @@ fn training_letters_hold_no_data_and_nothing_personal() {
         .collect();
     let absent = |needle: &[u8], what: &str| {
         let found = all.iter().position(|bytes| contains(bytes, needle));
-        assert_eq!(found, None, "{what} is in a letter");
+        assert_eq!(found, None, "{what} is in a message");
     };
     for site in SITES {
         let table = std::fs::read_to_string(room.path(&format!("{site}.csv"))).unwrap();
@@ -137,7 +137,7 @@ fn a_broken_table_is_a_code() {
     let told = format!("{said}{:?}", post.notes);
     assert!(!told.contains("Zanzibar"), "{told}");
     let back = |(_, back): &(Message, Message)| !contains(&back.bytes, b"Zanzibar");
-    assert!(post.seen.iter().all(back), "the cell is in a letter");
+    assert!(post.seen.iter().all(back), "the cell is in a message");
     let log = std::fs::read_to_string(room.path("states/south/log")).unwrap();
     assert!(
         log.contains("Zanzibar") && log.contains("pressure"),

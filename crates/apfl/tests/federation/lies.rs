@@ -77,13 +77,13 @@ fn refused(more: &str, lies: &[Lie]) {
     let site = Post::new(room.0.path(), &room.path("states")).sites[0].clone();
     survey(&site, &terms).1.unwrap();
     for (name, lie, reason) in lies {
-        let mut told = truth.clone();
-        lie(&mut told);
-        assert_ne!(told, truth, "{name}");
-        fit_features(&mut told);
+        let mut altered = truth.clone();
+        lie(&mut altered);
+        assert_ne!(altered, truth, "{name}");
+        fit_features(&mut altered);
         let before = log(&site).len();
         assert_eq!(
-            agree(&site, &told),
+            agree(&site, &altered),
             Err(SiteCode::Order),
             "{name}: {}",
             log(&site)
@@ -408,9 +408,11 @@ fn sites_that_were_told_different_things_have_different_hashes() {
     let truth = honest(&room, &plan);
     let terms = terms_of(&plan, &Program::default()).unwrap();
     let sites = Post::new(room.0.path(), &room.path("states")).sites;
-    let mut told = truth.clone();
-    let deviation = column(&mut told, 1)["scale"]["deviation"].as_f64().unwrap();
-    column(&mut told, 1)["scale"]["deviation"] = json!(deviation * 1.5);
+    let mut altered = truth.clone();
+    let deviation = column(&mut altered, 1)["scale"]["deviation"]
+        .as_f64()
+        .unwrap();
+    column(&mut altered, 1)["scale"]["deviation"] = json!(deviation * 1.5);
     let hash = |site: &Site, agreement: &Value| {
         survey(site, &terms).1.unwrap();
         agree(site, agreement).unwrap();
@@ -418,7 +420,7 @@ fn sites_that_were_told_different_things_have_different_hashes() {
     };
     let (north, south, east) = (
         hash(&sites[0], &truth),
-        hash(&sites[1], &told),
+        hash(&sites[1], &altered),
         hash(&sites[2], &truth),
     );
     assert_eq!(north, east);

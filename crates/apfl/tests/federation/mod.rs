@@ -1,5 +1,5 @@
 //! A federation over sites in one process: a courier that reverses, repeats, loses and delays
-//! letters must not be seen in any bit of the results.
+//! messages must not be seen in any bit of the results.
 
 mod answers;
 mod bytes;
@@ -85,12 +85,12 @@ pub fn spec(directory: &Path, algorithm: &str, more: &str) -> Spec {
     spec
 }
 
-/// What becomes of a letter.
+/// What becomes of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
     /// It is answered, and so is a copy of it before.
     Twice,
-    /// It is answered when it is too late: the answer comes with the next letters.
+    /// It is answered when it is too late: the answer comes with the next messages.
     Late,
     /// It does not arrive.
     Lost,
@@ -99,10 +99,10 @@ pub enum Fate {
 /// Changes an answer of an exchange and a client.
 pub type Forger = Box<dyn Fn((usize, usize), Vec<u8>) -> Vec<u8> + Send>;
 
-/// Carries letters to nodes that are opened for each of them, and answers back in reverse.
+/// Carries messages to nodes that are opened for each of them, and answers back in reverse.
 pub struct Post {
     pub sites: Vec<Site>,
-    /// What becomes of letters, by exchange (from 1: survey, 2: agreement, 3: the first round)
+    /// What becomes of messages, by exchange (from 1: survey, 2: agreement, 3: the first round)
     /// and client.
     pub fates: BTreeMap<(usize, usize), Fate>,
     /// What becomes of an answer on its way, by exchange and client.
@@ -111,7 +111,7 @@ pub struct Post {
     pub dies_at: Option<usize>,
     pub exchange: usize,
     pub late: Vec<Message>,
-    /// All letters, there and back.
+    /// All messages, there and back.
     pub seen: Vec<(Message, Message)>,
     pub notes: Vec<String>,
 }
@@ -162,9 +162,9 @@ impl Transport for Post {
             match fate {
                 Fate::Late => self.late.push(answer.clone()),
                 _ => {
-                    // Killed after saving: the letter comes again and is answered again.
+                    // Killed after saving: the message comes again and is answered again.
                     let again = self.answer(&message);
-                    assert!(again == answer.bytes, "the same letter, the same answer");
+                    assert!(again == answer.bytes, "the same message, the same answer");
                     let mut came = answer.clone();
                     if let Some(forge) = &self.forge {
                         came.bytes = forge((self.exchange, client), came.bytes);

@@ -126,7 +126,7 @@ fn what_is_declared_does_not_travel() {
 }
 
 #[test]
-fn letters_that_make_no_sense_are_answered_with_a_code() {
+fn messages_that_make_no_sense_are_answered_with_a_code() {
     let room = Room::new();
     let plan = spec(room.0.path(), "{ kind = 'apfl' }", "").plan().unwrap();
     let post = room.post("states");
@@ -141,7 +141,7 @@ fn letters_that_make_no_sense_are_answered_with_a_code() {
             assert!(error.is_some(), "cut to {cut} bytes");
         }
         let (_, error) = node.answer(&message.bytes[1.min(message.bytes.len() - 1)..]);
-        drop(error); // a letter without its first byte may be whole but for a payload
+        drop(error); // a message without its first byte may be whole but for a payload
     }
 }
 

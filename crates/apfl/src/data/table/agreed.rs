@@ -1,7 +1,7 @@
 //! The outcome of an agreement on a table, and its verification by a client that knows the
 //! settings and its own survey.
 //!
-//! The verifier does not trust whoever merged the surveys. It reads a survey of all clients back
+//! The verifier does not trust the party that merged the surveys. It reads a survey of all clients back
 //! from the outcome, derives the outcome from it again, and requires the same. Then it requires
 //! that its own survey can be a part of that survey.
 
